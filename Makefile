@@ -1,0 +1,46 @@
+# The same words mean the same everywhere: make demo, test, lint, check, bench; each does the set-up it needs.
+# Needed: Python 3.11+, make, and a package index. `make PYTHON=/path/to/python3` chooses the Python.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.pystreams-installed
+
+# Spark starts its workers, and looks for data sources, with the Python that these name; its own default is the first python3 on PATH.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+export SPARK_CONF_DIR := $(CURDIR)/conf
+
+.PHONY: help install java demo test lint check bench clean
+
+help: ## say what there is (the default)
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
+
+install: $(READY) java ## make .venv and install everything into it
+
+$(READY): pyproject.toml scripts/make-venv scripts/find-python
+	@scripts/make-venv $(VENV)
+	@echo "Installing pystreams and what it needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo]'
+	@touch $@
+
+java:
+	@scripts/need-java
+
+demo: install ## run the main job on the embedded engine: real data, every figure checked
+	@$(BIN)/spark-submit jobs/flight_delays.py
+
+test: install ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## ruff
+	$(BIN)/ruff check .
+
+check: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+bench: install ## measure side by side, about a minute
+	@$(BIN)/python -m benchmarks
+
+clean: ## remove what this Makefile made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
