@@ -1,0 +1,135 @@
+"""Every text that goes over the wire, as bytes, error code first, without the leading ``-``.
+
+Functions make the texts that carry names. Nothing else of the engine spells an error out.
+"""
+
+from __future__ import annotations
+
+# -- general --------------------------------------------------------------------------------------------------------
+SYNTAX = b"ERR syntax error"
+NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
+NOT_A_FLOAT = b"ERR value is not a valid float"
+WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+NO_SUCH_KEY = b"ERR no such key"
+TIMEOUT_NOT_INTEGER = b"ERR timeout is not an integer or out of range"
+TIMEOUT_NEGATIVE = b"ERR timeout is negative"
+TIMEOUT_RANGE = b"ERR timeout is out of range"
+
+# -- dispatch and transactions --------------------------------------------------------------------------------------
+NO_AUTH = b"NOAUTH Authentication required."
+EXEC_ABORT = b"EXECABORT Transaction discarded because of previous errors."
+OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
+UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
+
+# -- streams --------------------------------------------------------------------------------------------------------
+INVALID_ID = b"ERR Invalid stream ID specified as stream command argument"
+INVALID_RANGE_START = b"ERR invalid start ID for the interval"
+INVALID_RANGE_END = b"ERR invalid end ID for the interval"
+ID_ZERO = b"ERR The ID specified in XADD must be greater than 0-0"
+ID_TOO_SMALL = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
+ID_EXHAUSTED = b"ERR The stream has exhausted the last possible ID, unable to add more items"
+ENTRY_TOO_LARGE = b"ERR Elements are too large to be stored"
+TRIM_TWICE = b"ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+TRIM_MISSING = b"ERR syntax error, XTRIM must be called with a trimming strategy"
+MAXLEN_NEGATIVE = b"ERR The MAXLEN argument must be >= 0."
+LIMIT_NEGATIVE = b"ERR The LIMIT argument must be >= 0."
+LIMIT_WITHOUT_TRIM = b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+LIMIT_WITHOUT_APPROX = b"ERR syntax error, LIMIT cannot be used without the special ~ option"
+SETID_BELOW_TOP = b"ERR The ID specified in XSETID is smaller than the target stream top item"
+SETID_BELOW_GIVEN_DELETED = b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+SETID_BELOW_DELETED = b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+SETID_ADDED_TOO_SMALL = b"ERR The entries_added specified in XSETID is smaller than the target stream length"
+ENTRIES_ADDED_NEGATIVE = b"ERR entries_added must be positive"
+READ_UNBALANCED = b"ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."
+READGROUP_UNBALANCED = (
+    b"ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
+)
+READGROUP_NO_GROUP_OPTION = b"ERR Missing GROUP option for XREADGROUP"
+READ_GREATER = (
+    b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+)
+_MEANINGLESS = (
+    b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
+    b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
+)
+READGROUP_DOLLAR = _MEANINGLESS % (b"$", b"$")
+READGROUP_PLUS = _MEANINGLESS % (b"+", b"+")
+
+# -- consumer groups ------------------------------------------------------------------------------------------------
+GROUP_EXISTS = b"BUSYGROUP Consumer Group name already exists"
+GROUP_NEEDS_KEY = (
+    b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option "
+    b"to create an empty stream automatically."
+)
+ENTRIES_READ_NEGATIVE = b"ERR value for ENTRIESREAD must be positive or -1"
+CLAIM_MIN_IDLE = b"ERR Invalid min-idle-time argument for XCLAIM"
+CLAIM_IDLE = b"ERR Invalid IDLE option argument for XCLAIM"
+CLAIM_TIME = b"ERR Invalid TIME option argument for XCLAIM"
+CLAIM_RETRYCOUNT = b"ERR Invalid RETRYCOUNT option argument for XCLAIM"
+AUTOCLAIM_MIN_IDLE = b"ERR Invalid min-idle-time argument for XAUTOCLAIM"
+AUTOCLAIM_COUNT = b"ERR COUNT must be > 0"
+
+
+def wrong_arity(full_name: bytes) -> bytes:
+    """A command, or ``container|subcommand``, called with the wrong number of words."""
+    return b"ERR wrong number of arguments for '%b' command" % full_name
+
+
+def unknown_command(argv: list[bytes]) -> bytes:
+    """A command that the table does not have; the first arguments are quoted, 128 bytes of them in all."""
+    shown = b""
+    for word in argv[1:]:
+        if len(shown) >= 128:
+            break
+        shown += b"'%b' " % word[: 128 - len(shown)]
+    return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)
+
+
+def unknown_subcommand(container: bytes, word: bytes) -> bytes:
+    """A container called with a subcommand that it does not have."""
+    return b"ERR unknown subcommand '%b'. Try %b HELP." % (word[:128], container.upper())
+
+
+def subcommand_arguments(container: bytes, word: bytes) -> bytes:
+    """A known subcommand with trailing words that it does not take."""
+    return b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (
+        word[:128],
+        container.upper(),
+    )
+
+
+def read_only_with_group(option: bytes) -> bytes:
+    """XREAD with an option that belongs to XREADGROUP."""
+    return b"ERR The %b option is only supported by XREADGROUP. You called XREAD instead." % option
+
+
+def no_group_read(key: bytes, group: bytes) -> bytes:
+    """XREADGROUP without its key or group."""
+    return b"NOGROUP No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group)
+
+
+def no_group(key: bytes, group: bytes) -> bytes:
+    """A claiming or listing command without its key or group."""
+    return b"NOGROUP No such key '%b' or consumer group '%b'" % (key, group)
+
+
+def no_group_for_key(group: bytes, key: bytes) -> bytes:
+    """XGROUP and XINFO CONSUMERS on a key that has no such group."""
+    return b"NOGROUP No such consumer group '%b' for key name '%b'" % (group, key)
+
+
+def unrecognized_claim_option(word: bytes) -> bytes:
+    """XCLAIM with a word that is no option."""
+    return b"ERR Unrecognized XCLAIM option '%b'" % word
+
+# -- configuration --------------------------------------------------------------------------------------------------
+
+
+def unknown_option_for_config_set(name: bytes) -> bytes:
+    """CONFIG SET of a directive that there is not."""
+    return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % name
+
+
+def config_set_failed(name: bytes, why: str) -> bytes:
+    """CONFIG SET of a value that a directive does not take."""
+    return b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode())

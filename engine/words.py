@@ -1,0 +1,97 @@
+r"""Splitting a line into words, quotes and escapes honoured: inline commands, configuration files, CONFIG SET's values.
+
+Blanks divide words. ``"..."`` knows ``\n \r \t \b \a \xHH``, and ``\c`` is c for any other character; ``'...'`` knows
+only ``\'``. A closing quote must be followed by a blank or the end of the line.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BLANK = b" \n\r\t\v\f\0"
+_PLAIN = re.compile(rb"[^ \n\r\t\v\f\0\"']+")
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+_HEX = re.compile(rb"x([0-9a-fA-F]{2})")
+_IN_DOUBLE = re.compile(rb'[^"\\]+')
+_IN_SINGLE = re.compile(rb"[^'\\]+")
+
+
+def split_words(line: bytes) -> list[bytes] | None:
+    """The words of ``line``; None where a quote is not closed, or is closed in the middle of a word."""
+    if b'"' not in line and b"'" not in line and b"\0" not in line:
+        return line.split()
+    words: list[bytes] = []
+    at, end = 0, len(line)
+    while True:
+        while at < end and line[at] in _BLANK:
+            at += 1
+        if at >= end:
+            return words
+        word: list[bytes] = []
+        while at < end and line[at] not in _BLANK:
+            char = line[at : at + 1]
+            if char == b'"':
+                at = _double(line, at + 1, word)
+            elif char == b"'":
+                at = _single(line, at + 1, word)
+            else:
+                plain = _PLAIN.match(line, at)
+                assert plain is not None
+                word.append(plain.group())
+                at = plain.end()
+                continue
+            if at < 0 or (at < end and line[at] not in _BLANK):
+                return None
+        words.append(b"".join(word))
+
+
+def _double(line: bytes, at: int, word: list[bytes]) -> int:
+    """Take a double-quoted piece that begins at ``at``; where it ends, -1 where it does not."""
+    while at < len(line):
+        char = line[at : at + 1]
+        if char == b'"':
+            return at + 1
+        if char == b"\\" and at + 1 < len(line):
+            code = _HEX.match(line, at + 1)
+            if code is not None:
+                word.append(bytes([int(code.group(1), 16)]))
+                at = code.end()
+            else:
+                escaped = line[at + 1 : at + 2]
+                word.append(_ESCAPES.get(escaped, escaped))
+                at += 2
+            continue
+        run = _IN_DOUBLE.match(line, at)
+        word.append(run.group() if run is not None else char)
+        at = run.end() if run is not None else at + 1
+    return -1
+
+
+def _single(line: bytes, at: int, word: list[bytes]) -> int:
+    """Take a single-quoted piece that begins at ``at``; where it ends, -1 where it does not."""
+    while at < len(line):
+        char = line[at : at + 1]
+        if char == b"'":
+            return at + 1
+        if line[at : at + 2] == b"\\'":
+            word.append(b"'")
+            at += 2
+            continue
+        run = _IN_SINGLE.match(line, at)
+        word.append(run.group() if run is not None else char)
+        at = run.end() if run is not None else at + 1
+    return -1
+
+
+def quote(word: bytes) -> bytes:
+    """``word`` in double quotes, so that :func:`split_words` gives it back."""
+    out = [b'"']
+    for code in word:
+        char = bytes([code])
+        if char in (b'"', b"\\"):
+            out.append(b"\\" + char)
+        elif 32 <= code < 127:
+            out.append(char)
+        else:
+            out.append(b"\\x%02x" % code)
+    return b"".join([*out, b'"'])
