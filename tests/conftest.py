@@ -1,0 +1,117 @@
+"""The fixture ``server``, and which tests run on which servers.
+
+A test that asks for ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3
+each. Combinations that a test's marks exclude are deselected, and the summary says how many and why. Where there is no
+redis-server its tests are skipped with that reason, or fail with ``REQUIRE_REDIS=1``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests import servers
+from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
+from tests.harness.marks import version
+
+_KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+_NO_REDIS = "no redis-server found on PATH (REQUIRE_REDIS=1 makes that a failure)"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "since(version): needs a server that behaves as that release or a newer one")
+    config.addinivalue_line("markers", "hand_clock: moves the clock by hand, which only the core in process can do")
+    config.addinivalue_line("markers", "over_tcp: needs a connection over TCP")
+    config.stash[_LEFT_OUT] = Counter()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "server",
+            [
+                pytest.param(
+                    (kind, proto), id=f"{kind}-resp{proto}", marks=[pytest.mark.redis] if kind == "redis" else []
+                )
+                for kind, proto in _KINDS
+            ],
+            indirect=True,
+        )
+
+
+def _why_not(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    choice = callspec.params.get("server") if callspec is not None else None
+    if choice is None:
+        return ""
+    kind = choice[0]
+    if kind != "core" and item.get_closest_marker("hand_clock"):
+        return f"{kind}: its clock cannot be moved by hand"
+    if kind == "core" and item.get_closest_marker("over_tcp"):
+        return "core: needs a connection"
+    if kind == "redis" and servers.redis_server():
+        needed = max((version(mark.args[0]) for mark in item.iter_markers("since")), default=(0,))
+        if servers.redis_version() < needed:
+            here = ".".join(map(str, servers.redis_version()))
+            return f"redis-server {here}: needs {'.'.join(map(str, needed))}"
+    return ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept, left_out = [], []
+    for item in items:
+        why = _why_not(item)
+        if why:
+            config.stash[_LEFT_OUT][why] += 1
+            left_out.append(item)
+        else:
+            kept.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out = config.stash[_LEFT_OUT]
+    if left_out:
+        terminalreporter.section("left out by design")
+        for why, count in sorted(left_out.items()):
+            terminalreporter.write_line(f"{count:5} on {why}")
+
+
+@pytest.fixture(scope="session")
+def redis_process() -> Iterator[servers.Running]:
+    """A real redis-server for the whole run."""
+    if servers.redis_server() is None:
+        if servers.redis_required():
+            pytest.fail(_NO_REDIS)
+        pytest.skip(_NO_REDIS)
+    with servers.redis() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engine_process() -> Iterator[servers.Running]:
+    """The engine as a process for the whole run."""
+    with servers.engine("--enable-debug-command", "yes") as running:
+        yield running
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server without keys."""
+    kind, proto = request.param
+    under_test: Server
+    if kind == "core":
+        under_test = CoreServer(proto)
+    elif kind == "engine":
+        under_test = ProcessServer(kind, request.getfixturevalue("engine_process"), proto, NEWEST)
+    else:
+        under_test = ProcessServer(kind, request.getfixturevalue("redis_process"), proto, servers.redis_version())
+    try:
+        yield under_test
+    finally:
+        under_test.finish()

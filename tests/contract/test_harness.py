@@ -1,0 +1,81 @@
+"""The harness itself tells the truth about each server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp, since
+from tests.harness.replies import ANY, Error, Map, as_sent
+from tests.waiting import wait_for
+
+
+def test_a_reply_arrives_decoded(server: Server) -> None:
+    """Text, numbers and nothing arrive as bytes, int and None."""
+    server.expect("PING", "PONG")
+    server.expect(("ECHO", "a b"), "a b")
+    server.expect("DBSIZE", 0)
+    server.expect("GET missing", None)
+
+
+def test_an_error_is_a_value(server: Server) -> None:
+    """An error reply is returned and compared, not raised."""
+    server.expect("GET", Error("ERR wrong number of arguments for 'get' command"))
+
+
+def test_the_wire_shows_the_protocol(server: Server) -> None:
+    """The bytes of a reply are those of the protocol that was asked for."""
+    assert server.wire("GET missing") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
+
+
+def test_keys_are_gone_in_the_next_test(server: Server) -> None:
+    """Each test begins without keys."""
+    server.expect("DBSIZE", 0)
+    server.given("SET left behind")
+
+
+def test_a_second_client_sees_the_first_ones_keys(server: Server) -> None:
+    """All clients of a server act on the same keys."""
+    server.given("SET k v")
+    server.client().expect("GET k", "v")
+
+
+def test_blocking_is_seen_and_ended(server: Server) -> None:
+    """A blocked client is known to be blocked, and gets its reply when there is one."""
+    client = server.client()
+    client.send("XREAD BLOCK 0 STREAMS s 0")
+    client.expect_blocked()
+    server.given("XADD s 1-1 a 1")
+    assert client.receive() == as_sent({"s": [["1-1", ["a", "1"]]]}, 3) or client.proto == 2
+
+
+def test_time_passes(server: Server) -> None:
+    """let_pass moves the server's clock on."""
+    before = server.now
+    server.let_pass(5)
+    assert server.now >= before + 5
+
+
+@since("99.0")
+def test_what_is_too_new_is_left_out(server: Server) -> None:
+    """A mark keeps a test away from a server that is too old."""
+    assert server.kind != "redis"
+
+
+@over_tcp
+def test_connections_only(server: Server) -> None:
+    """A mark keeps a test away from the core in process."""
+    assert server.kind != "core"
+
+
+def test_expectations_follow_the_protocol() -> None:
+    """One expectation serves both protocols."""
+    assert as_sent(Map({"a": 1}), 2) == [b"a", 1]
+    assert as_sent(Map({"a": 1}), 3) == {b"a": 1}
+    assert [1, {"x": object()}] == [1, ANY]
+
+
+def test_waiting_ends_with_a_reason() -> None:
+    """A condition that never holds ends in an error that names it."""
+    with pytest.raises(TimeoutError, match="pigs to fly"):
+        wait_for(lambda: False, "pigs to fly", deadline=0.01)

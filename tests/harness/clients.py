@@ -1,0 +1,198 @@
+"""Connections of a test to a server: to a core in process, or over a socket.
+
+A client sends commands and receives replies in order. ``run`` does both. ``expect_blocked`` proves that the client
+waits: the server itself says so, and nothing has come.
+"""
+
+from __future__ import annotations
+
+import abc
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import hiredis
+
+from tests.harness.replies import Decoder, Error, Reply, as_sent, words
+from tests.waiting import DEADLINE, wait_for
+
+if TYPE_CHECKING:
+    from tests.harness.kinds import CoreServer
+
+
+class Client(abc.ABC):
+    """A connection. ``proto`` is 2 or 3."""
+
+    proto: int
+    #: The bytes of all that has been received by :meth:`receive` last.
+    last_bytes: bytes
+
+    @abc.abstractmethod
+    def send(self, *command: Any) -> None:
+        """Send a command and do not wait for its reply. A single string is divided at its blanks."""
+
+    @abc.abstractmethod
+    def receive(self, deadline: float = DEADLINE) -> Reply:
+        """The next reply (or push message); a TimeoutError if none comes in ``deadline`` seconds."""
+
+    @abc.abstractmethod
+    def expect_nothing(self) -> None:
+        """Fail if something has come that was not received yet."""
+
+    @abc.abstractmethod
+    def blocked(self) -> bool:
+        """Whether the server says that this client waits."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Go away."""
+
+    def run(self, *command: Any) -> Reply:
+        """Send a command and receive its reply."""
+        self.send(*command)
+        return self.receive()
+
+    def wire(self, *command: Any) -> bytes:
+        """The bytes of a command's reply."""
+        self.run(*command)
+        return self.last_bytes
+
+    def expect(self, command: Any, reply: Any) -> None:
+        """Run a command (text, or a tuple of words) and compare its reply."""
+        came = self.run(*(command if isinstance(command, tuple) else (command,)))
+        assert came == as_sent(reply, self.proto), f"{command}"
+
+    def expect_reply(self, reply: Any, deadline: float = DEADLINE) -> None:
+        """Receive the next reply and compare it."""
+        assert self.receive(deadline) == as_sent(reply, self.proto)
+
+    def expect_error(self, command: Any, text: str) -> None:
+        """Run a command that must fail with this text."""
+        self.expect(command, Error(text))
+
+    def expect_blocked(self) -> None:
+        """The server says that this client waits, and nothing has come."""
+        wait_for(self.blocked, "the client to block")
+        self.expect_nothing()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class CoreClient(Client):
+    """A session of a core in this process. Its replies pass through the encoder and hiredis as over a socket."""
+
+    def __init__(self, server: CoreServer, proto: int) -> None:
+        self._server = server
+        self.session = server.core.open_session(server.clock.now_us)
+        self.session.proto = self.proto = proto
+        self._decoder = Decoder()
+        self._pending: list[bytes] = []
+        self.last_bytes = b""
+
+    def send(self, *command: Any) -> None:
+        self._server.execute(self, words(command))
+
+    def accept(self, data: bytes) -> None:
+        """Bytes for this client."""
+        if data:
+            self._pending.append(data)
+
+    def receive(self, deadline: float = DEADLINE) -> Reply:
+        if not self._pending:
+            raise TimeoutError("nothing has come, and in process nothing will come by itself")
+        self.last_bytes = self._pending.pop(0)
+        self._decoder.feed(self.last_bytes)
+        complete, value = self._decoder.next()
+        assert complete, f"not a complete reply: {self.last_bytes!r}"
+        return value
+
+    def expect_nothing(self) -> None:
+        assert not self._pending, f"unexpected: {self._pending!r}"
+
+    def blocked(self) -> bool:
+        return self.session.waiter is not None
+
+    def close(self) -> None:
+        self._server.close_session(self)
+
+
+class SocketClient(Client):
+    """A connection over a socket; ``control`` is another connection, which is asked whether this one waits."""
+
+    def __init__(self, connection: socket.socket, proto: int, control: SocketClient | None) -> None:
+        self._socket = connection
+        self._decoder = Decoder()
+        self._control = control
+        self._received = bytearray()
+        self.last_bytes = b""
+        self.proto = 2
+        self.id = 0
+        if proto == 3:
+            reply = self.run("HELLO", "3")
+            assert isinstance(reply, dict), f"HELLO 3: {reply!r}"
+            self.proto = 3
+        if control is not None:
+            self.id = self.run("CLIENT", "ID")
+
+    def send(self, *command: Any) -> None:
+        self._socket.sendall(hiredis.pack_command(tuple(words(command))))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def _take(self) -> tuple[bool, Reply]:
+        complete, value = self._decoder.next()
+        if complete:
+            self.last_bytes = bytes(self._received)
+            self._received.clear()
+        return complete, value
+
+    def receive(self, deadline: float = DEADLINE) -> Reply:
+        end = time.monotonic() + deadline
+        while True:
+            complete, value = self._take()
+            if complete:
+                return value
+            self._socket.settimeout(max(end - time.monotonic(), 0.001))
+            try:
+                data = self._socket.recv(1 << 20)
+            except TimeoutError:
+                raise TimeoutError(f"no reply within {deadline:g} s; so far {bytes(self._received)!r}") from None
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            self._received += data
+            self._decoder.feed(data)
+
+    def expect_nothing(self) -> None:
+        self._socket.setblocking(False)
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            data = None
+        finally:
+            self._socket.setblocking(True)
+        assert data is None, f"unexpected: {data!r}"
+
+    def expect_closed(self, deadline: float = DEADLINE) -> None:
+        """The server closes the connection, and sends nothing more."""
+        self._socket.settimeout(deadline)
+        assert self._socket.recv(1 << 16) == b""
+
+    def blocked(self) -> bool:
+        assert self._control is not None
+        line = next((row for row in self._control.client_list() if f"id={self.id} " in row + " "), "")
+        flags = next((word[6:] for word in line.split() if word.startswith("flags=")), "")
+        return "b" in flags
+
+    def client_list(self) -> list[str]:
+        """The lines of CLIENT LIST."""
+        text: bytes = self.run("CLIENT", "LIST")
+        return text.decode(errors="replace").splitlines()
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,243 @@
+"""The servers that a contract test is run on, behind one interface.
+
+``server.run`` and the other methods of a client act on its first connection; ``server.client()`` opens more.
+``server.let_pass(ms)`` lets time pass: the core's clock is moved, for a process the test waits until the server's clock
+says so.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from tests.harness.clients import Client, CoreClient, SocketClient
+from tests.harness.marks import version
+from tests.harness.replies import Reply, as_sent, words
+from tests.servers import Running
+from tests.waiting import DEADLINE, wait_for
+
+#: The newest release whose behaviour the engine has.
+NEWEST = (8, 10)
+
+
+class Clock:
+    """A clock that stands still until a test moves it. Microseconds since the epoch."""
+
+    def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
+        self.now_us = now_us
+
+    @property
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.now_us // 1000
+
+
+class Server(abc.ABC):
+    """A server under test."""
+
+    kind: str
+    proto: int
+    #: The release whose behaviour it has.
+    version: tuple[int, ...]
+    main: Client
+
+    def __init__(self) -> None:
+        self._clients: list[Client] = []
+        self._undo: list[Callable[[], None]] = []
+
+    # -- the first connection ---------------------------------------------------------------------------------------
+
+    def run(self, *command: Any) -> Reply:
+        return self.main.run(*command)
+
+    def wire(self, *command: Any) -> bytes:
+        return self.main.wire(*command)
+
+    def expect(self, command: Any, reply: Any) -> None:
+        self.main.expect(command, reply)
+
+    def expect_error(self, command: Any, text: str) -> None:
+        self.main.expect_error(command, text)
+
+    def given(self, *commands: Any) -> None:
+        """Run commands that set the scene; none may fail."""
+        for command in commands:
+            reply = self.run(*(command if isinstance(command, tuple) else (command,)))
+            assert type(reply).__name__ != "Error", f"{command}: {reply}"
+
+    # -- more -------------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def connect(self) -> Client:
+        """A new connection in this server's protocol."""
+
+    @abc.abstractmethod
+    def let_pass(self, ms: int) -> None:
+        """At least ``ms`` milliseconds pass."""
+
+    @property
+    @abc.abstractmethod
+    def now(self) -> int:
+        """The server's time in milliseconds since the epoch."""
+
+    def client(self) -> Client:
+        """One more connection, closed at the end of the test."""
+        client = self.connect()
+        self._clients.append(client)
+        return client
+
+    def since(self, text: str) -> bool:
+        """Whether it behaves as release ``text`` or a newer one."""
+        return self.version >= version(text)
+
+    def newest(self, answer: Any, before: dict[str, Any]) -> Any:
+        """``answer``, or what releases before a version answer: ``before`` maps the version to it, oldest first."""
+        for text, old in before.items():
+            if not self.since(text):
+                return old
+        return answer
+
+    def same(self, came: Reply, expected: Any) -> bool:
+        """Whether a reply is what was expected, in this server's protocol."""
+        return bool(came == as_sent(expected, self.proto))
+
+    def config(self, name: str, value: object) -> None:
+        """CONFIG SET for the rest of the test."""
+        old = self.run("CONFIG", "GET", name)
+        assert old, f"no setting {name}"
+        before = next(iter(old.values())) if isinstance(old, dict) else old[1]
+        self._undo.append(lambda: self.main.expect(("CONFIG", "SET", name, before), "OK"))
+        self.expect(("CONFIG", "SET", name, value), "OK")
+
+    def finish(self) -> None:
+        """Close what the test opened and take back what it set."""
+        for client in self._clients:
+            with suppress(OSError):
+                client.close()
+        self._clients.clear()
+        while self._undo:
+            self._undo.pop()()
+
+
+class CoreServer(Server):
+    """The engine's core in this process, with a clock that the test moves."""
+
+    kind = "core"
+    version = NEWEST
+
+    def __init__(self, proto: int) -> None:
+        super().__init__()
+        from engine.config import Config
+        from engine.core.dispatch import Core
+        from engine.wire.encode import encode
+
+        self._encode = encode
+        self.proto = proto
+        self.clock = Clock()
+        self.core = Core(Config(), lambda n: 0)
+        self.core.recording = True
+        #: (database, argv) of everything that happened.
+        self.effects: list[tuple[int, list[bytes]]] = []
+        self._by_session: dict[int, CoreClient] = {}
+        self.main = self.connect()
+
+    @property
+    def now(self) -> int:
+        return self.clock.now
+
+    def connect(self) -> CoreClient:
+        client = CoreClient(self, self.proto)
+        self._by_session[client.session.id] = client
+        return client
+
+    def close_session(self, client: CoreClient) -> None:
+        """The client has gone."""
+        if self._by_session.pop(client.session.id, None) is not None:
+            self.core.close_session(client.session)
+
+    def execute(self, client: CoreClient, argv: list[bytes]) -> None:
+        """Run a command as the shell would: the caller's reply, then what it brought to others."""
+        reply = self.core.execute(client.session, argv, self.clock.now_us)
+        client.accept(self.encoded(client, reply))
+        self._deliver()
+
+    def encoded(self, client: CoreClient, reply: Any) -> bytes:
+        """A reply's bytes; none where nothing is answered now."""
+        client.proto = client.session.proto
+        return b"".join(bytes(part) for part in _parts(self._encode(reply, client.proto)))
+
+    def _deliver(self) -> None:
+        for session, reply in self.core.outbox:
+            client = self._by_session.get(session.id)
+            if client is not None:
+                client.accept(self.encoded(client, reply))
+        self.core.outbox.clear()
+        self.effects += self.core.effects
+        self.core.effects.clear()
+
+    def let_pass(self, ms: int) -> None:
+        end = self.clock.now_us + ms * 1000
+        while True:
+            due = [
+                (session.waiter.deadline, session.id, session)
+                for session in self.core.blocked()
+                if session.waiter.deadline is not None and session.waiter.deadline * 1000 <= end
+            ]
+            if not due:
+                break
+            deadline, _, session = min(due, key=lambda item: item[:2])
+            self.clock.now_us = max(self.clock.now_us, deadline * 1000)
+            self.core.expire_due(self.clock.now_us)
+            self._deliver()
+            self.core.time_out(session)
+            self._deliver()
+        self.clock.now_us = end
+        self.core.expire_due(end)
+        self._deliver()
+
+
+def _parts(encoded: Any) -> list[Any]:
+    return [encoded] if isinstance(encoded, bytes | bytearray | memoryview) else list(encoded)
+
+
+class ProcessServer(Server):
+    """A server process; many tests share it, each begins with FLUSHALL."""
+
+    def __init__(self, kind: str, running: Running, proto: int, server_version: tuple[int, ...]) -> None:
+        super().__init__()
+        self.kind = kind
+        self.running = running
+        self.proto = proto
+        self.version = server_version
+        self.control = SocketClient(running.connect(), 2, None)
+        self.main = self._open()
+        self.main.expect("FLUSHALL", "OK")
+
+    def _open(self) -> SocketClient:
+        return SocketClient(self.running.connect(), self.proto, self.control)
+
+    def connect(self) -> SocketClient:
+        return self._open()
+
+    @property
+    def now(self) -> int:
+        seconds, microseconds = self.control.run("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def let_pass(self, ms: int) -> None:
+        end = self.now + ms
+        wait_for(lambda: self.now > end, f"{ms} ms to pass", DEADLINE + ms / 1000)
+
+    def finish(self) -> None:
+        super().finish()
+        self.main.close()
+        # Blocked clients of this test must not be served in the next one.
+        wait_for(lambda: len(self.control.client_list()) == 1, "the server to notice that the test's clients have gone")
+        self.control.close()
+
+
+def command(text: str) -> list[bytes]:
+    """The words of a command."""
+    return words((text,))

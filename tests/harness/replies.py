@@ -1,0 +1,120 @@
+"""Replies as tests see and state them.
+
+What came is decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for a
+RESP3 map, :class:`Error` for an error reply (as a value, nested ones too). What a test expects is written shorter and
+once for both protocols: text stands for its UTF-8 bytes, :class:`Map` and :class:`Streams` for what becomes a map only
+in RESP3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import hiredis
+
+Reply = Any
+
+
+@dataclass(frozen=True)
+class Error:
+    """An error reply; ``text`` is what follows the ``-``."""
+
+    text: str
+
+
+class Map(dict[Any, Any]):
+    """A map: in RESP2 the same pairs in one flat array."""
+
+
+class Streams(dict[Any, Any]):
+    """What XREAD and XREADGROUP answer, entries by key: in RESP2 an array of pairs."""
+
+
+class _Any:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+#: Equal to every reply.
+ANY = _Any()
+
+
+@dataclass(frozen=True)
+class Between:
+    """Equal to every integer from ``low`` to ``high``."""
+
+    low: int
+    high: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and self.low <= other <= self.high
+
+    def __hash__(self) -> int:
+        return 0
+
+
+OK = b"OK"
+WRONGTYPE = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+SYNTAX = Error("ERR syntax error")
+NOT_AN_INTEGER = Error("ERR value is not an integer or out of range")
+INVALID_ID = Error("ERR Invalid stream ID specified as stream command argument")
+
+
+def entry(text: str) -> list[Any]:
+    """An entry as XRANGE replies with it, from ``"ID field value ..."``."""
+    entry_id, *fields = text.split()
+    return [entry_id.encode(), [word.encode() for word in fields]]
+
+
+def entries(*texts: str) -> list[Any]:
+    """Entries, each from ``"ID field value ..."``."""
+    return [entry(text) for text in texts]
+
+
+def as_sent(expected: Any, proto: int) -> Any:
+    """What hiredis makes of the reply that ``expected`` describes, in that protocol."""
+    if isinstance(expected, str):
+        return expected.encode()
+    if isinstance(expected, Streams):
+        pairs = [[as_sent(key, proto), as_sent(value, proto)] for key, value in expected.items()]
+        return {key: value for key, value in pairs} if proto == 3 else pairs  # noqa: C416
+    if isinstance(expected, dict):
+        pairs = [[as_sent(key, proto), as_sent(value, proto)] for key, value in expected.items()]
+        return {key: value for key, value in pairs} if proto == 3 else [part for pair in pairs for part in pair]  # noqa: C416
+    if isinstance(expected, list | tuple):
+        return [as_sent(part, proto) for part in expected]
+    return expected
+
+
+def words(command: tuple[Any, ...]) -> list[bytes]:
+    """A command's words as bytes; a single string is divided at its blanks."""
+    parts: Any = command
+    if len(command) == 1 and isinstance(command[0], str):
+        parts = command[0].split()
+    return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+
+
+_NOTHING = object()
+
+
+class Decoder:
+    """Bytes in, replies out, with each reply's own bytes beside it."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader(replyError=Error, notEnoughData=_NOTHING)
+
+    def feed(self, data: bytes) -> None:
+        """More bytes of the connection."""
+        self._reader.feed(data)
+
+    def next(self) -> tuple[bool, Reply]:
+        """Whether there is a complete reply, and the reply."""
+        value = self._reader.gets()
+        return (False, None) if value is _NOTHING else (True, value)
