@@ -1,0 +1,130 @@
+"""What is measured: each case prepares a server, does its work once, and says how many entries it moved.
+
+Owns the workloads. A case's `work` is timed by the caller, `prepare` and `check` are not. Entries have two fields, as a
+sensor's reading would: `sensor-id 1234 temperature 19.8`, with values that vary.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.client import Connection, command
+
+KEY = "bench"
+READ_ENTRIES = 200_000
+FRAME_ID = re.compile(rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure; `entries` is the number of entries that one run of `work` moves."""
+
+    name: str
+    entries: int
+    prepare: Callable[[Connection], None]
+    work: Callable[[Connection], None]
+    check: Callable[[Connection], None]
+
+
+def xadd(pipeline: int, entries: int) -> Case:
+    """XADD with generated IDs, `pipeline` commands to a write; the next write waits for the replies of the last."""
+    chooser = random.Random(1)
+    commands = [
+        command("XADD", KEY, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
+        for sensor in chooser.choices(range(1000, 9999), k=entries)
+    ]
+    requests = [b"".join(commands[start : start + pipeline]) for start in range(0, entries, pipeline)]
+
+    def work(connection: Connection) -> None:
+        for request in requests:
+            connection.lines(request, 2 * pipeline)
+
+    return Case(f"XADD, pipeline of {pipeline}", entries, flush, work, expect_length(entries))
+
+
+def xrange(page: int, entries: int) -> Case:
+    """XRANGE over a whole stream, in pages; the pages' first IDs are looked up beforehand."""
+    requests: list[bytes] = []
+
+    def prepare(connection: Connection) -> None:
+        fill(connection)
+        requests.clear()
+        start = b"-"
+        for _ in range(entries // page):
+            request = command("XRANGE", KEY, start, "+", "COUNT", page)
+            ids = FRAME_ID.findall(connection.reply(request))
+            if len(ids) != page:
+                raise RuntimeError(f"XRANGE COUNT {page} gave {len(ids)} entries")
+            requests.append(request)
+            start = b"(" + ids[-1]
+
+    def work(connection: Connection) -> None:
+        for request in requests:
+            connection.whole(request)
+
+    return Case(f"XRANGE COUNT {page}", entries, prepare, work, nothing)
+
+
+def xreadgroup(page: int, entries: int) -> Case:
+    """XREADGROUP of new entries into the pending entries list."""
+    request = command("XREADGROUP", "GROUP", "g", "c", "COUNT", page, "STREAMS", KEY, ">")
+
+    def prepare(connection: Connection) -> None:
+        fill(connection)
+        connection.reply(command("XGROUP", "DESTROY", KEY, "g"))
+        connection.reply(command("XGROUP", "CREATE", KEY, "g", 0))
+
+    def work(connection: Connection) -> None:
+        for _ in range(entries // page):
+            connection.whole(request)
+
+    def check(connection: Connection) -> None:
+        pending = connection.reply(command("XPENDING", KEY, "g"))
+        if not pending.startswith(b"*4\r\n:%d\r\n" % entries):
+            raise RuntimeError(f"{entries} entries should be pending, XPENDING says {pending[:80]!r}")
+
+    return Case(f"XREADGROUP COUNT {page}", entries, prepare, work, check)
+
+
+def flush(connection: Connection) -> None:
+    """Start from an empty server."""
+    connection.reply(command("FLUSHALL"))
+
+
+def fill(connection: Connection) -> None:
+    """Make sure that the stream for reading is there: READ_ENTRIES entries."""
+    if connection.reply(command("XLEN", KEY)) == b":%d\r\n" % READ_ENTRIES:
+        return
+    flush(connection)
+    xadd(1000, READ_ENTRIES).work(connection)
+
+
+def expect_length(entries: int) -> Callable[[Connection], None]:
+    """Check that every XADD left its entry."""
+
+    def check(connection: Connection) -> None:
+        length = connection.reply(command("XLEN", KEY))
+        if length != b":%d\r\n" % entries:
+            raise RuntimeError(f"the stream should have {entries} entries, XLEN says {length!r}")
+
+    return check
+
+
+def nothing(_connection: Connection) -> None:
+    """Check nothing: the work changes nothing."""
+
+
+def all_cases() -> list[Case]:
+    """Return the cases in the order in which they are run and shown."""
+    return [
+        xadd(1, 4_000),
+        xadd(16, 48_000),
+        xadd(100, 120_000),
+        xadd(1000, 200_000),
+        xrange(100, READ_ENTRIES),
+        xrange(10_000, READ_ENTRIES),
+        xreadgroup(1000, READ_ENTRIES),
+    ]

@@ -1,0 +1,114 @@
+"""The second opinion on the job `flight_delays`: the same figures, computed by pandas from the files alone.
+
+Owns the computation in pandas and the comparison. It shares the names of the figures with the job and no code of its
+computation, so that a mistake in one of them shows. Knows nothing of Spark, and only the results of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from jobs import flight_data
+
+# The figures of one airport in one visibility band: counts, and minutes of departure delay.
+COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
+MEASURES = ("delay_mean", "delay_stddev")
+# What an alert carries, in this order.
+ALERT_FIELDS = (
+    "carrier", "flight", "tailnum", "origin", "dest", "time_hour", "sched_dep_time", "dep_delay", "visib", "visibility",
+)  # fmt: skip
+
+Group = tuple[str, str]  # airport and visibility band
+Figures = Mapping[str, float | None]
+Alert = tuple[Any, ...]
+
+
+def joined(limit: int | None = None) -> pd.DataFrame:
+    """Return the first departures (all without a limit) in order of time, each with its airport's weather."""
+    directory = flight_data.data_directory()
+    flights = pd.read_csv(directory / flight_data.FLIGHTS_FILE)
+    flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(
+        len(flights) if limit is None else limit
+    )
+    weather = pd.read_csv(directory / flight_data.WEATHER_FILE)
+    both = flights.merge(
+        weather[["origin", "time_hour", "visib"]], on=["origin", "time_hour"], how="left", validate="m:1"
+    )
+    # US flight categories by visibility in statute miles: [0, 1), [1, 3), [3, 5], (5, ...).
+    just_over_5 = math.nextafter(5, 6)
+    bands = pd.cut(both["visib"], [0, 1, 3, just_over_5, math.inf], right=False, labels=["<1", "1-3", "3-5", ">5"])
+    both["visibility"] = bands.astype(object).where(both["visib"].notna(), "no reading")
+    return both
+
+
+def weather_rows() -> int:
+    """Return how many hourly readings there are."""
+    return len(pd.read_csv(flight_data.data_directory() / flight_data.WEATHER_FILE, usecols=["origin"]))
+
+
+def statistics(both: pd.DataFrame) -> dict[Group, Figures]:
+    """Return the delay statistics of every airport and visibility band that has a departure."""
+    delay = both["dep_delay"]
+    table = (
+        both.assign(cancelled=delay.isna(), late=delay >= 15, very_late=delay > 180)
+        .groupby(["origin", "visibility"])
+        .agg(
+            scheduled=("flight", "size"),
+            cancelled=("cancelled", "sum"),
+            late=("late", "sum"),
+            very_late=("very_late", "sum"),
+            delay_max=("dep_delay", "max"),
+            delay_mean=("dep_delay", "mean"),
+            delay_stddev=("dep_delay", lambda values: values.std(ddof=0)),
+        )
+    )
+    return {
+        (str(airport), str(band)): {name: None if pd.isna(value) else value for name, value in row.items()}
+        for (airport, band), row in zip(table.index, table.to_dict("records"), strict=True)
+    }
+
+
+def alerts(both: pd.DataFrame) -> Counter[Alert]:
+    """Return the departures more than three hours late, as a multiset of their fields."""
+    rows = both.loc[both["dep_delay"] > 180, list(ALERT_FIELDS)]
+    return Counter(
+        tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
+    )
+
+
+def differences(
+    expected: Mapping[Group, Figures],
+    actual: Mapping[Group, Figures],
+    expected_alerts: Counter[Alert],
+    found: Iterable[Alert],
+) -> list[str]:
+    """Say, one line each, which figure or alert of a run is not what pandas computes; an empty list means none."""
+    lines = [
+        f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())
+    ]
+    for group, figures in expected.items():
+        measured = actual.get(group)
+        if measured is None:
+            lines.append(f"{' '.join(group)}: missing")
+            continue
+        lines.extend(
+            f"{' '.join(group)}: {name} is {measured.get(name)}, pandas says {figures[name]}"
+            for name in (*COUNTS, *MEASURES)
+            if not same(measured.get(name), figures[name], exact=name in COUNTS)
+        )
+    found_alerts = Counter(found)
+    lines.extend(f"alert missing: {alert}" for alert in (expected_alerts - found_alerts).elements())
+    lines.extend(f"alert too many: {alert}" for alert in (found_alerts - expected_alerts).elements())
+    return lines
+
+
+def same(left: float | None, right: float | None, *, exact: bool) -> bool:
+    """Tell whether two figures agree: counts to the last digit, measures up to the rounding of floating point."""
+    if left is None or right is None or exact:
+        return left == right
+    return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
