@@ -1,0 +1,63 @@
+"""The second opinion of the main job: it sees a difference where there is one, and only there."""
+
+from collections import Counter
+
+import pytest
+
+from jobs import flight_check
+from jobs.flight_check import differences
+
+FIGURES = {
+    "scheduled": 3, "cancelled": 1, "late": 1, "very_late": 0, "delay_max": 20, "delay_mean": 10.5, "delay_stddev": 9.5,
+}  # fmt: skip
+GROUP = ("JFK", "<1")
+ALERT = ("UA", 1545, "N14228", "EWR", "IAH", "2013-01-01T10:00:00Z", 515, 200, 0.25, "<1")
+
+
+def test_equal_figures_have_no_difference() -> None:
+    assert differences({GROUP: FIGURES}, {GROUP: dict(FIGURES)}, Counter([ALERT]), [ALERT]) == []
+
+
+@pytest.mark.parametrize("name", [*flight_check.COUNTS, *flight_check.MEASURES])
+def test_every_figure_is_compared(name: str) -> None:
+    lines = differences({GROUP: FIGURES}, {GROUP: {**FIGURES, name: FIGURES[name] + 1}}, Counter(), [])
+    assert lines == [f"JFK <1: {name} is {FIGURES[name] + 1}, pandas says {FIGURES[name]}"]
+
+
+@pytest.mark.parametrize("name", [*flight_check.COUNTS, *flight_check.MEASURES])
+def test_a_figure_that_is_absent_is_a_difference(name: str) -> None:
+    measured = {key: value for key, value in FIGURES.items() if key != name}
+    assert len(differences({GROUP: FIGURES}, {GROUP: measured}, Counter(), [])) == 1
+
+
+def test_measures_may_differ_by_rounding_and_counts_may_not() -> None:
+    assert differences({GROUP: FIGURES}, {GROUP: {**FIGURES, "delay_mean": 10.5 * (1 + 1e-12)}}, Counter(), []) == []
+    assert differences({GROUP: FIGURES}, {GROUP: {**FIGURES, "late": 1 + 1e-12}}, Counter(), []) != []
+
+
+def test_a_group_too_many_and_a_group_missing_are_differences() -> None:
+    lines = differences({GROUP: FIGURES}, {("LGA", ">5"): FIGURES}, Counter(), [])
+    assert lines == ["LGA >5: pandas has no such group", "JFK <1: missing"]
+
+
+def test_alerts_are_compared_as_a_multiset() -> None:
+    other = (*ALERT[:-1], "1-3")
+    assert differences({}, {}, Counter([ALERT, other]), [other, ALERT]) == []
+    assert differences({}, {}, Counter([ALERT]), [ALERT, ALERT]) == [f"alert too many: {ALERT}"]
+    assert differences({}, {}, Counter([ALERT, other]), [ALERT]) == [f"alert missing: {other}"]
+
+
+def test_pandas_counts_every_departure_once() -> None:
+    """Known totals of the data set: a join that lost or multiplied departures would change them."""
+    both = flight_check.joined()
+    figures = flight_check.statistics(both)
+    assert sum(group["scheduled"] for group in figures.values()) == 336_776
+    assert sum(group["cancelled"] for group in figures.values()) == 8_255
+    assert sum(group["scheduled"] for (_, band), group in figures.items() if band == "no reading") == 1_556
+    assert flight_check.alerts(both).total() == sum(group["very_late"] for group in figures.values()) == 3_893
+
+
+def test_a_limit_takes_the_first_departures_in_order_of_time() -> None:
+    both = flight_check.joined(100)
+    assert len(both) == 100
+    assert set(both["time_hour"].str[:10]) == {"2013-01-01"}
