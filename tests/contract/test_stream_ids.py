@@ -1,0 +1,219 @@
+"""Entry IDs: what is read as one, where each special form is allowed, and how they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import since
+from tests.harness.replies import INVALID_ID, OK, Error, entries
+
+U64MAX = 18446744073709551615
+MAX_ID = f"{U64MAX}-{U64MAX}"
+SMALLER = Error("ERR The ID specified in XADD is equal or smaller than the target stream top item")
+EXHAUSTED = Error("ERR The stream has exhausted the last possible ID, unable to add more items")
+
+#: Positions that take a plain ID, as commands with a place for it. Each runs on a stream s with a group g.
+PLAIN = [
+    "XADD s {} f v",
+    "XTRIM s MINID {}",
+    "XDEL s {}",
+    "XACK s g {}",
+    "XCLAIM s g c 0 1-1 LASTID {}",
+    "XSETID s {}",
+    "XSETID s 9-9 ENTRIESADDED 5 MAXDELETEDID {}",
+]
+#: Positions that also take ``-`` and ``+``, and ``(``.
+BOUNDS = ["XRANGE s {} +", "XREVRANGE s + {}", "XRANGE s - {}", "XREVRANGE s {} -", "XPENDING s g {} + 10",
+          "XPENDING s g - {} 10", "XAUTOCLAIM s g c 0 {}"]  # fmt: skip
+
+NOT_IDS = ["x", "1-x", "x-1", "1-", "-1", "1-1-1", "0x1-1", "1.5-1", "18446744073709551616-0", "0-18446744073709551616",
+           "1-1x", "1" * 128]  # fmt: skip
+
+
+@pytest.fixture
+def stream(server: Server) -> Server:
+    """A stream s with two entries and a group g."""
+    server.given("XADD s 1-1 a 1", "XADD s 2-1 b 2", "XGROUP CREATE s g 0")
+    return server
+
+
+@pytest.mark.parametrize("word", NOT_IDS)
+@pytest.mark.parametrize("command", PLAIN + BOUNDS)
+def test_what_is_no_id(stream: Server, command: str, word: str) -> None:
+    """Words that are no IDs are refused with the same text wherever an ID is expected."""
+    stream.expect(command.format(word), INVALID_ID)
+
+
+@pytest.mark.parametrize("word", ["$", ">", "(1-1"])
+@pytest.mark.parametrize("command", PLAIN)
+def test_special_ids_are_not_plain_ones(stream: Server, command: str, word: str) -> None:
+    """A position for a plain ID takes none of the special forms."""
+    stream.expect(command.format(word), INVALID_ID)
+
+
+@pytest.mark.parametrize("word", ["-", "+"])
+@pytest.mark.parametrize("command", [row for row in PLAIN if "MINID" not in row] + ["XTRIM s MINID {}"])
+def test_range_ends_are_not_plain_ids(stream: Server, command: str, word: str) -> None:
+    """``-`` and ``+`` are for ranges only."""
+    stream.expect(command.format(word), INVALID_ID)
+
+
+@pytest.mark.parametrize("word", ["$", ">", "*", "1-*", "(", "(-", "(+", "((1-1"])
+@pytest.mark.parametrize("command", BOUNDS)
+def test_special_ids_are_not_range_ends(stream: Server, command: str, word: str) -> None:
+    """A range's end takes ``-``, ``+`` and ``(ID``, and no other special form."""
+    stream.expect(command.format(word), INVALID_ID)
+
+
+@pytest.mark.parametrize("word", ["*", "(1-1", ">", "x"])
+@pytest.mark.parametrize("command", ["XGROUP CREATE s new {}", "XGROUP SETID s g {}"])
+def test_group_positions(stream: Server, command: str, word: str) -> None:
+    """A group's ID is a plain ID or ``$``."""
+    stream.expect(command.format(word), INVALID_ID)
+
+
+@pytest.mark.parametrize("word", ["-", "+"])
+def test_range_ends_in_groups(stream: Server, word: str) -> None:
+    """XGROUP SETID takes ``-`` and ``+``, XGROUP CREATE does not."""
+    stream.expect(f"XGROUP CREATE s new {word}", INVALID_ID)
+    stream.expect(f"XGROUP SETID s g {word}", OK)
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("7", "7-0"), ("007-001", "7-1"), ("0-1", "0-1"), (f"{U64MAX}", f"{U64MAX}-0"), (MAX_ID, MAX_ID)],
+)
+def test_ids_are_written_canonically(server: Server, given: str, written: str) -> None:
+    """An ID is answered as milliseconds, dash, sequence, without leading zeros."""
+    server.expect(f"XADD s {given} f v", written)
+    server.expect("XRANGE s - +", entries(f"{written} f v"))
+
+
+@pytest.mark.parametrize(
+    ("command", "ids"),
+    [
+        ("XRANGE s 2 2", ["2-1", "2-2"]),
+        ("XRANGE s 2 3", ["2-1", "2-2"]),
+        ("XRANGE s 1-2 2-1", ["1-2", "2-1"]),
+        ("XRANGE s (1-1 (2-2", ["1-2", "2-1"]),
+        ("XRANGE s (1 +", ["1-1", "1-2", "2-1", "2-2"]),
+        (f"XRANGE s (1-{U64MAX} +", ["2-1", "2-2"]),
+        ("XRANGE s - (2", ["1-1", "1-2", "2-1", "2-2"]),
+        ("XRANGE s - (2-0", ["1-1", "1-2"]),
+        ("XREVRANGE s 1 1", ["1-2", "1-1"]),
+        ("XREVRANGE s (2-2 (1-1", ["2-1", "1-2"]),
+        ("XRANGE s 2-1 1-1", []),
+        ("XRANGE s + -", []),
+    ],
+)
+def test_incomplete_and_exclusive_ends(server: Server, command: str, ids: list[str]) -> None:
+    """A missing sequence is the lowest at a low end and the highest at a high end; ``(`` leaves the end itself out."""
+    server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 2-1 f v", "XADD s 2-2 f v")
+    server.expect(command, entries(*(f"{entry_id} f v" for entry_id in ids)))
+
+
+@pytest.mark.parametrize("command", ["XRANGE s ({} +", "XREVRANGE s + ({}", "XPENDING s g ({} + 10"])
+def test_no_successor_of_the_last_id(stream: Server, command: str) -> None:
+    """Nothing comes after the greatest ID."""
+    stream.expect(command.format(MAX_ID), Error("ERR invalid start ID for the interval"))
+
+
+@pytest.mark.parametrize("command", ["XRANGE s - (0-0", "XREVRANGE s (0-0 -", "XPENDING s g - (0-0 10"])
+def test_no_predecessor_of_the_first_id(stream: Server, command: str) -> None:
+    """Nothing comes before the smallest ID."""
+    stream.expect(command, Error("ERR invalid end ID for the interval"))
+
+
+# -- IDs that the server makes ----------------------------------------------------------------------------------------
+
+
+def test_automatic_ids_follow_the_clock(server: Server) -> None:
+    """``*`` gives the server's time in milliseconds, and sequence 0 for the first entry in a millisecond."""
+    before = server.now
+    made = server.run("XADD s * f v").decode()
+    after = server.now
+    ms, seq = map(int, made.split("-"))
+    assert before <= ms <= after
+    assert seq == 0
+
+
+def test_automatic_ids_never_go_back(server: Server) -> None:
+    """Where the last ID is ahead of the clock, ``*`` gives its successor."""
+    server.given("XADD s 9999999999999-7 f v")
+    server.expect("XADD s * f v", "9999999999999-8")
+
+
+def test_automatic_ids_carry_over(server: Server) -> None:
+    """The successor of a full sequence is the next millisecond."""
+    server.given(f"XADD s 9999999999999-{U64MAX} f v")
+    server.expect("XADD s * f v", "10000000000000-0")
+
+
+@pytest.mark.parametrize(
+    ("top", "asked", "reply"),
+    [
+        (None, "0-*", "0-1"),
+        (None, "5-*", "5-0"),
+        ("5-3", "5-*", "5-4"),
+        ("5-3", "6-*", "6-0"),
+        ("5-3", "4-*", SMALLER),
+        ("0-1", "0-*", "0-2"),
+    ],
+)
+def test_automatic_sequence(server: Server, top: str | None, asked: str, reply: object) -> None:
+    """``ms-*`` asks for the next free sequence of that millisecond."""
+    if top:
+        server.given(f"XADD s {top} f v")
+    server.expect(f"XADD s {asked} f v", reply)
+
+
+def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
+    """Where the sequences of a millisecond are used up, ``ms-*`` is refused (by 7.0 with a text that misleads)."""
+    server.given(f"XADD s 5-{U64MAX} f v")
+    too_large = Error("ERR Elements are too large to be stored")
+    server.expect("XADD s 5-* f v", server.newest(SMALLER, before={"7.2": too_large}))
+
+
+def test_test_vectors_for_automatic_sequences(server: Server) -> None:
+    """On one stream: 0-* gives 0-1, then 5-* gives 5-0, then 4-* is too small."""
+    server.expect("XADD z 0-* f v", "0-1")
+    server.expect("XADD z 5-* f v", "5-0")
+    server.expect("XADD z 4-* f v", SMALLER)
+
+
+@pytest.mark.parametrize("asked", ["*", MAX_ID, f"{U64MAX}-*", "1-1", "1-*"])
+def test_an_exhausted_stream(server: Server, asked: str) -> None:
+    """After the greatest ID nothing can be added, whatever ID is asked for."""
+    server.given(f"XADD y {U64MAX}-{U64MAX - 1} f v")
+    server.expect("XADD y * f v", MAX_ID)
+    server.expect(f"XADD y {asked} f v", EXHAUSTED)
+
+
+@pytest.mark.parametrize("asked", ["1-1", "1-0", "1", "0-1"])
+def test_ids_must_grow(server: Server, asked: str) -> None:
+    """An ID that is not greater than the last one is refused."""
+    server.given("XADD s 1-1 f v")
+    server.expect(f"XADD s {asked} f v", SMALLER)
+
+
+def test_ids_must_grow_after_a_deletion(server: Server) -> None:
+    """The last ID stays the last one after its entry is gone."""
+    server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XDEL s 2-1")
+    server.expect("XADD s 2-1 f v", SMALLER)
+    server.expect("XADD s 2-2 f v", "2-2")
+
+
+@pytest.mark.parametrize("asked", ["0-0", "0", "00-00"])
+def test_zero_is_no_id_for_an_entry(server: Server, asked: str) -> None:
+    """0-0 cannot be added, and no key is made."""
+    server.expect(f"XADD s {asked} f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
+    server.expect("EXISTS s", 0)
+
+
+@since("7.4")
+def test_plus_in_xread(stream: Server) -> None:
+    """``+`` in XREAD is the last entry; other words are no IDs."""
+    stream.expect("XREAD STREAMS s -", INVALID_ID)
+    stream.expect("XREAD STREAMS s *", INVALID_ID)
+    stream.expect("XREAD STREAMS s (1-1", INVALID_ID)
