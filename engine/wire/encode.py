@@ -1,0 +1,165 @@
+"""Replies to bytes, in both protocols.
+
+One function per type and protocol, found by the reply's exact type; a list's elements are appended by the same table.
+What is long already (an entry's frames, a big value) is handed on as it is and never copied. The types are those of
+:mod:`engine.core.replies`; BLOCKED and NO_REPLY have no bytes and never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.replies import (
+    NIL_ARRAY,
+    CommandError,
+    Frames,
+    Map,
+    Push,
+    Raw,
+    Reply,
+    Set,
+    Simple,
+    Verbatim,
+)
+
+Out = list[bytes | memoryview]
+Encoder = Callable[[Any, Out], None]
+
+#: From this length on, a value goes out as a buffer of its own instead of being copied together with its header.
+LONG = 8192
+
+_NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+_SMALL = [b":%d\r\n" % number for number in range(1024)]
+
+
+class _Table(dict[type, Encoder]):
+    """Encoders by type. A subclass of a known type is encoded as that, once it has been looked for."""
+
+    def __missing__(self, kind: type) -> Encoder:
+        for base in kind.__mro__[1:]:
+            if base in self:
+                self[kind] = self[base]
+                return self[base]
+        raise TypeError(f"{kind.__name__} is no reply")
+
+
+_RESP2 = _Table()
+_RESP3 = _Table()
+
+
+def encode(reply: Reply, proto: int, out: Out) -> None:
+    """Append the bytes of ``reply`` in RESP ``proto`` (2 or 3) to ``out``."""
+    (_RESP3 if proto == 3 else _RESP2)[type(reply)](reply, out)
+
+
+def encoded(reply: Reply, proto: int = 2) -> bytes:
+    """The bytes of one reply."""
+    out: Out = []
+    encode(reply, proto, out)
+    return b"".join(out)
+
+
+# -- the same in both protocols ---------------------------------------------------------------------------------------
+
+
+def _bulk(reply: bytes, out: Out) -> None:
+    size = len(reply)
+    if size < LONG:
+        out.append(b"$%d\r\n%b\r\n" % (size, reply))
+    else:
+        out.append(b"$%d\r\n" % size)
+        out.append(reply)
+        out.append(b"\r\n")
+
+
+def _integer(reply: int, out: Out) -> None:
+    out.append(_SMALL[reply] if 0 <= reply < 1024 else b":%d\r\n" % reply)
+
+
+def _simple(reply: bytes, out: Out) -> None:
+    out.append(b"+%b\r\n" % reply)
+
+
+def _error(reply: CommandError, out: Out) -> None:
+    text = reply.text
+    if b"\n" in text or b"\r" in text:
+        text = text.translate(_NO_LINE_ENDS)
+    out.append(b"-%b\r\n" % text)
+
+
+def _raw(reply: bytes, out: Out) -> None:
+    out.append(reply)
+
+
+def _frames(reply: Frames, out: Out) -> None:
+    out.append(b"*%d\r\n" % reply.count)
+    out.extend(reply.parts)
+
+
+def _decimal(value: float) -> bytes:
+    """The shortest text that gives the number back, without a fraction of zero."""
+    text = repr(float(value))
+    return text.removesuffix(".0").encode()
+
+
+# -- one protocol or the other ----------------------------------------------------------------------------------------
+
+
+def _aggregate(header: bytes, table: _Table, items_per_count: int = 1) -> Encoder:
+    def run(reply: list[Any], out: Out) -> None:
+        out.append(header % (len(reply) // items_per_count))
+        append = out.append
+        for item in reply:
+            kind = type(item)
+            if kind is bytes and len(item) < LONG:
+                append(b"$%d\r\n%b\r\n" % (len(item), item))
+            else:
+                table[kind](item, out)
+
+    return run
+
+
+def _constant(text: bytes) -> Encoder:
+    def run(reply: Any, out: Out) -> None:  # noqa: ARG001
+        out.append(text)
+
+    return run
+
+
+def _double2(reply: float, out: Out) -> None:
+    _bulk(_decimal(reply), out)
+
+
+def _double3(reply: float, out: Out) -> None:
+    out.append(b",%b\r\n" % _decimal(reply))
+
+
+def _verbatim3(reply: bytes, out: Out) -> None:
+    out.append(b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply))
+
+
+for _table in (_RESP2, _RESP3):
+    _array = _aggregate(b"*%d\r\n", _table)
+    _table.update(
+        {
+            bytes: _bulk, int: _integer, Simple: _simple, CommandError: _error, Raw: _raw, Frames: _frames,
+            list: _array, tuple: _array,
+        }
+    )  # fmt: skip
+
+_RESP2.update(
+    {
+        type(None): _constant(b"$-1\r\n"), type(NIL_ARRAY): _constant(b"*-1\r\n"),
+        float: _double2, Verbatim: _bulk,
+        Map: _RESP2[list], Set: _RESP2[list], Push: _RESP2[list],
+    }
+)  # fmt: skip
+_RESP3.update(
+    {
+        type(None): _constant(b"_\r\n"), type(NIL_ARRAY): _constant(b"_\r\n"),
+        float: _double3, Verbatim: _verbatim3,
+        Map: _aggregate(b"%%%d\r\n", _RESP3, 2), Set: _aggregate(b"~%d\r\n", _RESP3),
+        Push: _aggregate(b">%d\r\n", _RESP3),
+    }
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""Replies of every type, in both protocols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.replies import (
+    NIL_ARRAY,
+    OK,
+    CommandError,
+    Frames,
+    Map,
+    Push,
+    Raw,
+    Set,
+    Simple,
+    Verbatim,
+)
+from engine.wire.encode import LONG, encode, encoded
+
+CASES: list[tuple[Any, bytes, bytes]] = [
+    (0, b":0\r\n", b":0\r\n"),
+    (-7, b":-7\r\n", b":-7\r\n"),
+    (1 << 62, b":4611686018427387904\r\n", b":4611686018427387904\r\n"),
+    (True, b":1\r\n", b":1\r\n"),
+    (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
+    (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
+    (None, b"$-1\r\n", b"_\r\n"),
+    (NIL_ARRAY, b"*-1\r\n", b"_\r\n"),
+    (OK, b"+OK\r\n", b"+OK\r\n"),
+    (1.5, b"$3\r\n1.5\r\n", b",1.5\r\n"),
+    (3.0, b"$1\r\n3\r\n", b",3\r\n"),
+    (float("inf"), b"$3\r\ninf\r\n", b",inf\r\n"),
+    (Verbatim(b"abc"), b"$3\r\nabc\r\n", b"=7\r\ntxt:abc\r\n"),
+    ([], b"*0\r\n", b"*0\r\n"),
+    ([1, b"x", [None]], b"*3\r\n:1\r\n$1\r\nx\r\n*1\r\n$-1\r\n", b"*3\r\n:1\r\n$1\r\nx\r\n*1\r\n_\r\n"),
+    ((b"x",), b"*1\r\n$1\r\nx\r\n", b"*1\r\n$1\r\nx\r\n"),
+    (Map([b"k", 1]), b"*2\r\n$1\r\nk\r\n:1\r\n", b"%1\r\n$1\r\nk\r\n:1\r\n"),
+    (Set([b"k"]), b"*1\r\n$1\r\nk\r\n", b"~1\r\n$1\r\nk\r\n"),
+    (
+        Push([b"message", b"c", b"m"]),
+        b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
+        b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
+    ),
+    (Raw(b"*1\r\n:5\r\n"), b"*1\r\n:5\r\n", b"*1\r\n:5\r\n"),
+    (Frames(2, [b"A", memoryview(b"xBx")[1:2]]), b"*2\r\nAB", b"*2\r\nAB"),
+    (CommandError(b"ERR a\r\nb"), b"-ERR a  b\r\n", b"-ERR a  b\r\n"),
+    ([CommandError(b"ERR x"), Simple(b"y")], b"*2\r\n-ERR x\r\n+y\r\n", b"*2\r\n-ERR x\r\n+y\r\n"),
+]
+
+
+@pytest.mark.parametrize(("reply", "resp2", "resp3"), CASES, ids=[repr(case[0])[:40] for case in CASES])
+def test_each_type_of_reply_has_its_form_in_both_protocols(reply: Any, resp2: bytes, resp3: bytes) -> None:
+    assert encoded(reply, 2) == resp2
+    assert encoded(reply, 3) == resp3
+
+
+def test_a_long_value_is_handed_on_without_a_copy() -> None:
+    value = b"v" * LONG
+    out: list[bytes | memoryview] = []
+    encode([value], 2, out)
+    assert any(part is value for part in out)
+    assert b"".join(out) == b"*1\r\n$%d\r\n%b\r\n" % (LONG, value)
+
+
+def test_a_subclass_is_encoded_as_what_it_extends() -> None:
+    class Special(Simple):
+        pass
+
+    assert encoded(Special(b"hm")) == b"+hm\r\n"
+
+
+def test_what_is_no_reply_is_refused() -> None:
+    with pytest.raises(TypeError, match="dict is no reply"):
+        encoded({})
