@@ -1,5 +1,7 @@
 """The data of the main job: complete, as text, in order of time."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -7,7 +9,7 @@ from jobs import flight_data
 
 
 def is_sorted(keys: list[tuple]) -> bool:
-    return all(left <= right for left, right in zip(keys, keys[1:], strict=False))
+    return all(left <= right for left, right in pairwise(keys))
 
 
 def test_all_departures_are_replayed_in_order_of_their_scheduled_minute() -> None:

@@ -1,0 +1,80 @@
+"""The main job's computation, on DataFrames of a few rows, and its small parts; the whole job is in test_flight_job."""
+
+import math
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import flight_check, flight_delays
+
+pytestmark = pytest.mark.spark
+
+HOUR = "2013-01-01T10:00:00Z"
+
+
+def departures(spark: SparkSession, *rows: tuple[str, str, int | None]) -> DataFrame:
+    """Departures by airport, hour and delay."""
+    flights = [("UA", 1, "N1", airport, "IAH", hour, 515, delay) for airport, hour, delay in rows]
+    return spark.createDataFrame(flights, flight_delays.FLIGHT_SCHEMA)
+
+
+def readings(spark: SparkSession, *rows: tuple[str, str, float | None]) -> DataFrame:
+    """Visibility by airport and hour."""
+    return spark.createDataFrame(list(rows), flight_delays.WEATHER_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("miles", "band"),
+    [
+        (0.0, "<1"), (0.99, "<1"), (1.0, "1-3"), (2.99, "1-3"), (3.0, "3-5"), (5.0, "3-5"), (5.01, ">5"), (10.0, ">5"),
+        (None, "no reading"),
+    ],
+)  # fmt: skip
+def test_a_visibility_is_in_its_flight_category(spark: SparkSession, miles: float | None, band: str) -> None:
+    rows = spark.createDataFrame([(miles,)], "visib double").select(flight_delays.visibility_band(F.col("visib")))
+    assert rows.collect()[0][0] == band
+
+
+def test_a_departure_gets_the_reading_of_its_own_airport_and_hour(spark: SparkSession) -> None:
+    flights = departures(spark, ("EWR", HOUR, 1), ("JFK", HOUR, 2), ("EWR", "2013-01-01T11:00:00Z", 3))
+    joined = flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 0.5), ("JFK", HOUR, 10.0)))
+    expected = spark.createDataFrame(
+        [(1, 0.5, "<1"), (2, 10.0, ">5"), (3, None, "no reading")], "dep_delay int, visib double, visibility string"
+    )
+    assert_df_equality(
+        joined.select("dep_delay", "visib", "visibility"), expected, ignore_row_order=True, ignore_nullable=True
+    )
+
+
+def test_statistics_describe_the_delays_of_an_airport_in_a_band(spark: SparkSession) -> None:
+    flights = departures(spark, *(("EWR", HOUR, delay) for delay in (-5, 14, 15, 180, 181, None)), ("JFK", HOUR, None))
+    joined = flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 0.5)))
+    rows = {(row.origin, row.visibility): row for row in flight_delays.delay_statistics(joined).collect()}
+    worst = rows["EWR", "<1"]
+    assert (worst.scheduled, worst.cancelled, worst.late, worst.very_late, worst.delay_max) == (6, 1, 3, 1, 181)
+    assert worst.delay_mean == pytest.approx(77.0)
+    assert worst.delay_stddev == pytest.approx(math.sqrt(sum((d - 77) ** 2 for d in (-5, 14, 15, 180, 181)) / 5))
+    never_left = rows["JFK", "no reading"]
+    assert (never_left.scheduled, never_left.cancelled, never_left.late, never_left.very_late) == (1, 1, 0, 0)
+    assert (never_left.delay_max, never_left.delay_mean, never_left.delay_stddev) == (None, None, None)
+
+
+def test_an_alert_is_a_departure_more_than_three_hours_late(spark: SparkSession) -> None:
+    flights = departures(spark, ("EWR", HOUR, 180), ("EWR", HOUR, 181), ("EWR", HOUR, None))
+    alerts = flight_delays.late_departures(flight_delays.with_weather(flights, readings(spark, ("EWR", HOUR, 10.0))))
+    assert [tuple(row) for row in alerts.collect()] == [
+        ("UA", 1, "N1", "EWR", "IAH", HOUR, 515, 181, 10.0, ">5"),
+    ]
+    assert tuple(alerts.columns) == flight_check.ALERT_FIELDS
+
+
+def test_spark_and_pandas_put_every_visibility_of_the_data_into_the_same_band(spark: SparkSession) -> None:
+    both = flight_check.joined()[["visib", "visibility"]].drop_duplicates()
+    rows = [(None if math.isnan(visib) else visib, band) for visib, band in both.itertuples(index=False)]
+    bands = spark.createDataFrame(rows, "visib double, band string").withColumn(
+        "spark", flight_delays.visibility_band(F.col("visib"))
+    )
+    assert len(rows) > 20
+    assert bands.where("spark != band").collect() == []

@@ -1,0 +1,160 @@
+"""What a user meets first: the set-up's scripts and their messages, the Makefile's words, the package's metadata."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def run_script(name: str, path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of scripts/ with one directory as PATH and nothing else in the environment."""
+    return subprocess.run(
+        [str(ROOT / "scripts" / name)],
+        env={"PATH": str(path), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A directory for PATH: the shell's everyday tools, `id` of a user who is not root, no Python and no Java."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for tool in ("sh", "sed", "head", "grep", "dirname"):
+        found = shutil.which(tool)
+        assert found is not None, tool
+        (directory / tool).symlink_to(found)
+    program(directory / "id", "echo 1000")
+    return directory
+
+
+def program(path: Path, body: str) -> None:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def fake_python(path: Path, minor: int) -> None:
+    """Write a program that answers the script's two questions as that Python 3 would."""
+    program(path, f'case "$2" in *version_info*) echo {3000 + minor};; *) echo "$0";; esac')
+
+
+def fake_java(path: Path, version: str) -> None:
+    """Write a program that says its version as java does, on stderr."""
+    program(path, f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
+
+
+def test_the_newest_python_on_path_is_taken(programs: Path) -> None:
+    fake_python(programs / "python3", 11)
+    fake_python(programs / "python3.13", 13)
+    fake_python(programs / "python3.12", 12)
+    assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.13")
+
+
+def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(programs: Path) -> None:
+    program(programs / "python3.13", "exit 127")
+    fake_python(programs / "python3", 10)
+    fake_python(programs / "python3.11", 11)
+    assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.11")
+
+
+def test_without_a_python_the_message_says_what_to_install(programs: Path) -> None:
+    fake_python(programs / "python3", 10)
+    result = run_script("find-python", programs)
+    assert result.returncode == 1
+    assert "needs Python 3.11 or later" in result.stderr
+    assert "apt-get install" in result.stderr
+
+
+def test_a_python_without_ensurepip_is_reported_with_the_package_that_brings_it(programs: Path, tmp_path: Path) -> None:
+    program(
+        programs / "python3",
+        'case "$2" in *ensurepip*) exit 1;; *venv*) echo python3.11-venv;; *version_info*) echo 3011;;'
+        ' *) echo "$0";; esac',
+    )
+    result = subprocess.run(
+        [str(ROOT / "scripts" / "make-venv"), str(tmp_path / "venv")],
+        env={"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "apt-get install python3.11-venv" in result.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "17-ea"])
+def test_java_17_and_later_will_do(programs: Path, version: str) -> None:
+    fake_java(programs / "java", version)
+    result = run_script("need-java", programs)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", None])
+def test_an_old_or_missing_java_is_reported_with_what_to_install(programs: Path, version: str | None) -> None:
+    if version is not None:
+        fake_java(programs / "java", version)
+    result = run_script("need-java", programs)
+    assert result.returncode == 1
+    assert "needs Java 17 or later" in result.stderr
+    assert "openjdk-17-jre-headless" in result.stderr
+
+
+def test_java_home_goes_before_path_as_it_does_for_spark(programs: Path, tmp_path: Path) -> None:
+    fake_java(programs / "java", "11.0.21")
+    fake_java(tmp_path / "jdk" / "bin" / "java", "17.0.15")
+    assert run_script("need-java", programs, JAVA_HOME=str(tmp_path / "jdk")).returncode == 0
+    fake_java(programs / "java", "17.0.15")
+    fake_java(tmp_path / "jdk" / "bin" / "java", "11.0.21")
+    result = run_script("need-java", programs, JAVA_HOME=str(tmp_path / "jdk"))
+    assert result.returncode == 1
+    assert "JAVA_HOME" in result.stderr
+
+
+def test_every_dependency_and_every_rule_that_is_off_says_why() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    project = PYPROJECT["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    lines = {line.strip() for line in text.splitlines()}
+    for requirement in (requirement for group in groups for requirement in group):
+        assert any(line.startswith(f'"{requirement}",') and "# " in line for line in lines), requirement
+    ignored = re.search(r"^ignore = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    assert ignored is not None
+    for line in ignored[1].splitlines():
+        assert re.search(r"# [\w`]", line), line
+
+
+def test_ci_and_readme_use_words_that_the_makefile_has() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"install", "demo", "test", "lint", "check", "bench"} <= targets
+    used = re.findall(r"\bmake((?: [a-z]+)+)", (ROOT / ".ci" / "run").read_text())
+    assert used
+    used += re.findall(r"`make ([a-z]+)`", (ROOT / "README.md").read_text())
+    assert {word for words in used for word in words.split()} <= targets
+
+
+def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> None:
+    """Spark lists the top-level modules on the path; an install that answers imports by a hook would hide them."""
+    code = "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "pyspark_pystreams" in result.stdout
