@@ -1,4 +1,4 @@
-"""What the job `flight_delays` prints at its end: the table, what was read and written, and the groups' state.
+"""The table that the job `flight_delays` prints at its end.
 
 Owns the layout alone; every figure comes in computed.
 """
@@ -9,27 +9,33 @@ from collections.abc import Mapping
 
 from jobs.flight_check import Figures, Group
 
-BANDS = ("<1", "1-3", "3-5", ">5", "no reading")
-HEADER = (
-    "airport  visibility  departures  cancelled   late  > 3 h   mean delay  std. dev.  longest\n"
-    "            (miles)                         >= 15 min           (min)      (min)    (min)"
+BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the worst sight first
+
+# Figure, title, second line of the title, width, digits behind the point.
+COLUMNS = (
+    ("scheduled", "departures", "", 10, 0),
+    ("cancelled", "cancelled", "", 9, 0),
+    ("late", "late", ">= 15 min", 9, 0),
+    ("very_late", "very late", "> 3 h", 9, 0),
+    ("delay_mean", "mean delay", "min", 10, 1),
+    ("delay_stddev", "std. dev.", "min", 9, 1),
+    ("delay_max", "longest", "min", 7, 0),
 )
 
 
 def table(statistics: Mapping[Group, Figures]) -> str:
-    """Lay the statistics out, one line for each airport and visibility band, the worst sight first."""
-    lines = [HEADER]
+    """Lay the statistics out, one line for each airport and visibility band, under a header of two."""
+    lines = [
+        "  ".join([f"{'airport':7}", f"{'visibility':>10}", *(f"{title:>{width}}" for _, title, _, width, _ in COLUMNS)]),
+        "  ".join([f"{'':7}", f"{'miles':>10}", *(f"{below:>{width}}" for _, _, below, width, _ in COLUMNS)]),
+    ]
     for airport, band in sorted(statistics, key=lambda group: (group[0], BANDS.index(group[1]))):
         figures = statistics[airport, band]
-        lines.append(
-            f"{airport:7}  {band:>10}  {number(figures['scheduled'], 10)}  {number(figures['cancelled'], 9)}"
-            f"  {number(figures['late'], 5)}  {number(figures['very_late'], 5)}"
-            f"  {number(figures.get('delay_mean'), 11, 1)}  {number(figures.get('delay_stddev'), 9, 1)}"
-            f"  {number(figures.get('delay_max'), 7)}"
-        )
+        cells = [number(figures.get(name), width, digits) for name, _, _, width, digits in COLUMNS]
+        lines.append("  ".join([f"{airport:7}", f"{band:>10}", *cells]))
     return "\n".join(lines)
 
 
-def number(value: float | None, width: int, digits: int = 0) -> str:
+def number(value: float | None, width: int, digits: int) -> str:
     """Return a figure right-aligned, or a dash where there is none."""
     return f"{'-':>{width}}" if value is None else f"{value:>{width},.{digits}f}"
