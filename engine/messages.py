@@ -133,3 +133,52 @@ def unknown_option_for_config_set(name: bytes) -> bytes:
 def config_set_failed(name: bytes, why: str) -> bytes:
     """CONFIG SET of a value that a directive does not take."""
     return b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode())
+
+# -- streams, 8.2 and later -----------------------------------------------------------------------------------------
+NUMIDS_NOT_POSITIVE = b"ERR Number of IDs must be a positive integer"
+NUMIDS_MISMATCH = b"ERR The `numids` parameter must match the number of arguments"
+IDS_REQUIRED = b"ERR IDS option is required"
+IDMP_TWICE = b"ERR syntax error, IDMP/IDMPAUTO specified multiple times"
+IDMPAUTO_NO_PRODUCER = b"ERR syntax error, IDMPAUTO requires a non-empty producer ID"
+IDMP_NO_PRODUCER = b"ERR syntax error, IDMP requires a non-empty producer ID"
+IDMP_NO_IID = b"ERR syntax error, IDMP requires a non-empty idempotent ID"
+IDMP_EXPLICIT_ID = b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
+IDMP_DURATION_TWICE = b"ERR IDMP-DURATION specified multiple times"
+IDMP_DURATION_RANGE = b"ERR IDMP-DURATION must be between 1 and 86400 seconds"
+IDMP_MAXSIZE_TWICE = b"ERR IDMP-MAXSIZE specified multiple times"
+IDMP_MAXSIZE_RANGE = b"ERR IDMP-MAXSIZE must be between 1 and 10000 entries"
+CFGSET_EMPTY = b"ERR At least one parameter must be specified"
+RECORD_NO_PRODUCER = b"ERR producer ID must be non-empty"
+RECORD_NO_IID = b"ERR idempotent ID must be non-empty"
+RECORD_NO_ENTRY = b"ERR No such message in stream"
+RECORD_CONFLICT = b"ERR IID already exists for this producer with a different stream ID"
+MAXCOUNT_NOT_POSITIVE = b"ERR MAXCOUNT must be a positive integer"
+MAXSIZE_NOT_POSITIVE = b"ERR MAXSIZE must be a positive integer"
+MAXCOUNT_BELOW_COUNT = b"ERR MAXCOUNT must be greater than or equal to COUNT"
+MIN_IDLE_NOT_INTEGER = b"ERR min-idle-time is not an integer or out of range"
+MIN_IDLE_NEGATIVE = b"ERR min-idle-time must be a positive integer"
+NACK_MODE = b"ERR mode must be SILENT, FAIL, or FATAL"
+NACK_NUMIDS = b"ERR numids must be a positive integer"
+NACK_NUMIDS_MISMATCH = b"ERR number of IDs doesn't match numids"
+NACK_RETRYCOUNT = b"ERR Invalid RETRYCOUNT value, must be >= 0"
+NACK_IDS_EXPECTED = b"ERR syntax error, expected IDS keyword"
+
+
+def unrecognized_nack_option(word: bytes) -> bytes:
+    """XNACK with a word that is no option."""
+    return b"ERR Unrecognized XNACK option '%b'" % word
+
+# -- the protocol ---------------------------------------------------------------------------------------------------
+PROTOCOL_MULTIBULK_LENGTH = b"ERR Protocol error: invalid multibulk length"
+PROTOCOL_MULTIBULK_LENGTH_NO_AUTH = b"ERR Protocol error: unauthenticated multibulk length"
+PROTOCOL_BULK_LENGTH = b"ERR Protocol error: invalid bulk length"
+PROTOCOL_BULK_LENGTH_NO_AUTH = b"ERR Protocol error: unauthenticated bulk length"
+PROTOCOL_BIG_MULTIBULK_COUNT = b"ERR Protocol error: too big mbulk count string"
+PROTOCOL_BIG_BULK_COUNT = b"ERR Protocol error: too big bulk count string"
+PROTOCOL_BIG_INLINE = b"ERR Protocol error: too big inline request"
+PROTOCOL_UNBALANCED_QUOTES = b"ERR Protocol error: unbalanced quotes in request"
+
+
+def protocol_expected_bulk(got: bytes) -> bytes:
+    """An array of a request holds something else than a bulk string; ``got`` is its first byte."""
+    return b"ERR Protocol error: expected '$', got '%b'" % got

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 
 _BLANK = b" \n\r\t\v\f\0"
-_PLAIN = re.compile(rb"[^ \n\r\t\v\f\0\"']+")
+# Vertical tabs and form feeds divide words, but do not end one: Redis's own rule.
+_END = b" \n\r\t\0"
+_PLAIN = re.compile(rb"[^ \n\r\t\0\"']+")
+_SPECIAL = re.compile(rb"[\"'\0\v\f]")
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 _HEX = re.compile(rb"x([0-9a-fA-F]{2})")
 _IN_DOUBLE = re.compile(rb'[^"\\]+')
@@ -18,7 +21,7 @@ _IN_SINGLE = re.compile(rb"[^'\\]+")
 
 def split_words(line: bytes) -> list[bytes] | None:
     """The words of ``line``; None where a quote is not closed, or is closed in the middle of a word."""
-    if b'"' not in line and b"'" not in line and b"\0" not in line:
+    if _SPECIAL.search(line) is None:
         return line.split()
     words: list[bytes] = []
     at, end = 0, len(line)
@@ -28,7 +31,7 @@ def split_words(line: bytes) -> list[bytes] | None:
         if at >= end:
             return words
         word: list[bytes] = []
-        while at < end and line[at] not in _BLANK:
+        while at < end and line[at] not in _END:
             char = line[at : at + 1]
             if char == b'"':
                 at = _double(line, at + 1, word)
