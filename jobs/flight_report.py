@@ -25,9 +25,11 @@ COLUMNS = (
 
 def table(statistics: Mapping[Group, Figures]) -> str:
     """Lay the statistics out, one line for each airport and visibility band, under a header of two."""
+    titles = [f"{title:>{width}}" for _, title, _, width, _ in COLUMNS]
+    below = [f"{text:>{width}}" for _, _, text, width, _ in COLUMNS]
     lines = [
-        "  ".join([f"{'airport':7}", f"{'visibility':>10}", *(f"{title:>{width}}" for _, title, _, width, _ in COLUMNS)]),
-        "  ".join([f"{'':7}", f"{'miles':>10}", *(f"{below:>{width}}" for _, _, below, width, _ in COLUMNS)]),
+        "  ".join([f"{'airport':7}", f"{'visibility':>10}", *titles]),
+        "  ".join([f"{'':7}", f"{'miles':>10}", *below]),
     ]
     for airport, band in sorted(statistics, key=lambda group: (group[0], BANDS.index(group[1]))):
         figures = statistics[airport, band]

@@ -1,14 +1,9 @@
 """The README's examples run as they stand, and do what the text says."""
 
-import contextlib
-import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
