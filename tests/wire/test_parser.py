@@ -1,0 +1,239 @@
+"""Requests: what is one, what is an error, and that neither pieces nor the quick way change it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.wire.parser import LINE_LIMIT, RequestParser
+
+PING = b"*1\r\n$4\r\nPING\r\n"
+PREFIX = b"ERR Protocol error: "
+
+
+def written(*argv: bytes) -> bytes:
+    return b"*%d\r\n" % len(argv) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)
+
+
+def parse(pieces: Iterable[bytes], quick: bool = True, trusted: bool = True) -> tuple[list[list[bytes]], bytes | None]:
+    """Commands and error of a parser that is fed ``pieces``; ``quick=False`` leaves the definition alone to work."""
+    parser = (RequestParser if quick else Scalar)(1 << 20)
+    parser.trusted = trusted
+    commands: list[list[bytes]] = []
+    for piece in pieces:
+        found = parser.parse(piece)
+        commands += found
+        while found and not trusted:
+            assert len(found) == 1
+            found = parser.parse(b"")
+            commands += found
+    return commands, parser.error
+
+
+class Scalar(RequestParser):
+    """The definition without its quick way."""
+
+    def _by_hiredis(self, data: bytes, start: int, commands: list[list[bytes]]) -> int:
+        return start
+
+
+#: Bytes, the commands in them, and the error at their end (what redis-server 7.0 answers).
+CASES: list[tuple[bytes, list[list[bytes]], bytes | None]] = [
+    (PING, [[b"PING"]], None),
+    (PING * 3, [[b"PING"]] * 3, None),
+    (b"*1\r\nx", [], None),
+    (b"*1\r\n:4\r\n", [], b"expected '$', got ':'"),
+    (b"*2\r\n$4\r\nPING\r\n+a\r\n", [], b"expected '$', got '+'"),
+    (b"*2\r\n$4\r\nPINGXX+a\r\n", [], b"expected '$', got '+'"),
+    (b"*2\r\n$4\r\nPING\r\n=5\r\ntxt:a\r\n", [], b"expected '$', got '='"),
+    (b"*2\r\n$4\r\nPING\r\n(5\r\n", [], b"expected '$', got '('"),
+    (b"*1\r\n*1\r\n$4\r\nPING\r\n", [], b"expected '$', got '*'"),
+    (b"*1\r\n~1\r\n$4\r\nPING\r\n", [], b"expected '$', got '~'"),
+    (b"*1\r\n\r\n$4\r\nPING\r\n", [], b"expected '$', got '\r'"),
+    (b"*1\r\n\r\n", [], b"expected '$', got '\r'"),
+    (b"*x\r\n", [], b"invalid multibulk length"),
+    (b"*\r\n", [], b"invalid multibulk length"),
+    (b"*01\r\n$4\r\nPING\r\n", [], b"invalid multibulk length"),
+    (b"*+1\r\n$4\r\nPING\r\n", [], b"invalid multibulk length"),
+    (b"* 1\r\n$4\r\nPING\r\n", [], b"invalid multibulk length"),
+    (b"*1\n$4\r\nPING\r\n", [], b"invalid multibulk length"),
+    (b"*-0\r\nPING\r\n", [], b"invalid multibulk length"),
+    (b"*2147483648\r\n", [], b"invalid multibulk length"),
+    (b"*99999999999999999999\r\n", [], b"invalid multibulk length"),
+    (b"*1048577\r\n", [], None),
+    (b"*-1\r\nPING\r\n", [[b"PING"]], None),
+    (b"*0\r\nPING\r\n", [[b"PING"]], None),
+    (b"*-10\r\n" + PING, [[b"PING"]], None),
+    (PING + b"*0\r\n" + PING, [[b"PING"]] * 2, None),
+    (b"*1\r\n$-1\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n$x\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n$04\r\nPING\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n$ 4\r\nPING\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n$1048577\r\n", [], b"invalid bulk length"),
+    (b"*1\r\n$1048576\r\n", [], None),
+    (b"*1\r\n$4\r\nPINGxx" + PING, [[b"PING"]] * 2, None),
+    (b"*1\rx$4\ryPING\r\n", [[b"PING"]], None),
+    (b"*1\r\n$0\r\n\r\n", [[b""]], None),
+    (b"*2\r\n$4\r\nPING\r\n$6\r\n\r\n*1\r\n\r\n", [[b"PING", b"\r\n*1\r\n"]], None),
+    (b"*" + b"1" * 70000, [], b"too big mbulk count string"),
+    (b"*1\r\n$" + b"1" * 70000, [], b"too big bulk count string"),
+    (b"*1\r\n" + b"a" * 70000, [], b"too big bulk count string"),
+    (b"a" * 70000, [], b"too big inline request"),
+    (b"a" * LINE_LIMIT + b"\n", [[b"a" * LINE_LIMIT]], None),
+    (PING + b"*1\r\nzPING\r\n" + PING, [[b"PING"]], b"expected '$', got 'z'"),
+    (b"PING\r\n" + PING + b"PING\n", [[b"PING"]] * 3, None),
+    (b"\r\n\r\n\nPING\r\n", [[b"PING"]], None),
+    (b" PING \t a\r\n", [[b"PING", b"a"]], None),
+    (b"PING\rPING\n", [[b"PING", b"PING"]], None),
+    (b"\t PING\x0b\x0c\r\n", [[b"PING\x0b\x0c"]], None),
+    (b'PING "a\r\n', [], b"unbalanced quotes in request"),
+    (b"PING 'a'b\r\n", [], b"unbalanced quotes in request"),
+    (b'PING "a""b"\r\n', [], b"unbalanced quotes in request"),
+    (b'PING "\\\r\n', [], b"unbalanced quotes in request"),
+    (b'PING "\\x41\\n\\q\\"\\xZZ"\r\n', [[b"PING", b'A\nq"xZZ']], None),
+    (b"PING 'a\\'b\\n'\r\n", [[b"PING", b"a'b\\n"]], None),
+    (b'PING a"b c"\r\n', [[b"PING", b"ab c"]], None),
+    (b'""\r\n', [[b""]], None),
+    (b"$4\r\nPING\r\n", [[b"$4"], [b"PING"]], None),
+    (b"+PING\r\n", [[b"+PING"]], None),
+    (b">1\r\n$1\r\n", [[b">1"], [b"$1"]], None),
+    (PING + b"$0\r\n\r\n", [[b"PING"], [b"$0"]], None),
+    (PING + b"#f\r\n", [[b"PING"], [b"#f"]], None),
+    (PING + b"~1\r\n$1\r\na\r\n", [[b"PING"], [b"~1"], [b"$1"], [b"a"]], None),
+    (PING + b"%1\r\n$1\r\na\r\n$1\r\nb\r\n", [[b"PING"], [b"%1"], [b"$1"], [b"a"], [b"$1"], [b"b"]], None),
+    (written(b"XRANGE", b"s", b"-", b"+", b"=", b"(1-1"), [[b"XRANGE", b"s", b"-", b"+", b"=", b"(1-1"]], None),
+    (written(*[b"x"] * 20000), [[b"x"] * 20000], None),
+]
+IDS = [repr(case[0][:40]) for case in CASES]
+
+
+def cuts(data: bytes) -> dict[str, list[bytes]]:
+    """The same bytes in pieces of several sizes."""
+    ways = {"whole": [data]}
+    if len(data) < 1000:
+        ways["byte by byte"] = [data[at : at + 1] for at in range(len(data))]
+        for size in (2, 3, 7):
+            ways[f"by {size}"] = [data[at : at + size] for at in range(0, len(data), size)]
+    else:
+        ways["by 1009"] = [data[at : at + 1009] for at in range(0, len(data), 1009)]
+    return ways
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "scalar"])
+def test_bytes_are_the_same_commands_and_error_in_whatever_pieces(
+    case: tuple[bytes, list[list[bytes]], bytes | None], quick: bool
+) -> None:
+    data, commands, error = case
+    for way, pieces in cuts(data).items():
+        assert parse(pieces, quick) == (commands, None if error is None else PREFIX + error), way
+
+
+def test_an_unauthenticated_client_gets_tight_limits_and_one_command_at_a_time() -> None:
+    assert parse([PING * 3], trusted=False) == ([[b"PING"]] * 3, None)
+    assert parse([written(*[b"a"] * 10)], trusted=False)[1] is None
+    assert parse([written(*[b"a"] * 11)], trusted=False)[1] == PREFIX + b"unauthenticated multibulk length"
+    assert parse([written(b"a" * 16384)], trusted=False)[1] is None
+    assert parse([written(b"a" * 16385)], trusted=False)[1] == PREFIX + b"unauthenticated bulk length"
+    for size in (1, 5, 100):
+        data = PING * 4 + b"PING\r\n" + written(b"ECHO", b"x" * 50)
+        assert parse([data[at : at + size] for at in range(0, len(data), size)], trusted=False)[0][-1][1] == b"x" * 50
+
+
+def test_a_client_that_becomes_trusted_has_the_rest_of_its_bytes_read_freely() -> None:
+    parser = RequestParser()
+    parser.trusted = False
+    assert parser.parse(PING + written(*[b"w"] * 100) + PING) == [[b"PING"]]
+    assert not parser.at_boundary
+    parser.trusted = True
+    assert parser.parse(b"") == [[b"w"] * 100, [b"PING"]]
+    assert parser.at_boundary
+
+
+def test_nothing_is_read_behind_an_error() -> None:
+    parser = RequestParser()
+    assert parser.parse(PING + b"*x\r\n" + PING) == [[b"PING"]]
+    assert parser.parse(PING) == []
+    assert parser.buffered == 0
+
+
+def test_long_pipelines_in_any_pieces() -> None:
+    """The quick way takes most of a long buffer, the definition its ends, and together they lose nothing."""
+    chance = random.Random(7)
+    commands = [[b"XADD", b"s", b"*", b"f", b"v" * chance.randrange(40), b"%d" % n] for n in range(3000)]
+    data = b"".join(written(*argv) for argv in commands)
+    for size in (1000, 8191, 8192, 65536, len(data)):
+        assert parse([data[at : at + size] for at in range(0, len(data), size)]) == (commands, None)
+
+
+def test_a_big_value_in_pieces_costs_its_bytes() -> None:
+    """64 MB in 16 KB pieces and a million words in pieces take the time of copying, not its square."""
+    began = time.perf_counter()
+    parser = RequestParser(1 << 30)
+    value = os.urandom(1 << 20) * 64
+    data = written(b"SET", b"k", value)
+    found = []
+    for at in range(0, len(data), 16384):
+        found += parser.parse(data[at : at + 16384])
+    assert found == [[b"SET", b"k", value]]
+    data = written(*[b"word"] * 1_000_000)
+    found = []
+    for at in range(0, len(data), 4096):
+        found += parser.parse(data[at : at + 4096])
+    assert len(found[0]) == 1_000_000
+    assert time.perf_counter() - began < 20
+
+
+def test_what_is_kept_of_an_incomplete_request_is_told() -> None:
+    parser = RequestParser()
+    parser.parse(written(b"SET", b"key")[:-2].replace(b"*2", b"*3"))
+    assert 3 <= parser.buffered <= 8
+    parser.parse(b"\r\n$100000\r\n" + b"x" * 5000)
+    assert 5006 <= parser.buffered <= 5016
+
+
+WORDS = st.one_of(
+    st.sampled_from(
+        [b"", b"+", b"(1-1", b"=", b"-", b"$", b"\r\n", b"\r\n*1\r\n$1\r\na\r\n", b"~", b">", b"%20", b"\n$3"]
+    ),
+    st.binary(max_size=12),
+)
+REQUESTS = st.one_of(
+    st.lists(WORDS, min_size=1, max_size=5).map(lambda words: written(*words)),
+    st.sampled_from([PING, b"PING\r\n", b"*0\r\n", b"*-1\r\n", b"\r\n", b'a "b c"\r\n']),
+    st.sampled_from(
+        [b"+a\r\n", b":1\r\n", b"$1\r\na\r\n", b"~1\r\n$1\r\na\r\n", b"_\r\n", b"#f\r\n", b"=5\r\ntxt:a\r\n", b"*1\r\n"]
+    ),
+)
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "400"))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(REQUESTS, max_size=6).map(b"".join),
+    st.lists(
+        st.tuples(st.integers(0, 200), st.sampled_from([b"", b"\r", b"\n", b"*", b"$", b"+", b"1", b"0", b"X", b"\0"])),
+        max_size=3,
+    ),
+    st.lists(st.integers(1, 40), max_size=8),
+)
+def test_quick_and_scalar_agree_on_mutated_requests(
+    data: bytes, mutations: list[tuple[int, bytes]], sizes: list[int]
+) -> None:
+    for at, char in mutations:
+        data = data[:at] + char + data[at + 1 :]
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(data[at : at + size])
+        at += size
+    pieces.append(data[at:])
+    expected = parse([data], quick=False)
+    assert parse([data]) == expected
+    assert parse(pieces) == expected
+    assert parse(pieces, quick=False) == expected
