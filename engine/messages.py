@@ -75,6 +75,14 @@ def wrong_arity(full_name: bytes) -> bytes:
     return b"ERR wrong number of arguments for '%b' command" % full_name
 
 
+def in_subscription(name: bytes) -> bytes:
+    """A command that a RESP2 client may not call while it is subscribed."""
+    return (
+        b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+        % name
+    )
+
+
 def unknown_command(argv: list[bytes]) -> bytes:
     """A command that the table does not have; the first arguments are quoted, 128 bytes of them in all."""
     shown = b""
@@ -182,3 +190,7 @@ PROTOCOL_UNBALANCED_QUOTES = b"ERR Protocol error: unbalanced quotes in request"
 def protocol_expected_bulk(got: bytes) -> bytes:
     """An array of a request holds something else than a bulk string; ``got`` is its first byte."""
     return b"ERR Protocol error: expected '$', got '%b'" % got
+
+# -- extensions -----------------------------------------------------------------------------------------------------
+COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
+PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"

@@ -1,0 +1,356 @@
+"""XREAD and XREADGROUP: one grammar, two ways to serve a stream, and waiting for data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+
+from engine import messages
+from engine.core import ids
+from engine.core.args import I64_MAX, Args, parse_int
+from engine.core.commands.claims import claim_effect, touch_consumer
+from engine.core.context import Context
+from engine.core.group import Consumer, Group
+from engine.core.registry import Keys, command
+from engine.core.replies import NIL_ARRAY, CommandError, Frames, Map, Raw, Reply
+from engine.core.stream import Run, Stream, frames
+
+#: An ID that says "what no consumer of the group has got yet".
+NEW = ids.MAX_ID
+
+
+@dataclass(slots=True)
+class _Read:
+    """The words of one call, taken apart. ``start`` is what the reading begins behind, one ID per key."""
+
+    count: int = 0
+    maxcount: int = 0
+    maxsize: int = 0
+    block: int | None = None
+    claim: int | None = None
+    noack: bool = False
+    group: bytes | None = None
+    consumer: bytes = b""
+    keys: list[bytes] = field(default_factory=list)
+    id_words: list[bytes] = field(default_factory=list)
+    #: Where the IDs begin in the command's words.
+    id_pos: int = 0
+
+
+def _parse(ctx: Context, argv: list[bytes]) -> _Read:
+    grouped = argv[0].upper() == b"XREADGROUP"
+    read = _Read()
+    args = Args(argv, 1)
+    while not read.keys:
+        if args.option(b"COUNT"):
+            read.count = max(args.take_int(), 0)
+        elif args.option(b"MAXCOUNT"):
+            read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
+            if read.maxcount <= 0:
+                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
+        elif args.option(b"MAXSIZE"):
+            read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
+            if read.maxsize <= 0:
+                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
+        elif args.option(b"BLOCK"):
+            read.block = _take_timeout(ctx, args)
+        elif args.option(b"STREAMS"):
+            words = args.rest()
+            if len(words) % 2:
+                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
+            half = len(words) // 2
+            read.keys, read.id_words, read.id_pos = words[:half], words[half:], len(argv) - half
+        elif args.peek() == b"GROUP" and len(args) > 2:
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"GROUP"))
+            args.take()
+            read.group, read.consumer = args.take(), args.take()
+        elif args.flag(b"NOACK"):
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"NOACK"))
+            read.noack = True
+        elif args.option(b"CLAIM"):
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"CLAIM"))
+            read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
+            if read.claim < 0:
+                raise CommandError(messages.MIN_IDLE_NEGATIVE)
+        else:
+            raise CommandError(messages.SYNTAX)
+    if grouped and read.group is None:
+        raise CommandError(messages.READGROUP_NO_GROUP_OPTION)
+    if read.maxcount and read.count > read.maxcount:
+        raise CommandError(messages.MAXCOUNT_BELOW_COUNT)
+    return read
+
+
+def _take_timeout(ctx: Context, args: Args) -> int:
+    timeout = parse_int(args.take(), messages.TIMEOUT_NOT_INTEGER)
+    if timeout < 0:
+        raise CommandError(messages.TIMEOUT_NEGATIVE)
+    if timeout > I64_MAX - ctx.now:
+        raise CommandError(messages.TIMEOUT_RANGE)
+    return timeout
+
+
+def _find_keys(argv: list[bytes]) -> list[bytes]:
+    for at, word in enumerate(argv):
+        if word.upper() == b"STREAMS":
+            return argv[at + 1 : at + 1 + (len(argv) - at - 1) // 2]
+    return []
+
+
+class _Budget:
+    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still goes)."""
+
+    __slots__ = ("count", "left", "maxsize", "size")
+
+    def __init__(self, read: _Read) -> None:
+        self.count = read.count
+        self.left = read.maxcount or None
+        self.maxsize = read.maxsize
+        self.size = 0
+
+    @property
+    def spent(self) -> bool:
+        return self.left == 0 or (0 < self.maxsize <= self.size)
+
+    def limit(self, taken: int = 0) -> int:
+        """How many more entries one stream may give after ``taken`` (0: any number). Not to be asked once spent."""
+        left = self.count - taken if self.count else 0
+        if self.left is None:
+            return left
+        return min(left, self.left) if left else self.left
+
+    def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
+        """Entries of ``stream`` from ``low`` on, as many as are allowed, and account for them."""
+        if self.spent or (self.count and taken >= self.count):
+            return []
+        runs = stream.take(low, ids.MAX_ID, self.limit(taken))
+        if self.maxsize:
+            runs = self._cut(runs)
+        if self.left is not None:
+            self.left -= sum(last - first for _, first, last in runs)
+        return runs
+
+    def _cut(self, runs: list[Run]) -> list[Run]:
+        kept = []
+        for segment, first, last in runs:
+            for index in range(first, last):
+                if self.size >= self.maxsize:
+                    if index > first:
+                        kept.append((segment, first, index))
+                    return kept
+                self.size += len(segment.frame_at(index))
+            kept.append((segment, first, last))
+        return kept
+
+    def charge(self, size: int) -> None:
+        """An entry of ``size`` bytes goes into the reply."""
+        self.size += size
+        if self.left is not None:
+            self.left -= 1
+
+
+def _reply(ctx: Context, found: list[tuple[bytes, Reply]]) -> Reply:
+    if ctx.resp3:
+        return Map([part for pair in found for part in pair])
+    return [list(pair) for pair in found]
+
+
+# -- XREAD ----------------------------------------------------------------------------------------------------------------
+
+
+def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
+    """The ID behind which XREAD begins."""
+    stream = ctx.db.stream(key)
+    if word == b"$":
+        return stream.last_id if stream is not None else 0
+    if word == b"+":
+        return stream.last_entry_id - 1 if stream is not None and stream.length else 0
+    if word == b">":
+        raise CommandError(messages.READ_GREATER)
+    return ids.parse(word)
+
+
+@command(
+    "xread", arity=-4, flags="readonly blocking movablekeys", keys=Keys(find=_find_keys), group="stream", since="5.0.0",
+    acl="stream", summary="Returns entries of several streams behind given IDs, and waits for them if asked to.",
+    complexity="For each stream O(N) with N entries returned.",
+    syntax="[COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+)  # fmt: skip
+def xread(ctx: Context, argv: list[bytes]) -> Reply:
+    """New entries of several streams."""
+    read = _parse(ctx, argv)
+    starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
+    budget = _Budget(read)
+    found: list[tuple[bytes, Reply]] = []
+    for key, start in zip(read.keys, starts, strict=True):
+        if budget.spent:
+            break
+        stream = ctx.db.stream(key)
+        if stream is None or start >= stream.last_id:
+            continue
+        runs = budget.take(stream, start + 1)
+        if runs:
+            found.append((key, frames(runs)))
+    if found:
+        return _reply(ctx, found)
+    if read.block is None:
+        return NIL_ARRAY
+    if ctx.retry is None:
+        # What is new is told from now: the waiting command names the IDs that $ stands for at this moment.
+        words = [
+            ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)
+        ]
+        argv = argv[: read.id_pos] + words
+    return ctx.block(argv, read.keys, read.block, type_name=b"stream")
+
+
+# -- XREADGROUP -----------------------------------------------------------------------------------------------------------
+
+
+def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
+    stream = ctx.db.stream(key)
+    group = stream.groups.get(group_name) if stream is not None else None
+    if stream is None or group is None:
+        raise CommandError(messages.no_group_read(key, group_name))
+    if word == b"$":
+        raise CommandError(messages.READGROUP_DOLLAR)
+    if word == b"+":
+        raise CommandError(messages.READGROUP_PLUS)
+    return stream, group, NEW if word == b">" else ids.parse(word)
+
+
+@command(
+    "xreadgroup", arity=-7, flags="write blocking movablekeys", keys=Keys(find=_find_keys), group="stream",
+    since="5.0.0", acl="stream",
+    summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
+    complexity="For each stream O(N) with N entries returned.",
+    syntax="GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] [CLAIM min-idle-time] "
+    "[NOACK] STREAMS key [key ...] id [id ...]",
+)  # fmt: skip
+def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deliver entries of several streams to a consumer."""
+    read = _parse(ctx, argv)
+    assert read.group is not None
+    places = [
+        _group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)
+    ]
+    budget = _Budget(read)
+    found: list[tuple[bytes, Reply]] = []
+    claims = read.claim
+    for key, (stream, group, start) in zip(read.keys, places, strict=True):
+        if budget.spent:
+            break
+        consumer = touch_consumer(ctx, key, read.group, group, read.consumer)
+        if start != NEW:
+            claims = None
+            found.append((key, _history(ctx, key, stream, read.group, group, consumer, start, budget)))
+            continue
+        reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)
+        if reply is not None:
+            found.append((key, reply))
+    if found:
+        return _reply(ctx, found)
+    if read.block is None:
+        return NIL_ARRAY
+    wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
+    return ctx.block(argv, read.keys, read.block, type_name=b"stream", on_delete=True, wake_at=wake_at)
+
+
+def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
+    """When the first pending record may be idle for long enough."""
+    oldest = [group.pending.oldest_time() for group in groups]
+    known = [time for time in oldest if time is not None]
+    return (min(known) if known else ctx.now) + min_idle + 1
+
+
+def _new_entries(
+    ctx: Context, key: bytes, stream: Stream, read: _Read, group: Group, consumer: Consumer, budget: _Budget,
+    claims: int | None,
+) -> Reply | None:  # fmt: skip
+    """What ``>`` gives: idle pending entries first where CLAIM asks for them, then new ones; None for nothing."""
+    assert read.group is not None
+    claimed: list[Reply] = []
+    if claims is not None:
+        claimed = _claim_idle(ctx, key, stream, read.group, group, consumer, budget, claims)
+    runs: list[Run] = []
+    if stream.last_id > group.last_id:
+        runs = budget.take(stream, group.last_id + 1, len(claimed))
+    if runs:
+        group.deliver(stream, runs, consumer, ctx.now, read.noack)
+        ctx.core.dirty += 1
+        if ctx.core.recording:
+            _delivery_effects(ctx, key, read.group, group, consumer, runs, read.noack)
+    if claims is None:
+        return frames(runs) if runs else None
+    fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
+    return claimed + fresh or None
+
+
+def _with_history(entry: bytes, idle: int, count: int) -> Raw:
+    """An entry as CLAIM replies with it: idle time and delivery count before this delivery stand behind its fields."""
+    return Raw(b"*4%b:%d\r\n:%d\r\n" % (entry[2:], idle, count))
+
+
+def _claim_idle(
+    ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, budget: _Budget,
+    min_idle: int,
+) -> list[Reply]:  # fmt: skip
+    """Take over pending entries that are idle for ``min_idle`` ms, what was NACKed first, then the oldest deliveries."""
+    claimed: list[Reply] = []
+    for entry_id in chain(list(group.nacked), group.pending.oldest(ctx.now - min_idle)):
+        if budget.spent or (budget.count and len(claimed) >= budget.count):
+            break
+        entry = stream.frame(entry_id)
+        record = group.pending.find(entry_id)
+        if entry is None or record is None:
+            continue
+        block, index = record
+        idle, count = max(ctx.now - block.time_at(index), 0), block.count_at(index)
+        group.assign(record, consumer, ctx.now, min(count + 1, I64_MAX))
+        consumer.active_time = ctx.now
+        reply = _with_history(entry, idle, count)
+        budget.charge(len(reply))
+        claimed.append(reply)
+        ctx.core.dirty += 1
+        claim_effect(ctx, key, group_name, group, entry_id)
+    return claimed
+
+
+def _delivery_effects(
+    ctx: Context, key: bytes, group_name: bytes, group: Group, consumer: Consumer, runs: list[Run], noack: bool
+) -> None:
+    if not noack:
+        for segment, first, last in runs:
+            for index in range(first, last):
+                claim_effect(ctx, key, group_name, group, segment.id_at(index))
+    read = b"%d" % group.entries_read
+    ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(group.last_id), b"ENTRIESREAD", read)
+
+
+def _history(
+    ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, after: int,
+    budget: _Budget,
+) -> Reply:  # fmt: skip
+    """The consumer's own pending entries behind ``after``; each that is still in the stream counts as delivered again."""
+    limit = budget.limit()
+    reply: list[Reply] = []
+    if after == ids.MAX_ID:
+        return reply
+    for block, index in list(group.pending.records(after + 1, ids.MAX_ID, consumer.number)):
+        if (limit and len(reply) >= limit) or (reply and budget.spent):
+            break
+        entry_id = block.id_at(index)
+        entry = stream.frame(entry_id)
+        if entry is None:
+            reply.append([ids.text(entry_id), NIL_ARRAY])
+        else:
+            reply.append(Raw(entry))
+            group.assign((block, index), consumer, ctx.now, min(block.count_at(index) + 1, I64_MAX))
+            claim_effect(ctx, key, group_name, group, entry_id)
+        budget.charge(len(entry or b""))
+    if all(isinstance(part, Raw) for part in reply):
+        return Frames(len(reply), reply)
+    return reply

@@ -1,0 +1,471 @@
+"""The commands on a stream's entries: XADD XLEN XRANGE XREVRANGE XDEL XDELEX XTRIM XSETID, and idempotent production."""
+
+from __future__ import annotations
+
+from engine import messages
+from engine.core import ids
+from engine.core.args import Args
+from engine.core.context import Context
+from engine.core.idempotency import Producers, content_id
+from engine.core.registry import ONE_KEY, command
+from engine.core.replies import NIL_ARRAY, OK, CommandError, Reply
+from engine.core.segment import frame
+from engine.core.stream import Stream
+from engine.core.trimming import (
+    ACKED,
+    DELREF,
+    POLICIES,
+    Trim,
+    drop_references,
+    effect_words,
+    parse_id_list,
+    referenced,
+)
+
+_MAX_ENTRY_BYTES = 1 << 30
+
+
+def need_stream(ctx: Context, key: bytes) -> Stream:
+    """The stream at ``key``; an error where there is none."""
+    stream = ctx.db.stream(key)
+    if stream is None:
+        raise CommandError(messages.NO_SUCH_KEY)
+    return stream
+
+
+def new_stream(ctx: Context) -> Stream:
+    """An empty stream that is not in the keyspace yet."""
+    return Stream(ctx.core.node_limits)
+
+
+# -- XADD -------------------------------------------------------------------------------------------------------------
+
+
+class _Add:
+    """XADD's words, taken apart."""
+
+    __slots__ = ("auto_iid", "fields", "id_word", "iid", "nomkstream", "producer", "trim")
+
+    def __init__(self, argv: list[bytes]) -> None:
+        self.nomkstream = False
+        self.trim = Trim()
+        self.producer = self.iid = b""
+        self.auto_iid = False
+        args = Args(argv, 2)
+        while self._option(args):
+            pass
+        self.id_word = args.take()
+        if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
+            ids.parse(self.id_word)
+        elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
+            raise CommandError(messages.INVALID_ID)
+        self.trim.check(required=False)
+        self.fields = args.rest()
+        if not self.fields or len(self.fields) % 2:
+            raise CommandError(messages.wrong_arity(b"xadd"))
+        if self.producer and self.id_word != b"*":
+            raise CommandError(messages.IDMP_EXPLICIT_ID)
+
+    def _option(self, args: Args) -> bool:
+        if args.option(b"NOMKSTREAM"):
+            self.nomkstream = True
+            return True
+        word = args.peek()
+        if word == b"IDMPAUTO" and len(args) > 1:
+            args.take()
+            self._take_producer(args, messages.IDMPAUTO_NO_PRODUCER)
+            self.auto_iid = True
+            return True
+        if word == b"IDMP" and len(args) > 2:
+            args.take()
+            self._take_producer(args, messages.IDMP_NO_PRODUCER)
+            self.iid = args.take()
+            if not self.iid:
+                raise CommandError(messages.IDMP_NO_IID)
+            return True
+        return self.trim.take_option(args)
+
+    def _take_producer(self, args: Args, empty: bytes) -> None:
+        if self.producer:
+            raise CommandError(messages.IDMP_TWICE)
+        self.producer = args.take()
+        if not self.producer:
+            raise CommandError(empty)
+
+
+def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
+    """The ID that ``*``, ``ms-*`` or an explicit ID stands for, above the stream's last one."""
+    last_id = stream.last_id if stream is not None else 0
+    if word == b"*":
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        now_id = now_ms << 64
+        return now_id if now_id > last_id and now_ms > last_id >> 64 else last_id + 1
+    if word.endswith(b"-*"):
+        ms = ids.parse_u64(word[:-2])
+        if ms < 0:
+            raise CommandError(messages.INVALID_ID)
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        entry_id = last_id + 1 if last_id >> 64 == ms else ms << 64
+        if not entry_id:
+            entry_id = 1
+        if entry_id <= last_id or entry_id >> 64 != ms:
+            raise CommandError(messages.ID_TOO_SMALL)
+        return entry_id
+    entry_id = ids.parse(word)
+    if last_id == ids.MAX_ID:
+        raise CommandError(messages.ID_EXHAUSTED)
+    if entry_id <= last_id:
+        raise CommandError(messages.ID_TOO_SMALL)
+    return entry_id
+
+
+@command(
+    "xadd", arity=-5, flags="write denyoom fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Appends an entry to a stream, creating the stream where it does not exist.",
+    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
+    syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
+    "[MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+)  # fmt: skip
+def xadd(ctx: Context, argv: list[bytes]) -> Reply:
+    """Append one entry; the reply is its ID."""
+    word = argv[2]
+    if word == b"*" and len(argv) > 4 and not len(argv) & 1:
+        raise CommandError(messages.wrong_arity(b"xadd"))
+    if word == b"*":
+        add, fields = None, argv[3:]
+    else:
+        add = _Add(argv)
+        word, fields = add.id_word, add.fields
+        if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
+            raise CommandError(messages.ID_ZERO)
+    key, db = argv[1], ctx.db
+    stream = db.stream(key)
+    if stream is None and add is not None and add.nomkstream:
+        return None
+    if add is not None and add.producer:
+        iid = content_id(fields) if add.auto_iid else add.iid
+        if stream is not None and stream.producers is not None:
+            known = stream.producers.find(add.producer, iid)
+            if known is not None:
+                stream.producers.duplicates += 1
+                ctx.core.dirty += 1
+                ctx.effect(*argv)
+                return ids.text(known)
+        add.iid = iid
+    entry_id = next_id(stream, word, ctx.now)
+    if sum(map(len, fields)) > _MAX_ENTRY_BYTES:
+        raise CommandError(messages.ENTRY_TOO_LARGE)
+    text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
+    core = ctx.core
+    if stream is None:
+        stream = new_stream(ctx)
+        stream.append(entry_id, frame(text, fields))
+        db.add(key, stream)
+        core.notify("n", b"new", key, db.index)
+    else:
+        stream.append(entry_id, frame(text, fields))
+        db.touch(key)
+        db.signal(key)
+    if core.pubsub.keyspace_events:
+        core.notify("t", b"xadd", key, db.index)
+    if add is None:
+        if core.recording:
+            ctx.effect(b"XADD", key, text, *fields)
+        return text
+    if add.producer:
+        producers_of(ctx, stream).remember(add.producer, add.iid, entry_id)
+    trimmed = add.trim.apply(stream)
+    if trimmed:
+        core.notify("t", b"xtrim", key, db.index)
+    if core.recording:
+        options = effect_words(stream, add.trim) if trimmed else []
+        ctx.effect(b"XADD", key, *options, text, *fields)
+        if add.producer:
+            ctx.effect(b"XIDMPRECORD", key, add.producer, add.iid, text)
+    return text
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "xlen", arity=2, flags="readonly fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Returns the number of entries of a stream.", syntax="key",
+)  # fmt: skip
+def xlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """How many entries there are."""
+    stream = ctx.db.stream(argv[1])
+    return stream.length if stream is not None else 0
+
+
+def _take_count(argv: list[bytes]) -> int | None:
+    count = None
+    args = Args(argv, 4)
+    while len(args):
+        if not args.option(b"COUNT"):
+            raise CommandError(messages.SYNTAX)
+        count = args.take_int()
+    return count
+
+
+@command(
+    "xrange", arity=-4, flags="readonly", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Returns the entries of a range of IDs, in order.",
+    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+    syntax="key start end [COUNT count]",
+)  # fmt: skip
+def xrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """The entries from start to end."""
+    low, high, count = ids.parse_low(argv[2]), ids.parse_high(argv[3]), _take_count(argv)
+    stream = ctx.db.stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return stream.range(low, high, count or 0)
+
+
+@command(
+    "xrevrange", arity=-4, flags="readonly", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Returns the entries of a range of IDs, in reverse order.",
+    complexity="O(N) with N entries returned, after O(log M) to find the last of M.",
+    syntax="key end start [COUNT count]",
+)  # fmt: skip
+def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """The entries from end back to start."""
+    low, high = _parse_reverse(argv)
+    count = _take_count(argv)
+    stream = ctx.db.stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return stream.range_backward(low, high, count or 0)
+
+
+def _parse_reverse(argv: list[bytes]) -> tuple[int, int]:
+    low = ids.parse_low(argv[3])
+    return low, ids.parse_high(argv[2])
+
+
+# -- deleting -----------------------------------------------------------------------------------------------------------
+
+
+def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int]) -> int:
+    """Delete what is there of these; how many. Events and WATCH as XDEL has them."""
+    deleted = sum([stream.delete(entry_id) for entry_id in entry_ids])
+    if deleted:
+        ctx.db.touch(key)
+        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+    return deleted
+
+
+@command(
+    "xdel", arity=-3, flags="write fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Deletes entries of a stream.", complexity="O(1) for each ID.", syntax="key id [id ...]",
+)  # fmt: skip
+def xdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Delete entries by ID; how many there were."""
+    stream = ctx.db.stream(argv[1])
+    if stream is None:
+        return 0
+    deleted = delete_entries(ctx, argv[1], stream, parse_id_list(Args(argv, 2)))
+    if deleted:
+        ctx.core.dirty += deleted - 1
+        ctx.effect(*argv)
+    return deleted
+
+
+def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
+    """``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
+    policy, words = b"", None
+    while len(args):
+        word = args.peek()
+        if word in POLICIES and not policy:
+            policy = args.take().upper()
+        elif word == b"IDS" and len(args) > 1 and words is None:
+            args.take()
+            count = args.take_int(messages.NUMIDS_NOT_POSITIVE)
+            if count <= 0:
+                raise CommandError(messages.NUMIDS_NOT_POSITIVE)
+            if count > len(args):
+                raise CommandError(messages.NUMIDS_MISMATCH)
+            words = [args.take() for _ in range(count)]
+        else:
+            raise CommandError(messages.SYNTAX)
+    if words is None:
+        raise CommandError(messages.IDS_REQUIRED)
+    return policy, words
+
+
+@command(
+    "xdelex", arity=-5, flags="write fast", keys=ONE_KEY, group="stream", since="8.2.0", acl="stream",
+    summary="Deletes entries of a stream, with a say over what consumer groups still hold of them.",
+    complexity="O(1) for each ID.", syntax="key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+)  # fmt: skip
+def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Delete entries by ID: 1 deleted, -1 not there, 2 still referenced, each."""
+    policy, words = take_policy_and_ids(Args(argv, 2))
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return [-1] * len(words)
+    results, changes, deleted = [], 0, 0
+    for entry_id in [ids.parse(word) for word in words]:
+        if policy == ACKED and referenced(stream, entry_id):
+            results.append(2)
+            continue
+        dropped = policy == DELREF and drop_references(stream, entry_id)
+        gone = stream.delete(entry_id)
+        deleted += gone
+        changes += gone or dropped
+        results.append(1 if gone else -1)
+    if deleted:
+        ctx.db.touch(key)
+        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+    if changes:
+        ctx.core.dirty += changes - bool(deleted)
+        ctx.effect(*argv)
+    return results
+
+
+@command(
+    "xtrim", arity=-4, flags="write", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Removes entries from the beginning of a stream.", complexity="O(N) with N entries removed.",
+    syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+)  # fmt: skip
+def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Trim; how many entries went."""
+    trim = Trim()
+    args = Args(argv, 2)
+    while len(args):
+        if not trim.take_option(args):
+            raise CommandError(messages.SYNTAX)
+    trim.check(required=True)
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return 0
+    removed = trim.apply(stream)
+    if removed:
+        ctx.db.touch(key)
+        ctx.core.dirty += removed - 1
+        ctx.core.notify("t", b"xtrim", key, ctx.db.index)
+        ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
+    return removed
+
+
+@command(
+    "xsetid", arity=-3, flags="write denyoom fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    summary="Sets a stream's last ID and counters; an internal command.",
+    syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+)  # fmt: skip
+def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
+    """Set the last ID, and the counters if given."""
+    args = Args(argv, 2)
+    last_id, added, max_deleted = args.take_id(), None, None
+    while len(args):
+        if args.option(b"ENTRIESADDED"):
+            added = args.take_int()
+            if added < 0:
+                raise CommandError(messages.ENTRIES_ADDED_NEGATIVE)
+        elif args.option(b"MAXDELETEDID"):
+            max_deleted = args.take_id()
+            if last_id < max_deleted:
+                raise CommandError(messages.SETID_BELOW_GIVEN_DELETED)
+        else:
+            raise CommandError(messages.SYNTAX)
+    stream = need_stream(ctx, argv[1])
+    if last_id < stream.max_deleted_id:
+        raise CommandError(messages.SETID_BELOW_DELETED)
+    if stream.length:
+        if last_id < stream.last_entry_id:
+            raise CommandError(messages.SETID_BELOW_TOP)
+        if added is not None and added < stream.length:
+            raise CommandError(messages.SETID_ADDED_TOO_SMALL)
+    stream.last_id = last_id
+    if added is not None:
+        stream.entries_added = added
+        for group in stream.groups.values():
+            group.entries_read = min(group.entries_read, added)
+    if max_deleted:
+        stream.max_deleted_id = max_deleted
+    ctx.core.dirty += 1
+    ctx.core.notify("t", b"xsetid", argv[1], ctx.db.index)
+    ctx.effect(*argv)
+    return OK
+
+
+# -- idempotent production ------------------------------------------------------------------------------------------------
+
+
+def producers_of(ctx: Context, stream: Stream) -> Producers:
+    """What the stream remembers of idempotent producers, made with the server's settings at first use."""
+    if stream.producers is None:
+        config = ctx.core.config
+        stream.producers = Producers(config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize"))
+    return stream.producers
+
+
+@command(
+    "xcfgset", arity=-2, flags="write fast", keys=ONE_KEY, group="stream", since="8.6.0", acl="stream",
+    summary="Sets how long and how many idempotent IDs a stream remembers.",
+    syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]",
+)  # fmt: skip
+def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Set a stream's limits for idempotent production; a change forgets what was remembered."""
+    producers = producers_of(ctx, need_stream(ctx, argv[1]))
+    args = Args(argv, 2)
+    duration = maxsize = None
+    while len(args):
+        if args.option(b"IDMP-DURATION"):
+            if duration is not None:
+                raise CommandError(messages.IDMP_DURATION_TWICE)
+            duration = args.take_int(messages.IDMP_DURATION_RANGE)
+            if not 1 <= duration <= 86400:
+                raise CommandError(messages.IDMP_DURATION_RANGE)
+        elif args.option(b"IDMP-MAXSIZE"):
+            if maxsize is not None:
+                raise CommandError(messages.IDMP_MAXSIZE_TWICE)
+            maxsize = args.take_int(messages.IDMP_MAXSIZE_RANGE)
+            if not 1 <= maxsize <= 10000:
+                raise CommandError(messages.IDMP_MAXSIZE_RANGE)
+        else:
+            raise CommandError(messages.SYNTAX)
+    if duration is None and maxsize is None:
+        raise CommandError(messages.CFGSET_EMPTY)
+    if producers.configure(
+        producers.duration if duration is None else duration, producers.maxsize if maxsize is None else maxsize
+    ):
+        ctx.core.dirty += 1
+        ctx.effect(*argv)
+    return OK
+
+
+@command(
+    "xidmprecord", arity=5, flags="write denyoom fast", keys=ONE_KEY, group="stream", since="8.6.2", acl="stream",
+    summary="Records the idempotent ID of an entry; an internal command.",
+    syntax="key producer-id idempotent-id id",
+)  # fmt: skip
+def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
+    """Let a stream remember that an entry came from a producer as a given idempotent ID."""
+    _, key, producer, iid, word = argv
+    entry_id = ids.parse(word)
+    if not producer:
+        raise CommandError(messages.RECORD_NO_PRODUCER)
+    if not iid:
+        raise CommandError(messages.RECORD_NO_IID)
+    stream = need_stream(ctx, key)
+    if entry_id not in stream:
+        raise CommandError(messages.RECORD_NO_ENTRY)
+    producers = producers_of(ctx, stream)
+    known = producers.find(producer, iid)
+    if known is not None and known != entry_id:
+        raise CommandError(messages.RECORD_CONFLICT)
+    if known is None:
+        producers.remember(producer, iid, entry_id)
+        ctx.core.dirty += 1
+        ctx.effect(*argv)
+    return OK

@@ -1,0 +1,278 @@
+"""The core as a whole: takes one command at a time, gives its reply, its effects, and what others are to be told.
+
+The shell calls :meth:`Core.execute` and then delivers three things: the reply; :attr:`Core.outbox`, replies and messages for
+other sessions, in order (clients woken by the command, subscribers, monitors); and :attr:`Core.effects`, for the log. It tells
+the core what only it can know: the time, that a client's deadline has passed (:meth:`Core.time_out`), that it has gone
+(:meth:`Core.close_session`).
+
+If the order of the checks below is changed, error replies stop being Redis's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from engine import messages
+from engine.config import Config
+from engine.core import commands as _commands  # noqa: F401  (fills the table)
+from engine.core.context import Context
+from engine.core.keyspace import Database, type_name
+from engine.core.nodes import NodeLimits
+from engine.core.pubsub import PubSub
+from engine.core.registry import COMMANDS, Command
+from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply
+from engine.core.session import Session
+from engine.core.stream import Stream
+from engine.core.waiters import Waiter
+
+#: What runs at once inside MULTI instead of being queued.
+_NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
+#: What a RESP2 client may still call once it has subscribed.
+_IN_SUBSCRIPTION = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "ping",
+                    "quit", "reset"}  # fmt: skip
+
+
+def look_up(argv: list[bytes]) -> Command:
+    """The declaration of the command that ``argv`` calls; a CommandError where there is none or the arity does not fit."""
+    command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
+    if command is None:
+        raise CommandError(messages.unknown_command(argv))
+    if command.subcommands and len(argv) > 1:
+        sub = command.subcommands.get(argv[1].upper())
+        if sub is None:
+            raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
+        command = sub
+    if not command.arity_fits(len(argv)):
+        raise CommandError(messages.wrong_arity(command.full_name))
+    return command
+
+
+class Core:
+    """All state of one server. ``pick(n)`` draws a number in 0 .. n-1; it is the only source of chance."""
+
+    def __init__(self, config: Config, pick: Callable[[int], int]) -> None:
+        self.config = config
+        self.pick = pick
+        self.now = 0
+        self.now_us = 0
+        self.databases: list[Database] = []
+        self.node_limits = NodeLimits()
+        for name in ("stream-node-max-bytes", "stream-node-max-entries"):
+            config.on_change(name, self._limit_nodes)
+        self._limit_nodes()
+        self.databases = [Database(index, self) for index in range(config.integer("databases"))]
+        self.sessions: dict[int, Session] = {}
+        self.pubsub = PubSub(self)
+        #: (database, key) -> sessions that watch it.
+        self.watchers: dict[tuple[int, bytes], set[Session]] = {}
+        #: Signalled keys that somebody waits for, in order.
+        self.ready: dict[tuple[int, bytes], None] = {}
+        #: (session, reply) for others than the caller.
+        self.outbox: list[tuple[Session, Reply]] = []
+        #: (database, argv) of what happened, if ``recording``.
+        self.effects: list[tuple[int, list[bytes]]] = []
+        self.recording = False
+        #: Requests to the shell: ("shutdown", flags) and the like, drained by it.
+        self.requests: list[tuple[str, Any]] = []
+        #: Facts that the shell puts in for INFO and its like.
+        self.facts: dict[str, Any] = {}
+        self.dirty = 0
+        self.expired_keys = 0
+        self.commands_processed = 0
+        self.command_stats: dict[bytes, int] = {}
+        self.error_stats: dict[bytes, int] = {}
+        self._last_session_id = 0
+        self._ctx = Context(self, Session(0, 0))
+
+    def _limit_nodes(self) -> None:
+        """Follow the two directives; what is in a stream already keeps the nodes that it has."""
+        for db in self.databases:
+            for _, value, _ in db.items():
+                if isinstance(value, Stream):
+                    value.nodes.complete(value)
+        self.node_limits.max_bytes = self.config.integer("stream-node-max-bytes")
+        self.node_limits.max_entries = self.config.integer("stream-node-max-entries")
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    def open_session(self, now_us: int) -> Session:
+        """A new client."""
+        self._last_session_id += 1
+        session = Session(self._last_session_id, now_us // 1000)
+        self.sessions[session.id] = session
+        return session
+
+    def close_session(self, session: Session) -> None:
+        """The client has gone: nothing waits, watches or listens for it any more."""
+        self.sessions.pop(session.id, None)
+        self.cancel_wait(session)
+        self.unwatch(session)
+        self.pubsub.drop(session)
+
+    def unwatch(self, session: Session) -> None:
+        """Forget what the session watches."""
+        for pair in session.watching:
+            watchers = self.watchers.get(pair)
+            if watchers is not None:
+                watchers.discard(session)
+                if not watchers:
+                    del self.watchers[pair]
+        session.watching.clear()
+        session.dirty_exec = False
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def set_time(self, now_us: int) -> None:
+        """The time of what comes next, in microseconds since the epoch."""
+        self.now_us = now_us
+        self.now = now_us // 1000
+
+    def execute(self, session: Session, argv: list[bytes], now_us: int) -> Reply:
+        """Run one command of ``session`` (or queue it, in a transaction), then serve those whom it woke.
+
+        Returns the reply, a CommandError for an error, BLOCKED where the client now waits. ``argv`` is not empty.
+        """
+        self.now_us = now_us
+        self.now = session.last_ms = now_us // 1000
+        try:
+            command = look_up(argv)
+            self.check(session, command, argv)
+        except CommandError as error:
+            if session.multi is not None:
+                session.multi_failed = True
+            self.count_error(error)
+            return error
+        if session.multi is not None and command.name not in _NOT_QUEUED:
+            session.multi.append((command, argv))
+            return QUEUED
+        session.last_command = command.full_name
+        first = len(self.effects)
+        reply = self.call(session, command, argv)
+        if self.recording:
+            self.seal_effects(first)
+        if self.ready:
+            self.serve_waiters()
+        return reply
+
+    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Whether the session may call it now; a CommandError if not."""
+        if not session.authenticated and "no_auth" not in command.flags:
+            raise CommandError(messages.NO_AUTH)
+        if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
+            raise CommandError(messages.in_subscription(command.full_name))
+
+    def call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
+        """Run a command that has passed its checks; an error comes back as a value."""
+        ctx = self._ctx
+        ctx.session = session
+        ctx.db = self.databases[session.db]
+        ctx.now = self.now
+        ctx.now_us = self.now_us
+        ctx.retry = retry
+        self.commands_processed += 1
+        stats = self.command_stats
+        stats[command.full_name] = stats.get(command.full_name, 0) + 1
+        try:
+            return command.handler(ctx, argv)
+        except CommandError as error:
+            self.count_error(error)
+            return error
+
+    def count_error(self, error: CommandError) -> None:
+        """Count an error reply by its code, for INFO errorstats."""
+        code = error.text.partition(b" ")[0]
+        self.error_stats[code] = self.error_stats.get(code, 0) + 1
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    def record(self, db: int, argv: list[bytes]) -> None:
+        """Add an effect that no command's context could."""
+        if self.recording:
+            self.effects.append((db, argv))
+
+    def seal_effects(self, first: int) -> None:
+        """Several effects of one command happen together or not at all."""
+        if len(self.effects) - first > 1:
+            self.effects.insert(first, (self.effects[first][0], [b"MULTI"]))
+            self.effects.append((self.effects[-1][0], [b"EXEC"]))
+
+    def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:
+        """Tell subscribers of keyspace events. ``kind`` is the letter of notify-keyspace-events."""
+        if self.pubsub.keyspace_events:
+            self.pubsub.keyspace_event(kind, event, key, db)
+
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def serve_waiters(self) -> None:
+        """Run the commands of those whose keys were signalled, first come first; what they find goes to the outbox."""
+        while self.ready:
+            signalled, self.ready = self.ready, {}
+            for index, key in signalled:
+                db = self.databases[index]
+                for waiter in db.waiting.waiting_for(key):
+                    if waiter.session.waiter is waiter and self._concerns(waiter, db.get(key)):
+                        self._retry(waiter)
+
+    @staticmethod
+    def _concerns(waiter: Waiter, value: Any) -> bool:
+        if value is not None and type_name(value) == waiter.type_name:
+            return True
+        return waiter.on_delete
+
+    def _retry(self, waiter: Waiter) -> None:
+        session = waiter.session
+        first = len(self.effects)
+        reply = self.call(session, look_up(waiter.argv), waiter.argv, waiter)
+        if self.recording:
+            self.seal_effects(first)
+        if reply is not BLOCKED:
+            self.cancel_wait(session)
+            self.outbox.append((session, reply))
+
+    def cancel_wait(self, session: Session) -> None:
+        """The session no longer waits."""
+        waiter = session.waiter
+        if waiter is not None:
+            session.waiter = None
+            self.databases[waiter.db].waiting.remove(waiter)
+
+    def time_out(self, session: Session) -> None:
+        """The session's deadline has passed: it gets the reply of its command for that."""
+        waiter = session.waiter
+        if waiter is not None:
+            self.cancel_wait(session)
+            self.outbox.append((session, waiter.on_timeout))
+
+    def wake(self, session: Session, now_us: int) -> None:
+        """The time that the session's waiter named (:attr:`engine.core.waiters.Waiter.wake_at`) has come.
+
+        It times out, or its command runs anew; in that case there may be a new time to wake it.
+        """
+        self.set_time(now_us)
+        waiter = session.waiter
+        if waiter is None:
+            return
+        if waiter.deadline is not None and waiter.deadline <= self.now:
+            self.time_out(session)
+        else:
+            self._retry(waiter)
+            if self.ready:
+                self.serve_waiters()
+
+    def blocked(self) -> Iterable[Session]:
+        """The sessions that wait."""
+        return [session for session in self.sessions.values() if session.waiter is not None]
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def expire_due(self, now_us: int, limit: int = 1000) -> int:
+        """Drop keys whose time has come, at most about ``limit``, and serve those who waited on them; how many."""
+        self.set_time(now_us)
+        dropped = 0
+        for db in self.databases:
+            if dropped < limit:
+                dropped += db.expire_due(self.now, limit - dropped)
+        if self.ready:
+            self.serve_waiters()
+        return dropped

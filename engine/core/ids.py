@@ -1,0 +1,80 @@
+"""Entry IDs: one integer, ``milliseconds << 64 | sequence``.
+
+As an integer an ID compares, sorts and bisects like the pair it stands for, its successor is ``+ 1`` and its predecessor
+``- 1``, the carry between the two halves included. Only this module knows the text forms.
+"""
+
+from __future__ import annotations
+
+from engine import messages
+from engine.core.replies import CommandError
+
+U64_MAX = (1 << 64) - 1
+MIN_ID = 0
+MAX_ID = (1 << 128) - 1
+_TEXT_MAX = 127
+
+
+def make(ms: int, seq: int) -> int:
+    """The ID of the pair, both halves in 0 .. 2**64-1."""
+    return ms << 64 | seq
+
+
+def split(entry_id: int) -> tuple[int, int]:
+    """The (milliseconds, sequence) pair of an ID."""
+    return entry_id >> 64, entry_id & U64_MAX
+
+
+def text(entry_id: int) -> bytes:
+    """The canonical ``ms-seq`` form."""
+    return b"%d-%d" % (entry_id >> 64, entry_id & U64_MAX)
+
+
+def parse_u64(digits: bytes) -> int:
+    """An unsigned 64-bit decimal number, or -1 where ``digits`` is none."""
+    if not digits.isdigit():
+        return -1
+    value = int(digits)
+    return value if value <= U64_MAX else -1
+
+
+def parse(word: bytes, missing_seq: int = 0) -> int:
+    """A complete (``ms-seq``) or incomplete (``ms``) ID; ``missing_seq`` is the sequence of an incomplete one.
+
+    Raises CommandError with Redis's text for anything else, the special IDs included.
+    """
+    ms_text, dash, seq_text = word.partition(b"-")
+    ms = parse_u64(ms_text)
+    seq = parse_u64(seq_text) if dash else missing_seq
+    if ms < 0 or seq < 0 or len(word) > _TEXT_MAX:
+        raise CommandError(messages.INVALID_ID)
+    return ms << 64 | seq
+
+
+def parse_bound(word: bytes, missing_seq: int = 0) -> int:
+    """As :func:`parse`, and ``-`` and ``+`` for the smallest and the greatest ID."""
+    if word == b"-":
+        return MIN_ID
+    if word == b"+":
+        return MAX_ID
+    return parse(word, missing_seq)
+
+
+def parse_low(word: bytes) -> int:
+    """The low end of a range, inclusive in the result; ``(`` makes the word's ID exclusive."""
+    if word[:1] != b"(":
+        return parse_bound(word)
+    entry_id = parse(word[1:])
+    if entry_id == MAX_ID:
+        raise CommandError(messages.INVALID_RANGE_START)
+    return entry_id + 1
+
+
+def parse_high(word: bytes) -> int:
+    """The high end of a range, inclusive in the result; ``(`` makes the word's ID exclusive."""
+    if word[:1] != b"(":
+        return parse_bound(word, U64_MAX)
+    entry_id = parse(word[1:], U64_MAX)
+    if entry_id == MIN_ID:
+        raise CommandError(messages.INVALID_RANGE_END)
+    return entry_id - 1

@@ -1,0 +1,392 @@
+"""The pending entries list of a consumer group: which entry is with which consumer, since when, and how often delivered.
+
+Records stand in ID order in *blocks* of up to :data:`BLOCK` records: arrays of the two halves of the IDs, and for owner,
+delivery time and delivery count one value for the whole block while all its records agree (they do when one XREADGROUP delivered
+them), else an array each. A record costs 16 bytes in an even block and 36 in an uneven one; finding one is two binary
+searches, and a range is dropped block by block.
+
+Consumers are numbers here (:class:`engine.core.group.Consumer` has the name); :data:`NOBODY` owns what was NACKed. How many
+records each owner has is counted here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from engine.core.ids import U64_MAX
+
+#: A block is full at so many records; one that grew in its middle is cut in two at twice that.
+BLOCK = 1024
+#: The owner of records that no consumer has.
+NOBODY = 0
+
+Record = tuple["Block", int]
+
+
+class Block:
+    """Records in ID order. ``owner``, ``time`` (milliseconds) and ``count`` speak for all unless ``owners`` is there."""
+
+    __slots__ = ("count", "counts", "ms", "oldest", "owner", "owners", "seq", "time", "times")
+
+    def __init__(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
+        self.ms = ms
+        self.seq = seq
+        self.owner = owner
+        self.time = time
+        self.count = count
+        self.owners: array[int] | None = None
+        self.times: array[int] = array("q")
+        self.counts: array[int] = array("q")
+        #: No record has been delivered before this time (some may all have been later).
+        self.oldest = time
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    def id_at(self, index: int) -> int:
+        """The ID of a record."""
+        return self.ms[index] << 64 | self.seq[index]
+
+    def position(self, entry_id: int) -> int:
+        """The index of the first record whose ID is not below ``entry_id``."""
+        ms = entry_id >> 64
+        low = bisect_left(self.ms, ms)
+        if low == len(self.ms) or self.ms[low] != ms:
+            return low
+        return bisect_left(self.seq, entry_id & U64_MAX, low, bisect_right(self.ms, ms, low))
+
+    def owner_at(self, index: int) -> int:
+        """Whose record it is."""
+        return self.owner if self.owners is None else self.owners[index]
+
+    def time_at(self, index: int) -> int:
+        """When it was delivered last, in milliseconds since the epoch."""
+        return self.time if self.owners is None else self.times[index]
+
+    def count_at(self, index: int) -> int:
+        """How often it was delivered."""
+        return self.count if self.owners is None else self.counts[index]
+
+    def agrees(self, owner: int, time: int, count: int) -> bool:
+        """Whether the block is even and has these values."""
+        return self.owners is None and self.owner == owner and self.time == time and self.count == count
+
+    def make_uneven(self) -> None:
+        """Give each record values of its own."""
+        if self.owners is None:
+            size = len(self.ms)
+            self.owners = array("I", [self.owner]) * size
+            self.times = array("q", [self.time]) * size
+            self.counts = array("q", [self.count]) * size
+
+    def put(self, index: int, owner: int, time: int, count: int) -> None:
+        """Change one record's values."""
+        if self.agrees(owner, time, count):
+            return
+        if len(self.ms) == 1:
+            self.owners = None
+            self.owner, self.time, self.count, self.oldest = owner, time, count, time
+            return
+        self.make_uneven()
+        assert self.owners is not None
+        self.owners[index], self.times[index], self.counts[index] = owner, time, count
+        self.oldest = min(self.oldest, time)
+
+    def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
+        """A new record at ``index``."""
+        if not self.agrees(owner, time, count):
+            self.make_uneven()
+        self.ms.insert(index, entry_id >> 64)
+        self.seq.insert(index, entry_id & U64_MAX)
+        if self.owners is not None:
+            self.owners.insert(index, owner)
+            self.times.insert(index, time)
+            self.counts.insert(index, count)
+        self.oldest = min(self.oldest, time)
+
+    def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
+        """New records behind the last, all with the same values."""
+        if not self.agrees(owner, time, count):
+            self.make_uneven()
+        self.ms += ms
+        self.seq += seq
+        if self.owners is not None:
+            self.owners.extend(array("I", [owner]) * len(ms))
+            self.times.extend(array("q", [time]) * len(ms))
+            self.counts.extend(array("q", [count]) * len(ms))
+        self.oldest = min(self.oldest, time)
+
+    def tighten(self) -> None:
+        """Make ``oldest`` exact."""
+        self.oldest = min(self.times) if self.owners is not None else self.time
+
+    def cut(self, low: int, high: int) -> None:
+        """Take the records [low, high) out."""
+        del self.ms[low:high], self.seq[low:high]
+        if self.owners is not None:
+            del self.owners[low:high], self.times[low:high], self.counts[low:high]
+
+    def tail(self, index: int) -> Block:
+        """A new block of the records from ``index`` on."""
+        other = Block(self.ms[index:], self.seq[index:], self.owner, self.time, self.count)
+        if self.owners is not None:
+            other.owners, other.times, other.counts = self.owners[index:], self.times[index:], self.counts[index:]
+        other.oldest = self.oldest
+        return other
+
+    def tally(self, low: int, high: int) -> dict[int, int]:
+        """Owner -> how many of the records [low, high)."""
+        if self.owners is None:
+            return {self.owner: high - low} if high > low else {}
+        counts: dict[int, int] = {}
+        for owner in self.owners[low:high]:
+            counts[owner] = counts.get(owner, 0) + 1
+        return counts
+
+
+class PendingList:
+    """All pending records of a group, in ID order."""
+
+    __slots__ = ("_blocks", "_firsts", "_size", "per_owner")
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        #: The ID of record 0 of each block. After a cut at a block's head it may lie below, never above it.
+        self._firsts: list[int] = []
+        self._size = 0
+        #: Owner -> how many records, owners without any left out.
+        self.per_owner: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _count(self, owner: int, change: int) -> None:
+        left = self.per_owner.get(owner, 0) + change
+        if left:
+            self.per_owner[owner] = left
+        else:
+            self.per_owner.pop(owner, None)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def _block_for(self, entry_id: int) -> int:
+        return max(bisect_right(self._firsts, entry_id) - 1, 0)
+
+    def find(self, entry_id: int) -> Record | None:
+        """The record of an ID."""
+        if not self._size:
+            return None
+        block = self._blocks[self._block_for(entry_id)]
+        index = block.position(entry_id)
+        if index < len(block) and block.id_at(index) == entry_id:
+            return block, index
+        return None
+
+    def __contains__(self, entry_id: int) -> bool:
+        return self.find(entry_id) is not None
+
+    @property
+    def first_id(self) -> int:
+        """The smallest pending ID. There must be one."""
+        return self._blocks[0].id_at(0)
+
+    @property
+    def last_id(self) -> int:
+        """The greatest pending ID. There must be one."""
+        return self._blocks[-1].id_at(-1)
+
+    def blocks(self, low: int, high: int) -> Iterator[tuple[Block, int, int]]:
+        """The stretches (block, i, j) of records with low <= ID <= high. The list must not change meanwhile."""
+        for number in range(self._block_for(low), len(self._blocks)):
+            block = self._blocks[number]
+            if self._firsts[number] > high:
+                return
+            begin = block.position(low)
+            end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
+            if begin < end:
+                yield block, begin, end
+
+    def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
+        """The records with low <= ID <= high in order; only of ``owner``, only delivered at ``before`` or earlier, if given.
+
+        The list must not change meanwhile. Blocks without a match cost one comparison.
+        """
+        left = self.per_owner.get(owner, 0) if owner is not None else self._size
+        for block, begin, end in self.blocks(low, high):
+            if not left:
+                return
+            if before is not None and block.oldest > before:
+                continue
+            if owner is not None and block.owners is None and block.owner != owner:
+                continue
+            for index in range(begin, end):
+                if owner is not None:
+                    if block.owner_at(index) != owner:
+                        continue
+                    left -= 1
+                if before is None or block.time_at(index) <= before:
+                    yield block, index
+
+    def oldest(self, before: int) -> Iterator[int]:
+        """The IDs of what was delivered at ``before`` or earlier, longest ago first, then by ID; what was NACKed left out.
+
+        Records may be given other values while this runs, but none may come or go.
+        """
+        blocks = [block for block in self._blocks if block.oldest <= before]
+        blocks.sort(key=lambda block: block.oldest)
+        heap: list[tuple[int, int]] = []
+        for number, block in enumerate(blocks):
+            block.tighten()
+            for index in range(len(block)):
+                time = block.time_at(index)
+                if time <= before and block.owner_at(index) != NOBODY:
+                    heappush(heap, (time, block.id_at(index)))
+            behind = blocks[number + 1] if number + 1 < len(blocks) else None
+            while heap and (behind is None or heap[0] < (behind.oldest, behind.id_at(0))):
+                yield heappop(heap)[1]
+
+    def oldest_time(self) -> int | None:
+        """When the record that was delivered longest ago was delivered, None if nothing is pending."""
+        for block in self._blocks:
+            block.tighten()
+        return min((block.oldest for block in self._blocks), default=None)
+
+    # -- changing ---------------------------------------------------------------------------------------------------
+
+    def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        """Entries (IDs ascending) go to ``owner`` for the first time; those pending already move to it, count 1 again."""
+        low, high = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
+        if self._size and low <= self.last_id:
+            if any(True for _ in self.blocks(low, high)):
+                for one_ms, one_seq in zip(ms, seq, strict=True):
+                    self.put(one_ms << 64 | one_seq, owner, time, 1)
+                return
+            number = self._block_for(low)
+            if low > self._blocks[number].id_at(0):
+                # Records on both sides: the new ones go between two halves.
+                self._cut_block(number, self._blocks[number].position(low))
+                number += 1
+            self._insert_blocks(number, ms, seq, owner, time)
+        else:
+            self._append(ms, seq, owner, time)
+        self._size += len(ms)
+        self._count(owner, len(ms))
+
+    def _append(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        if self._blocks:
+            tail = self._blocks[-1]
+            if len(tail) + len(ms) <= BLOCK:
+                tail.extend(ms, seq, owner, time, 1)
+                return
+        self._insert_blocks(len(self._blocks), ms, seq, owner, time)
+
+    def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        pieces = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
+        self._blocks[number:number] = pieces
+        self._firsts[number:number] = [piece.id_at(0) for piece in pieces]
+
+    def _cut_block(self, number: int, index: int) -> None:
+        block = self._blocks[number]
+        if 0 < index < len(block):
+            rest = block.tail(index)
+            block.cut(index, len(block))
+            self._blocks.insert(number + 1, rest)
+            self._firsts.insert(number + 1, rest.id_at(0))
+
+    def put(self, entry_id: int, owner: int, time: int, count: int) -> None:
+        """One record, made or changed."""
+        record = self.find(entry_id)
+        if record is not None:
+            self.change(record, owner, time, count)
+            return
+        self._size += 1
+        self._count(owner, 1)
+        if not self._blocks:
+            ms, seq = array("Q", [entry_id >> 64]), array("Q", [entry_id & U64_MAX])
+            self._blocks.append(Block(ms, seq, owner, time, count))
+            self._firsts.append(entry_id)
+            return
+        number = self._block_for(entry_id)
+        block = self._blocks[number]
+        block.insert(block.position(entry_id), entry_id, owner, time, count)
+        self._firsts[number] = min(self._firsts[number], entry_id)
+        if len(block) >= 2 * BLOCK:
+            self._cut_block(number, BLOCK)
+
+    def change(self, record: Record, owner: int, time: int, count: int) -> None:
+        """Give a record other values."""
+        block, index = record
+        before = block.owner_at(index)
+        if before != owner:
+            self._count(before, -1)
+            self._count(owner, 1)
+        block.put(index, owner, time, count)
+
+    def remove(self, entry_id: int) -> bool:
+        """Take one record out; whether it was there."""
+        if not self._size:
+            return False
+        number = self._block_for(entry_id)
+        block = self._blocks[number]
+        index = block.position(entry_id)
+        if index == len(block) or block.id_at(index) != entry_id:
+            return False
+        self._count(block.owner_at(index), -1)
+        self._size -= 1
+        block.cut(index, index + 1)
+        if not len(block):
+            del self._blocks[number], self._firsts[number]
+        return True
+
+    def remove_range(self, low: int, high: int) -> int:
+        """Take all records with low <= ID <= high out; how many."""
+        first, gone = self._block_for(low), 0
+        number = first
+        while number < len(self._blocks) and self._firsts[number] <= high:
+            block = self._blocks[number]
+            begin = block.position(low)
+            end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
+            for owner, count in block.tally(begin, end).items():
+                self._count(owner, -count)
+            gone += end - begin
+            block.cut(begin, end)
+            number += 1
+        kept = [at for at in range(first, number) if len(self._blocks[at])]
+        self._blocks[first:number] = [self._blocks[at] for at in kept]
+        self._firsts[first:number] = [self._firsts[at] for at in kept]
+        self._size -= gone
+        return gone
+
+    def remove_owner(self, owner: int) -> int:
+        """Take all records of ``owner`` out; how many."""
+        gone = self.per_owner.pop(owner, 0)
+        if not gone:
+            return 0
+        blocks, firsts = [], []
+        for block, first in zip(self._blocks, self._firsts, strict=True):
+            if block.owners is None:
+                if block.owner == owner:
+                    continue
+            elif owner in block.owners:
+                for index in range(len(block) - 1, -1, -1):
+                    if block.owners[index] == owner:
+                        block.cut(index, index + 1)
+                if not len(block):
+                    continue
+            blocks.append(block)
+            firsts.append(first)
+        self._blocks, self._firsts = blocks, firsts
+        self._size -= gone
+        return gone
+
+    def copy(self) -> PendingList:
+        """An independent copy."""
+        other = PendingList()
+        other._blocks = [block.tail(0) for block in self._blocks]
+        other._firsts = self._firsts[:]
+        other._size = self._size
+        other.per_owner = dict(self.per_owner)
+        return other

@@ -1,0 +1,153 @@
+"""The command table: one declaration per command, above the function that does it.
+
+Dispatch, COMMAND, ACL checks and the docs all read it; nobody keeps a second list. A container command (XGROUP, CLIENT)
+is declared with :func:`container`, its subcommands with names of the form ``xgroup|create``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.core.replies import Reply
+
+if TYPE_CHECKING:
+    from engine.core.context import Context
+
+Handler = Callable[["Context", list[bytes]], Reply]
+KeyFinder = Callable[[list[bytes]], list[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives them.
+
+    ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys.
+    """
+
+    first: int = 0
+    last: int = 0
+    step: int = 0
+    find: KeyFinder | None = None
+
+    def of(self, argv: list[bytes]) -> list[bytes]:
+        """The keys in ``argv`` (the command's whole words, the name first)."""
+        if self.find is not None:
+            return self.find(argv)
+        if not self.first:
+            return []
+        last = self.last if self.last >= 0 else len(argv) + self.last
+        return argv[self.first : last + 1 : self.step]
+
+
+NO_KEYS = Keys()
+ONE_KEY = Keys(1, 1, 1)
+ALL_KEYS = Keys(1, -1, 1)
+SUB_KEY = Keys(2, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A declaration. ``arity`` counts the name (and the subcommand's word) and is negative for "at least".
+
+    ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast, no_auth,
+    no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those that the flags imply; ``syntax`` the arguments
+    as the documentation writes them.
+    """
+
+    name: str
+    handler: Handler
+    arity: int
+    flags: frozenset[str]
+    keys: Keys
+    group: str
+    since: str
+    summary: str
+    complexity: str
+    syntax: str
+    acl: frozenset[str]
+    subcommands: dict[bytes, Command] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> bytes:
+        """The name as error texts and INFO give it, ``xgroup|create`` for a subcommand."""
+        return self.name.encode()
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change data."""
+        return "write" in self.flags
+
+    def arity_fits(self, count: int) -> bool:
+        """Whether ``count`` words, the name among them, are as many as it wants."""
+        return count == self.arity if self.arity >= 0 else count >= -self.arity
+
+    def categories(self) -> frozenset[str]:
+        """The ACL categories (without @), the implied ones included, as ``COMMAND INFO`` shows them."""
+        names = set(self.acl)
+        if "write" in self.flags:
+            names.add("write")
+        if "readonly" in self.flags and not names & {"keyspace_meta"}:
+            names.add("read")
+        if "admin" in self.flags:
+            names |= {"admin", "dangerous"}
+        if "blocking" in self.flags:
+            names.add("blocking")
+        if "pubsub" in self.flags:
+            names.add("pubsub")
+        names.add("fast" if "fast" in self.flags else "slow")
+        return frozenset(names)
+
+
+#: All commands by their upper-case name, as it comes over the wire.
+COMMANDS: dict[bytes, Command] = {}
+
+
+def _register(command: Command) -> None:
+    parent, bar, sub = command.name.upper().encode().partition(b"|")
+    table = COMMANDS[parent].subcommands if bar else COMMANDS
+    if (sub or parent) in table:
+        raise ValueError(f"command {command.name} is declared twice")
+    table[sub or parent] = command
+
+
+def command(
+    name: str,
+    *,
+    arity: int,
+    flags: str = "",
+    keys: Keys = NO_KEYS,
+    group: str = "generic",
+    since: str = "1.0.0",
+    summary: str = "",
+    complexity: str = "O(1)",
+    syntax: str = "",
+    acl: str = "",
+) -> Callable[[Handler], Handler]:
+    """Declare a command; the decorated function does it. ``flags`` and ``acl`` are words divided by blanks."""
+
+    def register(handler: Handler) -> Handler:
+        _register(
+            Command(
+                name, handler, arity, frozenset(flags.split()), keys, group, since, summary, complexity, syntax,
+                frozenset(acl.split()),
+            )
+        )
+        return handler
+
+    return register
+
+
+def container(
+    name: str, *, group: str, since: str, summary: str, arity: int = -2, flags: str = "", acl: str = ""
+) -> None:
+    """Declare a command that only has subcommands. Dispatch looks the subcommand up and never calls the container."""
+
+    def never(ctx: Context, argv: list[bytes]) -> Reply:
+        raise AssertionError(f"dispatch called the container {name}")
+
+    command(
+        name, arity=arity, flags=flags, group=group, since=since, summary=summary,
+        complexity="Depends on subcommand.", acl=acl,
+    )(never)

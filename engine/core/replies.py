@@ -1,0 +1,91 @@
+"""What a command answers, before it is bytes.
+
+    int                 integer
+    bytes               bulk string
+    float               double (RESP2: bulk string)
+    None                nil (RESP2: null bulk string)
+    NIL_ARRAY           nil where RESP2 wants the null array
+    Simple              simple string
+    Verbatim            text (RESP2: bulk string)
+    list, tuple         array
+    Map                 flat [key, value, ...] (RESP2: the same as an array)
+    Set                 unordered (RESP2: array)
+    Push                out-of-band message (RESP2: array)
+    Raw                 one value that is wire bytes already, equal in both protocols
+    Frames              an array of entries as slices of segments: the bytes are in place, only the header is missing
+    CommandError        error
+    BLOCKED             no reply now: the client waits
+    NO_REPLY            no reply at all
+
+The encoder is :mod:`engine.wire.encode`; a command never makes protocol bytes itself, but for frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+Reply = Any
+
+
+class CommandError(Exception):
+    """An error reply. ``args[0]`` is the text after the leading ``-``, as bytes, code first (``b"ERR syntax error"``)."""
+
+    @property
+    def text(self) -> bytes:
+        """The text of the reply, without ``-`` and line end."""
+        message: bytes = self.args[0]
+        return message
+
+
+class Simple(bytes):
+    """A simple string (``+OK``)."""
+
+
+class Verbatim(bytes):
+    """Text for people (INFO, CLIENT LIST): a verbatim string of format txt in RESP3."""
+
+
+class Map(list[Any]):
+    """A flat list of keys and values, in order."""
+
+
+class Set(list[Any]):
+    """A set: order has no meaning, no element twice."""
+
+
+class Push(list[Any]):
+    """An out-of-band message: its first element is its kind."""
+
+
+class Raw(bytes):
+    """Exactly one value, already encoded."""
+
+
+class Frames:
+    """``count`` entries whose frames are the concatenation of ``parts`` (bytes or memoryviews of immutable buffers)."""
+
+    __slots__ = ("count", "parts")
+
+    def __init__(self, count: int, parts: Sequence[bytes | memoryview]) -> None:
+        self.count = count
+        self.parts = parts
+
+
+class _Marker:
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+NIL_ARRAY: Final = _Marker("NIL_ARRAY")
+BLOCKED: Final = _Marker("BLOCKED")
+NO_REPLY: Final = _Marker("NO_REPLY")
+
+OK: Final = Simple(b"OK")
+QUEUED: Final = Simple(b"QUEUED")
+PONG: Final = Simple(b"PONG")

@@ -1,0 +1,91 @@
+"""What the core knows of one client: plain data, no socket.
+
+The shell makes a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), fills in what it alone
+knows (addresses, the descriptor), and keeps the way back from the session to the connection to itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.core.registry import Command
+    from engine.core.waiters import Waiter
+
+
+class Session:
+    """One client's state."""
+
+    __slots__ = (
+        "addr",
+        "argv_bytes",
+        "authenticated",
+        "channels",
+        "close_after_reply",
+        "close_requested",
+        "created_ms",
+        "db",
+        "dirty_exec",
+        "fd",
+        "id",
+        "in_exec",
+        "laddr",
+        "last_command",
+        "last_ms",
+        "lib_name",
+        "lib_ver",
+        "monitor",
+        "multi",
+        "multi_failed",
+        "name",
+        "no_evict",
+        "no_touch",
+        "patterns",
+        "proto",
+        "reply_mode",
+        "transport_info",
+        "user",
+        "waiter",
+        "watching",
+    )
+
+    def __init__(self, session_id: int, now_ms: int) -> None:
+        self.id = session_id
+        self.db = 0
+        self.name = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.proto = 2
+        self.user = b"default"
+        self.authenticated = True
+        #: Commands queued since MULTI, None outside a transaction.
+        self.multi: list[tuple[Command, list[bytes]]] | None = None
+        #: A command could not be queued: EXEC aborts.
+        self.multi_failed = False
+        #: A watched key changed: EXEC answers nil.
+        self.dirty_exec = False
+        #: EXEC is running this session's commands: nothing blocks.
+        self.in_exec = False
+        #: Watched (database, key) pairs, each with whether the key had already expired when it was watched.
+        self.watching: dict[tuple[int, bytes], bool] = {}
+        #: What the client waits for while it is blocked.
+        self.waiter: Waiter | None = None
+        self.channels: set[bytes] = set()
+        self.patterns: set[bytes] = set()
+        self.monitor = False
+        #: CLIENT REPLY: "on", "off", or "skip" (the next command's reply is dropped).
+        self.reply_mode = "on"
+        #: The shell closes the connection: at once, or when what is queued has been sent.
+        self.close_requested = False
+        self.close_after_reply = False
+        self.addr = b""
+        self.laddr = b""
+        self.fd = -1
+        self.created_ms = now_ms
+        self.last_ms = now_ms
+        self.last_command = b"NULL"
+        self.argv_bytes = 0
+        self.no_evict = False
+        self.no_touch = False
+        #: A function of the shell that gives CLIENT LIST its buffer sizes: {b"qbuf": 0, ...}.
+        self.transport_info: dict[bytes, int] | None = None

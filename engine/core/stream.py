@@ -1,0 +1,281 @@
+"""A stream: its segments in order, its counters, its consumer groups.
+
+Owns what an entry's coming and going changes: the length, the last ID, the counters that lag is derived from, and the node
+map (what clients see of Redis's storage). It knows nothing of commands, clients or replies' form; times come in as arguments.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from engine.core.idempotency import Producers
+from engine.core.nodes import NodeLimits, NodeMap
+from engine.core.replies import Frames
+from engine.core.segment import Segment
+
+if TYPE_CHECKING:
+    from engine.core.group import Group
+
+Run = tuple[Segment, int, int]
+
+#: entries-read and lag where they cannot be known.
+UNKNOWN = -1
+
+
+class Stream:
+    """Entries in ID order. All IDs are integers (:mod:`engine.core.ids`)."""
+
+    __slots__ = ("_firsts", "_segments", "entries_added", "groups", "last_id", "length", "max_deleted_id", "nodes",
+                 "producers")  # fmt: skip
+
+    def __init__(self, limits: NodeLimits) -> None:
+        self._segments: list[Segment] = []
+        #: The ID of entry 0 of each segment.
+        self._firsts: list[int] = []
+        self.length = 0
+        self.last_id = 0
+        self.max_deleted_id = 0
+        self.entries_added = 0
+        self.groups: dict[bytes, Group] = {}
+        self.nodes = NodeMap(limits)
+        #: What idempotent producers have sent, None while none has.
+        self.producers: Producers | None = None
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def first_id(self) -> int:
+        """The ID of the first live entry, 0 when empty."""
+        if not self._segments:
+            return 0
+        head = self._segments[0]
+        return head.id_at(head.start)
+
+    @property
+    def last_entry_id(self) -> int:
+        """The ID of the last live entry, 0 when empty."""
+        if not self._segments:
+            return 0
+        tail = self._segments[-1]
+        return tail.id_at(tail.last_live())
+
+    def segments_from(self, entry_id: int) -> Iterator[Segment]:
+        """The segments that may hold entries not below ``entry_id``, oldest first."""
+        for number in range(self._locate(entry_id), len(self._segments)):
+            yield self._segments[number]
+
+    def _locate(self, entry_id: int) -> int:
+        """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
+        return max(bisect_right(self._firsts, entry_id) - 1, 0)
+
+    def runs(self, low: int, high: int) -> Iterator[Run]:
+        """The live entries with low <= ID <= high as stretches (segment, i, j), in order."""
+        segments = self._segments
+        for number in range(self._locate(low), len(segments)):
+            segment = segments[number]
+            if self._firsts[number] > high:
+                return
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            # The last entry's ID decides whether the range ends here: a search only where it does.
+            end = len(segment) if segment.id_at(-1) <= high else segment.position(high + 1)
+            for first, last in segment.runs(begin, end):
+                yield segment, first, last
+
+    def runs_backward(self, low: int, high: int) -> Iterator[Run]:
+        """As :meth:`runs`, the last stretch first."""
+        segments = self._segments
+        for number in range(self._locate(high), -1, -1):
+            if number >= len(segments):
+                return
+            segment = segments[number]
+            if segment.id_at(-1) < low:
+                return
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            end = len(segment) if segment.id_at(-1) <= high else segment.position(high + 1)
+            for first, last in segment.runs_backward(begin, end):
+                yield segment, first, last
+
+    def take(self, low: int, high: int, count: int) -> list[Run]:
+        """The first ``count`` live entries of [low, high] (0: all) as stretches."""
+        runs = []
+        for segment, first, last in self.runs(low, high):
+            if count and last - first >= count:
+                runs.append((segment, first, first + count))
+                return runs
+            runs.append((segment, first, last))
+            if count:
+                count -= last - first
+        return runs
+
+    def range(self, low: int, high: int, count: int) -> Frames:
+        """The first ``count`` entries of [low, high] (0: all)."""
+        return frames(self.take(low, high, count))
+
+    def range_backward(self, low: int, high: int, count: int) -> Frames:
+        """The last ``count`` entries of [low, high] (0: all), the last one first."""
+        parts: list[bytes | memoryview] = []
+        for segment, first, last in self.runs_backward(low, high):
+            if count:
+                first = max(first, last - (count - len(parts)))
+            parts.extend(segment.frame_at(index) for index in range(last - 1, first - 1, -1))
+            if len(parts) == count:
+                break
+        return Frames(len(parts), parts)
+
+    def ids(self, low: int, high: int) -> list[int]:
+        """The IDs of all live entries of [low, high]."""
+        return [
+            segment.id_at(index)
+            for segment, first, last in self.runs(low, high)
+            for index in range(first, last)
+        ]
+
+    def _find(self, entry_id: int) -> tuple[int, int]:
+        """(segment's number, index) of a live entry, (0, -1) if there is none."""
+        if not self._segments:
+            return 0, -1
+        number = self._locate(entry_id)
+        return number, self._segments[number].find(entry_id)
+
+    def __contains__(self, entry_id: int) -> bool:
+        return self._find(entry_id)[1] >= 0
+
+    def frame(self, entry_id: int) -> bytes | None:
+        """The entry's frame, None where it is gone or never was."""
+        number, index = self._find(entry_id)
+        return self._segments[number].frame_at(index) if index >= 0 else None
+
+    def count(self, low: int, high: int) -> int:
+        """How many live entries have low <= ID <= high; proportional to the segments in between."""
+        if not self._segments or low > high:
+            return 0
+        first, last = self._locate(low), self._locate(high)
+        segments = self._segments
+        total = 0
+        for number in range(first, last + 1):
+            segment = segments[number]
+            begin = segment.position(low) if number == first else 0
+            end = segment.position(high + 1) if number == last else len(segment)
+            total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
+        return total
+
+    def nth_after(self, after: int, n: int) -> int:
+        """The ID of the n-th live entry (from 1) behind ``after``; 0 if there are fewer."""
+        for number in range(self._locate(after), len(self._segments)):
+            segment = self._segments[number]
+            begin = segment.position(after + 1)
+            here = segment.live if begin <= segment.start else segment.count(begin, len(segment))
+            if n <= here:
+                return segment.id_at(segment.nth_live(begin, n - 1))
+            n -= here
+        return 0
+
+    # -- lag --------------------------------------------------------------------------------------------------------
+
+    def has_tombstone_from(self, entry_id: int) -> bool:
+        """Whether an entry behind ``entry_id`` may have been deleted in the middle of the stream."""
+        return self.length > 0 and self.max_deleted_id > 0 and entry_id <= self.max_deleted_id
+
+    def estimate_read(self, entry_id: int) -> int:
+        """How many entries had been added when ``entry_id`` was, or UNKNOWN."""
+        if not self.entries_added:
+            return 0
+        if not self.length and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id and entry_id < self.max_deleted_id:
+            return UNKNOWN
+        if entry_id == self.last_id:
+            return self.entries_added
+        if entry_id > self.last_id:
+            return UNKNOWN
+        first_id = self.first_id
+        if not self.max_deleted_id or self.max_deleted_id < first_id:
+            if entry_id < first_id:
+                return self.entries_added - self.length
+            if entry_id == first_id:
+                return self.entries_added - self.length + 1
+        return UNKNOWN
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def append(self, entry_id: int, entry: bytes) -> None:
+        """Add an entry, whose ID is above :attr:`last_id`, given its frame."""
+        if not self._segments or self._segments[-1].full:
+            self._open_segment(entry_id)
+        self._segments[-1].append(entry_id, entry)
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = entry_id
+
+    def _open_segment(self, first_id: int) -> None:
+        if self._segments:
+            self._segments[-1].seal()
+        self._segments.append(Segment())
+        self._firsts.append(first_id)
+
+    def delete(self, entry_id: int) -> bool:
+        """Delete one entry; whether it was there."""
+        number, index = self._find(entry_id)
+        if index < 0:
+            return False
+        self._remove(number, index)
+        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        return True
+
+    def _remove(self, number: int, index: int) -> None:
+        """Take one live entry out, wherever it is, without a trace in ``max_deleted_id``."""
+        # The node map is derived from the frames, and in the order of events: it must have seen all before one goes.
+        self.nodes.complete(self)
+        segment = self._segments[number]
+        self.nodes.entry_removed(segment.id_at(index))
+        segment.delete(index)
+        self.length -= 1
+        if not segment.live:
+            self._drop_segment(number)
+        else:
+            self._firsts[number] = segment.id_at(0)
+
+    def trim_entry(self, entry_id: int) -> None:
+        """Take one live entry out as trimming does."""
+        self._remove(*self._find(entry_id))
+
+    def _drop_segment(self, number: int) -> None:
+        del self._segments[number], self._firsts[number]
+
+    def trim_head(self, count: int) -> int:
+        """Remove the first ``count`` live entries (or all there are); how many."""
+        removed = 0
+        while removed < count and self._segments:
+            head = self._segments[0]
+            if head.live <= count - removed:
+                removed += head.live
+                self.nodes.sync(self, head.id_at(-1))
+                self._drop_segment(0)
+            else:
+                head.drop_head(count - removed)
+                removed = count
+        self.length -= removed
+        if removed:
+            self.nodes.head_trimmed(self)
+        return removed
+
+    def copy(self) -> Stream:
+        """An independent stream that is equal in everything, groups included."""
+        other = Stream(self.nodes.limits)
+        other._segments = [segment.copy() for segment in self._segments]
+        other._firsts = self._firsts[:]
+        other.length, other.last_id = self.length, self.last_id
+        other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
+        other.groups = {name: group.copy() for name, group in self.groups.items()}
+        other.nodes = self.nodes.copy()
+        other.producers = None if self.producers is None else self.producers.copy()
+        return other
+
+
+def frames(runs: list[Run]) -> Frames:
+    """The reply that consists of these stretches."""
+    return Frames(
+        sum(last - first for _, first, last in runs), [segment.view(first, last) for segment, first, last in runs]
+    )

@@ -1,0 +1,93 @@
+"""Clients that wait for data: who, for which keys, until when.
+
+Per key the waiters stand in the order in which they blocked. This module keeps the books; who is woken, and what the
+command then answers, is decided by :class:`engine.core.dispatch.Core`, and the timer for the deadline is the shell's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.replies import Reply
+
+if TYPE_CHECKING:
+    from engine.core.session import Session
+
+
+class Waiter:
+    """One blocked command. ``argv`` is executed anew when a key of ``keys`` is signalled, so it holds no relative ID."""
+
+    __slots__ = ("argv", "db", "deadline", "keys", "on_delete", "on_timeout", "retry_at", "session", "type_name")
+
+    def __init__(
+        self,
+        session: Session,
+        argv: list[bytes],
+        keys: list[bytes],
+        deadline: int | None,
+        on_timeout: Reply,
+        type_name: bytes,
+        on_delete: bool,
+    ) -> None:
+        self.session = session
+        self.db = session.db
+        self.argv = argv
+        self.keys = keys
+        #: Milliseconds since the epoch; None: for ever.
+        self.deadline = deadline
+        #: Runs anew at this time even if nobody signals; None: only on a signal.
+        self.retry_at: int | None = None
+        self.on_timeout = on_timeout
+        #: Only a key of this type wakes it.
+        self.type_name = type_name
+        #: Also woken when the key goes or changes its type (XREADGROUP).
+        self.on_delete = on_delete
+
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the core wants to hear of it (:meth:`engine.core.dispatch.Core.time_out`), whatever happens until then."""
+        times = [time for time in (self.deadline, self.retry_at) if time is not None]
+        return min(times, default=None)
+
+
+class WaitingRoom:
+    """The waiters of one database, by key, in order."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self) -> None:
+        # A dict as an ordered set: removing one of ten thousand waiters costs no more than removing one of two.
+        self._by_key: dict[bytes, dict[Waiter, None]] = {}
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._by_key
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def __len__(self) -> int:
+        """How many keys have waiters."""
+        return len(self._by_key)
+
+    def keys(self) -> list[bytes]:
+        """The keys that somebody waits for."""
+        return list(self._by_key)
+
+    def add(self, waiter: Waiter) -> None:
+        """Queue up behind those who already wait."""
+        for key in waiter.keys:
+            self._by_key.setdefault(key, {})[waiter] = None
+
+    def remove(self, waiter: Waiter) -> None:
+        """Leave every queue."""
+        for key in waiter.keys:
+            queue = self._by_key.get(key)
+            if queue is not None:
+                queue.pop(waiter, None)
+                if not queue:
+                    del self._by_key[key]
+
+    def waiting_for(self, key: bytes) -> list[Waiter]:
+        """Those who wait for ``key``, first come first."""
+        return list(self._by_key.get(key, ()))
