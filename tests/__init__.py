@@ -1,4 +1,4 @@
-"""The project's tests. The packages mirror those under test; ``contract`` runs on every server (see ``conftest.py``)."""
+"""The project's tests, in packages as what they test; ``contract`` runs on every server (see ``conftest.py``)."""
 
 import pytest
 

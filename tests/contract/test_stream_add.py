@@ -51,18 +51,26 @@ def test_arity(server: Server, command: str, name: str) -> None:
     server.expect(command, wrong_arity(name))
 
 
+def unknown(word: str, container: str) -> str:
+    return f"ERR unknown subcommand '{word}'. Try {container} HELP."
+
+
+def trailing(word: str, container: str) -> str:
+    return f"ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} HELP."
+
+
 @pytest.mark.parametrize(
     ("command", "reply"),
     [
-        ("XGROUP FOO s g", "ERR unknown subcommand 'FOO'. Try XGROUP HELP."),
-        ("XGROUP foo", "ERR unknown subcommand 'foo'. Try XGROUP HELP."),
-        ("XINFO FOO s", "ERR unknown subcommand 'FOO'. Try XINFO HELP."),
-        ("XGROUP CREATE s g 0 WAT", "ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP."),
-        ("XGROUP setid s g 0 ENTRIESREAD", "ERR unknown subcommand or wrong number of arguments for 'setid'. Try XGROUP HELP."),
-        ("XINFO STREAM s WAT", "ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."),
-        ("XINFO STREAM s FULL COUNT", "ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."),
+        ("XGROUP FOO s g", unknown("FOO", "XGROUP")),
+        ("XGROUP foo", unknown("foo", "XGROUP")),
+        ("XINFO FOO s", unknown("FOO", "XINFO")),
+        ("XGROUP CREATE s g 0 WAT", trailing("CREATE", "XGROUP")),
+        ("XGROUP setid s g 0 ENTRIESREAD", trailing("setid", "XGROUP")),
+        ("XINFO STREAM s WAT", trailing("STREAM", "XINFO")),
+        ("XINFO STREAM s FULL COUNT", trailing("STREAM", "XINFO")),
     ],
-)  # fmt: skip
+)
 def test_subcommands(server: Server, command: str, reply: str) -> None:
     """Subcommands that do not exist, and words that they do not take, are refused with the word as it was given."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g 0")
@@ -107,7 +115,7 @@ def test_wrong_type(server: Server, command: str) -> None:
     server.expect("GET k", "text")
 
 
-# -- XADD ---------------------------------------------------------------------------------------------------------------
+# -- XADD -------------------------------------------------------------------------------------------------------------
 
 
 def test_entries_keep_their_fields(server: Server) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.harness.clients import Client, CoreClient, SocketClient
 from tests.harness.marks import version
-from tests.harness.replies import Reply, as_sent, words
+from tests.harness.replies import Reply, as_sent
 from tests.servers import Running
 from tests.waiting import DEADLINE, wait_for
 
@@ -131,9 +131,11 @@ class CoreServer(Server):
         super().__init__()
         from engine.config import Config
         from engine.core.dispatch import Core
-        from engine.wire.encode import encode
+        from engine.core.replies import BLOCKED, NO_REPLY
+        from engine.wire.encode import encoded
 
-        self._encode = encode
+        self._encoded = encoded
+        self._silent = (BLOCKED, NO_REPLY)
         self.proto = proto
         self.clock = Clock()
         self.core = Core(Config(), lambda n: 0)
@@ -166,7 +168,7 @@ class CoreServer(Server):
     def encoded(self, client: CoreClient, reply: Any) -> bytes:
         """A reply's bytes; none where nothing is answered now."""
         client.proto = client.session.proto
-        return b"".join(bytes(part) for part in _parts(self._encode(reply, client.proto)))
+        return b"" if any(reply is one for one in self._silent) else self._encoded(reply, client.proto)
 
     def _deliver(self) -> None:
         for session, reply in self.core.outbox:
@@ -196,10 +198,6 @@ class CoreServer(Server):
         self.clock.now_us = end
         self.core.expire_due(end)
         self._deliver()
-
-
-def _parts(encoded: Any) -> list[Any]:
-    return [encoded] if isinstance(encoded, bytes | bytearray | memoryview) else list(encoded)
 
 
 class ProcessServer(Server):
@@ -236,8 +234,3 @@ class ProcessServer(Server):
         # Blocked clients of this test must not be served in the next one.
         wait_for(lambda: len(self.control.client_list()) == 1, "the server to notice that the test's clients have gone")
         self.control.close()
-
-
-def command(text: str) -> list[bytes]:
-    """The words of a command."""
-    return words((text,))

@@ -1,0 +1,115 @@
+"""XRANGE and XREVRANGE: what they return, in which order, and how COUNT and errors behave."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, entries
+
+
+@pytest.fixture
+def five(server: Server) -> Server:
+    """A stream s with the entries 1-0 to 5-0."""
+    server.given(*(f"XADD s {n}-0 n {n}" for n in range(1, 6)))
+    return server
+
+
+def five_entries(*numbers: int) -> list[object]:
+    return entries(*(f"{n}-0 n {n}" for n in numbers))
+
+
+@pytest.mark.parametrize(
+    ("command", "numbers"),
+    [
+        ("XRANGE s - +", (1, 2, 3, 4, 5)),
+        ("XREVRANGE s + -", (5, 4, 3, 2, 1)),
+        ("XRANGE s - + COUNT 2", (1, 2)),
+        ("XREVRANGE s + - COUNT 2", (5, 4)),
+        ("XRANGE s - + count 100", (1, 2, 3, 4, 5)),
+        ("XRANGE s 2 4", (2, 3, 4)),
+        ("XREVRANGE s 4 2", (4, 3, 2)),
+        ("XRANGE s (2 + COUNT 2", (3, 4)),
+        ("XRANGE s 2 (4-0", (2, 3)),
+        ("XREVRANGE s (4-0 (2-0", (3,)),
+        ("XRANGE s 3 3", (3,)),
+        ("XRANGE s 2-1 3-0", (3,)),
+        ("XRANGE s 6 +", ()),
+        ("XRANGE s - 0-1", ()),
+        ("XRANGE s 4 2", ()),
+        ("XREVRANGE s 2 4", ()),
+        ("XRANGE s - + COUNT 1 COUNT 3", (1, 2, 3)),
+    ],
+)
+def test_ranges(five: Server, command: str, numbers: tuple[int, ...]) -> None:
+    """Both ends belong to the range; COUNT cuts it where it begins; of two COUNTs the last counts."""
+    five.expect(command, five_entries(*numbers))
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "-100"])
+@pytest.mark.parametrize("command", ["XRANGE s - +", "XREVRANGE s + -"])
+def test_count_of_nothing(five: Server, command: str, count: str) -> None:
+    """COUNT 0 or less gives the null array on a stream, and an empty array where there is no key."""
+    null = b"_\r\n" if five.proto == 3 else b"*-1\r\n"
+    assert five.wire(f"{command} COUNT {count}") == null
+    five.given("DEL s")
+    assert five.wire(f"{command} COUNT {count}") == b"*0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("XRANGE s - + COUNT", SYNTAX),
+        ("XRANGE s - + COUNT x", NOT_AN_INTEGER),
+        ("XRANGE s - + WAT 1", SYNTAX),
+        ("XRANGE s - + COUNT 1 WAT", SYNTAX),
+        ("XREVRANGE s + - LIMIT 1", SYNTAX),
+        ("XRANGE s x +", INVALID_ID),
+        ("XRANGE s - x COUNT x", INVALID_ID),
+    ],
+)
+@pytest.mark.parametrize("setting", ["a stream", "nothing", "a string"])
+def test_errors_come_before_the_key(server: Server, command: str, reply: object, setting: str) -> None:
+    """IDs and options are read before the key, whatever is there."""
+    if setting != "nothing":
+        server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
+    server.expect(command, reply)
+
+
+def test_no_key(server: Server) -> None:
+    """A missing key is an empty stream."""
+    server.expect("XRANGE s - +", [])
+    server.expect("XREVRANGE s + -", [])
+    server.expect("EXISTS s", 0)
+
+
+def test_deleted_entries_are_not_returned(five: Server) -> None:
+    """Ranges pass over deleted entries, also at their ends, and COUNT does not count them."""
+    five.given("XDEL s 1-0 3-0 5-0")
+    five.expect("XRANGE s - +", five_entries(2, 4))
+    five.expect("XREVRANGE s + -", five_entries(4, 2))
+    five.expect("XRANGE s - + COUNT 1", five_entries(2))
+    five.expect("XRANGE s 3 3", [])
+    five.expect("XREVRANGE s 5 3 COUNT 1", five_entries(4))
+
+
+def test_a_long_stream(server: Server) -> None:
+    """A range is right wherever it lies among thousands of entries, forward and backward."""
+    for n in range(1, 3001):
+        server.main.send(f"XADD s {n}-{n % 7} n {n}")
+    for _ in range(3000):
+        server.main.receive()
+    everything = server.run("XRANGE s - +")
+    assert [entry[1][1] for entry in everything] == [str(n).encode() for n in range(1, 3001)]
+    assert server.run("XREVRANGE s + -") == everything[::-1]
+    for low, high in [(1, 1), (99, 102), (100, 100), (1, 3000), (2999, 3000), (1234, 1834)]:
+        assert server.run(f"XRANGE s {low} {high}") == everything[low - 1 : high]
+        assert server.run(f"XREVRANGE s {high} {low} COUNT 3") == everything[low - 1 : high][::-1][:3]
+
+
+def test_the_wire_form_of_entries(server: Server) -> None:
+    """Entries look the same in both protocols: arrays of an ID and an array of fields and values."""
+    server.given("XADD s 1518951480106-0 sensor-id 1234 temperature 19.8")
+    assert server.wire("XRANGE s - +") == (
+        b"*1\r\n*2\r\n$15\r\n1518951480106-0\r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n1234\r\n$11\r\ntemperature\r\n$4\r\n19.8\r\n"
+    )
