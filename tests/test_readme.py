@@ -1,25 +1,91 @@
-"""The README's examples run as they stand, and do what the text says."""
+"""The README's examples run as they stand and do what the text beside them says; its table of options is the connector's."""
 
+import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+# Runs the examples one after the other, as a reader would paste them, then says what they left.
+EPILOGUE = """
+import json
+print("RESULT", json.dumps({
+    "weather": [row.asDict() for row in weather.orderBy("_id").collect()],
+    "visibility": [row.asDict() for row in spark.table("visibility").orderBy("station").collect()],
+    "fog": [row.fields for row in spark.read.format("pystreams").option("stream", "fog").load().collect()],
+}))
+"""
 
 
-def python_blocks() -> dict[str, str]:
-    """Return the code blocks by the bold words that introduce them; the one before them is the session."""
-    text = README.read_text()
-    blocks = re.findall(r"(?:\*\*([A-Z][a-z ]+)\*\*:[^`]*?(?:`[^`\n]+`[^`]*?)*|)\n```python\n(.*?)```", text, re.DOTALL)
-    return {title or "Session": code for title, code in blocks}
+def examples() -> dict[str, str]:
+    """Return the blocks of Python by the bold words that introduce them; the first, which has none, is the session."""
+    found: dict[str, str] = {}
+    for before, code in re.findall(r"(.*?)```python\n(.*?)```", README.read_text(), re.DOTALL):
+        titles = re.findall(r"^\*\*([A-Z][a-z ]+)\*\*:", before, re.MULTILINE)
+        found[titles[-1] if titles else "Session"] = code
+    return found
 
 
 def test_there_is_an_example_for_each_way_of_reading_and_writing() -> None:
-    assert list(python_blocks()) == ["Session", "Batch write", "Batch read", "Streaming read", "Streaming write"]
+    assert list(examples()) == ["Session", "Batch write", "Batch read", "Streaming read", "Streaming write"]
 
 
-def test_an_example_is_about_ten_lines() -> None:
-    assert all(len(code.strip().splitlines()) <= 14 for code in python_blocks().values())
+def test_an_example_has_about_ten_lines() -> None:
+    assert all(len(code.splitlines()) <= 12 for code in examples().values())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -> None:
+    """Pasted one after the other into a Python that knows nothing but the installed package."""
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join(examples().values()) + EPILOGUE)
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}
+    result = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**environment, "SPARK_CONF_DIR": str(ROOT / "conf"), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("RESULT "))
+    left = json.loads(line.removeprefix("RESULT "))
+    assert [(row["station"], row["temperature"], row["visibility"]) for row in left["weather"]] == [
+        ("ewr", 39.02, 10.0),
+        ("jfk", 39.02, 10.0),
+        ("lga", None, 0.25),
+    ]
+    assert [(row["station"], row["visibility"]) for row in left["visibility"]] == [
+        ("ewr", 10.0),
+        ("jfk", 10.0),
+        ("lga", 0.25),
+    ]
+    assert left["fog"] == [{"station": "lga", "visibility": "0.25"}]
+
+
+def test_the_table_of_options_is_the_connectors() -> None:
+    """`python scripts/readme_options.py` writes it anew."""
+    spec = importlib.util.spec_from_file_location("readme_options", ROOT / "scripts" / "readme_options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    readme = README.read_text()
+    assert module.updated(readme) == readme
+
+
+def test_every_file_and_directory_that_the_readme_names_exists() -> None:
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_.]*|[a-z_]+\.py)`|\]\(([A-Z]+\.md)\)", README.read_text())
+    missing = [name for names in named for name in names if name and not (ROOT / name).exists()]
+    assert missing == []
