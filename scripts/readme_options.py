@@ -22,7 +22,8 @@ def row(option: Option) -> str:
 
 def table() -> str:
     """Return the whole table, in the connector's order."""
-    return "".join(f"{line}\n" for line in ["| option | for | default | meaning |", "|---|---|---|---|", *map(row, TABLE)])
+    lines = ["| option | for | default | meaning |", "|---|---|---|---|", *map(row, TABLE)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def updated(readme: str) -> str:

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand and do what the text beside them says; its table of options is the connector's."""
+"""The README's examples run as they stand and do what the text says; its table of options is the connector's."""
 
 import importlib.util
 import json
@@ -17,7 +17,7 @@ README = ROOT / "README.md"
 EPILOGUE = """
 import json
 print("RESULT", json.dumps({
-    "weather": [row.asDict() for row in weather.orderBy("_id").collect()],
+    "weather": [row.asDict() for row in weather.orderBy("station").collect()],
     "visibility": [row.asDict() for row in spark.table("visibility").orderBy("station").collect()],
     "fog": [row.fields for row in spark.read.format("pystreams").option("stream", "fog").load().collect()],
 }))
