@@ -58,8 +58,8 @@ READGROUP_PLUS = _MEANINGLESS % (b"+", b"+")
 # -- consumer groups ------------------------------------------------------------------------------------------------
 GROUP_EXISTS = b"BUSYGROUP Consumer Group name already exists"
 GROUP_NEEDS_KEY = (
-    b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option "
-    b"to create an empty stream automatically."
+    b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
+    b"option to create an empty stream automatically."
 )
 ENTRIES_READ_NEGATIVE = b"ERR value for ENTRIESREAD must be positive or -1"
 CLAIM_MIN_IDLE = b"ERR Invalid min-idle-time argument for XCLAIM"
@@ -78,7 +78,8 @@ def wrong_arity(full_name: bytes) -> bytes:
 def in_subscription(name: bytes) -> bytes:
     """A command that a RESP2 client may not call while it is subscribed."""
     return (
-        b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+        b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+        b"context"
         % name
     )
 

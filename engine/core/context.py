@@ -60,10 +60,11 @@ class Context:
         on_timeout: Reply = NIL_ARRAY,
         wake_at: int | None = None,
     ) -> Reply:
-        """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction: ``on_timeout``.
+        """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction:
+        ``on_timeout``.
 
-        A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds since
-        the epoch) it runs anew without a signal.
+        A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
+        since the epoch) it runs anew without a signal.
         """
         if self.session.in_exec:
             return on_timeout

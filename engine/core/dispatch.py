@@ -1,9 +1,9 @@
 """The core as a whole: takes one command at a time, gives its reply, its effects, and what others are to be told.
 
-The shell calls :meth:`Core.execute` and then delivers three things: the reply; :attr:`Core.outbox`, replies and messages for
-other sessions, in order (clients woken by the command, subscribers, monitors); and :attr:`Core.effects`, for the log. It tells
-the core what only it can know: the time, that a client's deadline has passed (:meth:`Core.time_out`), that it has gone
-(:meth:`Core.close_session`).
+The shell calls :meth:`Core.execute` and then delivers three things: the reply; :attr:`Core.outbox`, replies and
+messages for other sessions, in order (clients woken by the command, subscribers, monitors); and :attr:`Core.effects`,
+for the log. It tells the core what only it can know: the time, that a waiting client's time has come
+(:meth:`Core.wake`), that it has gone (:meth:`Core.close_session`).
 
 If the order of the checks below is changed, error replies stop being Redis's.
 """
@@ -34,7 +34,7 @@ _IN_SUBSCRIPTION = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "pun
 
 
 def look_up(argv: list[bytes]) -> Command:
-    """The declaration of the command that ``argv`` calls; a CommandError where there is none or the arity does not fit."""
+    """The declaration of the command that ``argv`` calls; a CommandError where there is none, or the arity is wrong."""
     command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
         raise CommandError(messages.unknown_command(argv))
@@ -137,7 +137,7 @@ class Core:
         self.now = session.last_ms = now_us // 1000
         try:
             command = look_up(argv)
-            self.check(session, command, argv)
+            self.check(session, command)
         except CommandError as error:
             if session.multi is not None:
                 session.multi_failed = True
@@ -155,7 +155,7 @@ class Core:
             self.serve_waiters()
         return reply
 
-    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
+    def check(self, session: Session, command: Command) -> None:
         """Whether the session may call it now; a CommandError if not."""
         if not session.authenticated and "no_auth" not in command.flags:
             raise CommandError(messages.NO_AUTH)

@@ -1,4 +1,4 @@
-"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET and subscriptions: ``* ? [a-z] [^a] \\x``.
+r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET and subscriptions: ``* ? [a-z] [^a] \x``.
 
 A pattern is turned into a regular expression once and remembered.
 """
@@ -32,7 +32,9 @@ def _compiled(pattern: bytes, ignore_case: bool) -> re.Pattern[bytes]:
 
 
 def _bracket(pattern: bytes, at: int, out: list[bytes]) -> int:
-    """Translate a set that begins at ``at`` (behind its bracket); where the pattern goes on. An open set ends at the end."""
+    """Translate a set that begins at ``at`` (behind its bracket); where the pattern goes on. An open set ends at the
+    end.
+    """
     negated = pattern[at : at + 1] == b"^"
     at += negated
     members: list[bytes] = []

@@ -1,7 +1,7 @@
 """What idempotent producers have sent to a stream: (producer ID, idempotent ID) -> entry ID.
 
-Each producer keeps its newest ``maxsize`` idempotent IDs, and an ID is forgotten ``duration`` seconds after its entry's time. A
-lookup does not test the age; :meth:`Producers.forget_old` does, called about once a second.
+Each producer keeps its newest ``maxsize`` idempotent IDs, and an ID is forgotten ``duration`` seconds after its entry's
+time. A lookup does not test the age; :meth:`Producers.forget_old` does, called about once a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Entry IDs: one integer, ``milliseconds << 64 | sequence``.
 
-As an integer an ID compares, sorts and bisects like the pair it stands for, its successor is ``+ 1`` and its predecessor
-``- 1``, the carry between the two halves included. Only this module knows the text forms.
+As an integer an ID compares, sorts and bisects like the pair it stands for, its successor is ``+ 1`` and its
+predecessor ``- 1``, the carry between the two halves included. Only this module knows the text forms.
 """
 
 from __future__ import annotations

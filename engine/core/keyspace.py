@@ -1,18 +1,22 @@
 """A database: keys, their values, their expiry, and who must hear of a change.
 
 Owns the places where a key comes, changes and goes, so that WATCH, blocked clients, key iteration and expiry stay true
-whichever command it was. Values are plain: ``bytes`` (string), ``dict`` (hash) and
-:class:`engine.core.stream.Stream`; a string that is a number is kept as text.
+whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made, which
+Redis calls raw), :class:`engine.core.hash.Hash`, ``deque`` (list) and :class:`engine.core.stream.Stream`; a string that is
+a number is kept as text. A command that changes a value in place calls :meth:`Database.touch` afterwards.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine import messages
+from engine.core.hash import Hash
 from engine.core.replies import CommandError
+from engine.core.slots import Slots
 from engine.core.stream import Stream
 from engine.core.waiters import WaitingRoom
 
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
 
 Value = Any
 
-TYPE_NAMES: dict[type, bytes] = {bytes: b"string", dict: b"hash", Stream: b"stream"}
+TYPE_NAMES: dict[type, bytes] = {
+    bytes: b"string", bytearray: b"string", Hash: b"hash", deque: b"list", Stream: b"stream",
+}  # fmt: skip
 
 
 def type_name(value: Value) -> bytes:
@@ -36,14 +42,15 @@ class Database:
         self.index = index
         self.core = core
         self.waiting = WaitingRoom()
+        #: Lookups for reading that found their key, and that did not.
+        self.hits = 0
+        self.misses = 0
         self._values: dict[bytes, Value] = {}
         self._expires: dict[bytes, int] = {}
         self._deadlines: list[tuple[int, bytes]] = []
-        # Key iteration (SCAN): a key keeps its slot for as long as it lives, so a cursor that walks the slots meets every
-        # key that was there from the beginning to the end of the walk.
-        self._slots: list[bytes | None] = []
-        self._slot_of: dict[bytes, int] = {}
-        self._free: list[int] = []
+        self._slots = Slots()
+        #: When a key was last looked up or written, in milliseconds.
+        self._used: dict[bytes, int] = {}
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -52,17 +59,48 @@ class Database:
 
     def get(self, key: bytes) -> Value | None:
         """The value, None where there is none or it has expired."""
-        if key in self._expires and self._expires[key] <= self.core.now:
-            self.expire(key)
-            return None
-        return self._values.get(key)
+        value = self._values.get(key)
+        if value is not None:
+            if key in self._expires and self.drop_if_due(key):
+                return None
+            self._used[key] = self.core.now
+        return value
+
+    def read(self, key: bytes) -> Value | None:
+        """As :meth:`get`, for commands that only read: hits and misses are counted, a miss is an event."""
+        value = self.get(key)
+        if value is None:
+            self.misses += 1
+            self.core.notify("m", b"keymiss", key, self.index)
+        else:
+            self.hits += 1
+        return value
+
+    def peek(self, key: bytes) -> Value | None:
+        """As :meth:`get`, but the key does not count as used."""
+        return None if self.drop_if_due(key) else self._values.get(key)
+
+    def idle(self, key: bytes) -> int:
+        """For how many milliseconds an existing key has not been used."""
+        return max(self.core.now - self._used[key], 0)
+
+    def set_idle(self, key: bytes, milliseconds: int) -> None:
+        """Let an existing key have been idle for so long."""
+        self._used[key] = self.core.now - milliseconds
 
     def __contains__(self, key: bytes) -> bool:
-        return self.get(key) is not None
+        return self.peek(key) is not None
 
     def typed(self, key: bytes, kind: type) -> Value | None:
         """The value if it is of ``kind``, None if there is none; WRONGTYPE otherwise."""
         value = self.get(key)
+        if value is not None and type(value) is not kind:
+            raise CommandError(messages.WRONG_TYPE)
+        return value
+
+    def read_typed(self, key: bytes, kind: type) -> Value | None:
+        """As :meth:`typed`, for commands that only read."""
+        value = self.read(key)
         if value is not None and type(value) is not kind:
             raise CommandError(messages.WRONG_TYPE)
         return value
@@ -74,21 +112,29 @@ class Database:
 
     def keys(self) -> list[bytes]:
         """All live keys, in no particular order."""
+        if not self._expires or self.core.replaying:
+            return list(self._values)
         now = self.core.now
         expires = self._expires
         return [key for key in self._values if expires.get(key, now + 1) > now]
 
+    def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
+        """Every live key with its value and its expiry."""
+        for key in self.keys():
+            yield key, self._values[key], self._expires.get(key)
+
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next cursor (0 at the end) and the live keys of about ``count`` slots from ``cursor`` on."""
-        end = min(cursor + count, len(self._slots))
-        keys = [key for key in self._slots[cursor:end] if key is not None and key in self]
-        return (end if end < len(self._slots) else 0), keys
+        """The next cursor (0 at the end) and the live ones of the next ``count`` keys. A walk begins with cursor 0."""
+        following, keys = self._slots.walk(cursor, count)
+        if self._expires:
+            keys = [key for key in keys if key in self]
+        return following, keys
 
     def random_key(self) -> bytes | None:
         """A key drawn by the core's source of chance, None in an empty database."""
-        while self._values:
+        while self._slots:
             key = self._slots[self.core.pick(len(self._slots))]
-            if key is not None and key in self:
+            if key in self:
                 return key
         return None
 
@@ -97,23 +143,22 @@ class Database:
     def add(self, key: bytes, value: Value) -> None:
         """A key that was not there comes into being; whoever waits for it is signalled."""
         self._values[key] = value
-        if self._free:
-            slot = self._free.pop()
-            self._slots[slot] = key
-        else:
-            slot = len(self._slots)
-            self._slots.append(key)
-        self._slot_of[key] = slot
+        self._slots.add(key)
+        self._used[key] = self.core.now
         self.touch(key)
         self.signal(key)
+        self.core.notify("n", b"new", key, self.index)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False) -> None:
         """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
+        if key in self._expires:
+            self.drop_if_due(key)
         if key not in self._values:
             self.add(key, value)
             return
         changes_type = type(self._values[key]) is not type(value)
         self._values[key] = value
+        self._used[key] = self.core.now
         if not keep_ttl:
             self._expires.pop(key, None)
         self.touch(key)
@@ -122,20 +167,16 @@ class Database:
 
     def delete(self, key: bytes) -> bool:
         """The key goes; whether it was there. Clients that wait on a group there are signalled."""
-        if self.get(key) is None:
+        if self.drop_if_due(key) or key not in self._values:
             return False
         self._drop(key)
         return True
 
     def _drop(self, key: bytes) -> None:
         del self._values[key]
+        del self._used[key]
         self._expires.pop(key, None)
-        slot = self._slot_of.pop(key)
-        self._slots[slot] = None
-        self._free.append(slot)
-        if len(self._free) == len(self._slots):
-            self._slots.clear()
-            self._free.clear()
+        self._slots.remove(key)
         self.touch(key)
         self.signal(key)
 
@@ -147,11 +188,31 @@ class Database:
 
     def clear(self) -> int:
         """All keys go; how many there were."""
-        keys = list(self._values)
-        for key in keys:
-            self._drop(key)
-        self._deadlines.clear()
-        return len(keys)
+        count = len(self._values)
+        self._tell(self._values)
+        self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
+        self._deadlines = []
+        self.core.dirty += count
+        return count
+
+    def swap(self, other: Database) -> None:
+        """Trade all keys with ``other``; the clients that wait and watch stay where they are."""
+        for one, two in ((self, other), (other, self)):
+            one._tell(one._values, two._values)
+        for name in ("_values", "_expires", "_deadlines", "_slots", "_used"):
+            mine, its = getattr(self, name), getattr(other, name)
+            setattr(self, name, its)
+            setattr(other, name, mine)
+
+    def _tell(self, *keys: Iterable[bytes]) -> None:
+        """Keys come or go in bulk: whoever watches or waits for one of them hears of it."""
+        watched = [key for index, key in self.core.watchers if index == self.index]
+        for key in watched:
+            if any(key in some for some in keys):
+                self.touch(key)
+        for key in self.waiting.keys():
+            if any(key in some for some in keys):
+                self.signal(key)
 
     # -- expiry -----------------------------------------------------------------------------------------------------
 
@@ -173,6 +234,14 @@ class Database:
         if len(self._deadlines) > 64 + 2 * len(self._expires):
             self._deadlines = [(when, name) for name, when in self._expires.items()]
             heapq.heapify(self._deadlines)
+
+    def drop_if_due(self, key: bytes) -> bool:
+        """Drop the key if its time has come; whether it was so."""
+        deadline = self._expires.get(key)
+        if deadline is None or deadline > self.core.now or self.core.replaying:
+            return False
+        self.expire(key)
+        return True
 
     def expire(self, key: bytes) -> None:
         """The key's time has come: it goes, and the log hears of it as of a deletion."""
@@ -209,8 +278,3 @@ class Database:
         """Somebody who waits for ``key`` may find something now (or learn that it is gone)."""
         if key in self.waiting:
             self.core.ready[self.index, key] = None
-
-    def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
-        """Every live key with its value and its expiry."""
-        for key in self.keys():
-            yield key, self._values[key], self._expires.get(key)

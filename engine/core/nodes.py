@@ -1,12 +1,13 @@
 """The node map: how Redis would have stored the stream, as far as a client can see it.
 
 Approximate trimming, its LIMIT, and the node counts of XINFO speak of *nodes* (packed lists of up to
-``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes). Our segments are cut differently, so the nodes
-are derived from the frames: lazily, from the oldest entry on, each entry once, when somebody asks or before a deletion
-would change what they are derived from. A stream that nobody trims approximately never pays for it.
+``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes). Our segments are cut differently, so the
+nodes are derived from the frames: lazily, from the oldest entry on, each entry once, when somebody asks or before a
+deletion would change what they are derived from. A stream that nobody trims approximately never pays for it.
 
 The rules that must hold: an entry's node depends only on the entries before it and on what was deleted before it was
-added; so :meth:`NodeMap.complete` runs before any single entry is deleted, before a segment's bytes go, and before the limits change.
+added; so :meth:`NodeMap.complete` runs before any single entry is deleted, before a segment's bytes go, and before the
+limits change.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _OpenNode:
 
 
 class NodeMap:
-    """The nodes of one stream, oldest first: the ID each is keyed by, its last entry's ID, how many entries are live."""
+    """The nodes of one stream, oldest first: the ID each is keyed by, its last entry's ID, how many are live."""
 
     __slots__ = ("_firsts", "_head_moved", "_lasts", "_live", "_open", "_upto", "limits")
 
@@ -151,7 +152,9 @@ class NodeMap:
         self.sync(stream)
 
     def sync(self, stream: Stream, upto: int | None = None, nodes: int = 0) -> None:
-        """Derive the nodes of entries that are not in the map yet: all, or up to an ID, or until there are so many nodes."""
+        """Derive the nodes of entries that are not in the map yet: all, or up to an ID, or until there are so many
+        nodes.
+        """
         end = stream.last_id if upto is None else upto
         if self._upto >= end or (nodes and len(self._firsts) >= nodes):
             return

@@ -1,12 +1,13 @@
-"""The pending entries list of a consumer group: which entry is with which consumer, since when, and how often delivered.
+"""The pending entries list of a consumer group: which entry is with which consumer, since when, and how often
+delivered.
 
-Records stand in ID order in *blocks* of up to :data:`BLOCK` records: arrays of the two halves of the IDs, and for owner,
-delivery time and delivery count one value for the whole block while all its records agree (they do when one XREADGROUP delivered
-them), else an array each. A record costs 16 bytes in an even block and 36 in an uneven one; finding one is two binary
-searches, and a range is dropped block by block.
+Records stand in ID order in *blocks* of up to :data:`BLOCK` records: arrays of the two halves of the IDs, and for
+owner, delivery time and delivery count one value for the whole block while all its records agree (they do when one
+XREADGROUP delivered them), else an array each. A record costs 16 bytes in an even block and 36 in an uneven one;
+finding one is two binary searches, and a range is dropped block by block.
 
-Consumers are numbers here (:class:`engine.core.group.Consumer` has the name); :data:`NOBODY` owns what was NACKed. How many
-records each owner has is counted here and nowhere else.
+Consumers are numbers here (:class:`engine.core.group.Consumer` has the name); :data:`NOBODY` owns what was NACKed. How
+many records each owner has is counted here and nowhere else.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Record = tuple["Block", int]
 
 
 class Block:
-    """Records in ID order. ``owner``, ``time`` (milliseconds) and ``count`` speak for all unless ``owners`` is there."""
+    """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` speak for all unless ``owners`` is there."""
 
     __slots__ = ("count", "counts", "ms", "oldest", "owner", "owners", "seq", "time", "times")
 
@@ -210,7 +211,8 @@ class PendingList:
                 yield block, begin, end
 
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
-        """The records with low <= ID <= high in order; only of ``owner``, only delivered at ``before`` or earlier, if given.
+        """The records with low <= ID <= high in order; only of ``owner``, only delivered at ``before`` or earlier, if
+        given.
 
         The list must not change meanwhile. Blocks without a match cost one comparison.
         """
@@ -231,7 +233,8 @@ class PendingList:
                     yield block, index
 
     def oldest(self, before: int) -> Iterator[int]:
-        """The IDs of what was delivered at ``before`` or earlier, longest ago first, then by ID; what was NACKed left out.
+        """The IDs of what was delivered at ``before`` or earlier, longest ago first, then by ID; what was NACKed left
+        out.
 
         Records may be given other values while this runs, but none may come or go.
         """
@@ -257,7 +260,7 @@ class PendingList:
     # -- changing ---------------------------------------------------------------------------------------------------
 
     def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
-        """Entries (IDs ascending) go to ``owner`` for the first time; those pending already move to it, count 1 again."""
+        """Entries (IDs ascending) go to ``owner`` as new; those pending already move to it, their count 1 again."""
         low, high = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         if self._size and low <= self.last_id:
             if any(True for _ in self.blocks(low, high)):

@@ -21,7 +21,8 @@ KeyFinder = Callable[[list[bytes]], list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives them.
+    """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives
+    them.
 
     ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys.
     """
@@ -51,9 +52,9 @@ SUB_KEY = Keys(2, 2, 1)
 class Command:
     """A declaration. ``arity`` counts the name (and the subcommand's word) and is negative for "at least".
 
-    ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast, no_auth,
-    no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those that the flags imply; ``syntax`` the arguments
-    as the documentation writes them.
+    ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast,
+    no_auth, no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those that the flags imply;
+    ``syntax`` the arguments as the documentation writes them.
     """
 
     name: str
@@ -144,7 +145,7 @@ def container(
 ) -> None:
     """Declare a command that only has subcommands. Dispatch looks the subcommand up and never calls the container."""
 
-    def never(ctx: Context, argv: list[bytes]) -> Reply:
+    def never(ctx: Context, argv: list[bytes]) -> Reply:  # noqa: ARG001
         raise AssertionError(f"dispatch called the container {name}")
 
     command(

@@ -29,7 +29,7 @@ Reply = Any
 
 
 class CommandError(Exception):
-    """An error reply. ``args[0]`` is the text after the leading ``-``, as bytes, code first (``b"ERR syntax error"``)."""
+    """An error reply. ``args[0]`` is the text behind the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
 
     @property
     def text(self) -> bytes:

@@ -1,12 +1,13 @@
-"""A segment: entries as frames back to back in one buffer, in ID order, with an index over them.
+r"""A segment: entries as frames back to back in one buffer, in ID order, with an index over them.
 
 A *frame* is an entry exactly as XRANGE replies with it::
 
-    *2\\r\\n $15\\r\\n1518951480106-0\\r\\n  *4\\r\\n $9\\r\\nsensor-id\\r\\n $4\\r\\n1234\\r\\n ...
+    *2\r\n $15\r\n1518951480106-0\r\n  *4\r\n $9\r\nsensor-id\r\n $4\r\n1234\r\n ...
 
-It is made once, when the entry is added (:func:`frame`), and from then on only sliced. Only the last segment of a stream
-is open; a sealed one never changes its bytes, so replies may hold views of it for as long as they like. Views of the
-open buffer must not leave this module: while one is alive the buffer cannot grow (:meth:`Segment.view` copies there).
+It is made once, when the entry is added (:func:`frame`), and from then on only sliced. Only the last segment of a
+stream is open; a sealed one never changes its bytes, so replies may hold views of it for as long as they like. Views of
+the open buffer must not leave this module: while one is alive the buffer cannot grow (:meth:`Segment.view` copies
+there).
 
 Entries go in two ways: ``start`` moves over a trimmed head, and ``dead`` marks deleted entries in the middle. The entry
 at ``start`` is always live; a segment whose last live entry goes is dropped by its stream.

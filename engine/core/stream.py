@@ -1,7 +1,8 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
-Owns what an entry's coming and going changes: the length, the last ID, the counters that lag is derived from, and the node
-map (what clients see of Redis's storage). It knows nothing of commands, clients or replies' form; times come in as arguments.
+Owns what an entry's coming and going changes: the length, the last ID, the counters that lag is derived from, and the
+node map (what clients see of Redis's storage). It knows nothing of commands, clients or replies' form; times come in as
+arguments.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Waiter:
-    """One blocked command. ``argv`` is executed anew when a key of ``keys`` is signalled, so it holds no relative ID."""
+    """One blocked command. ``argv`` runs anew when a key of ``keys`` is signalled, so it holds no relative ID."""
 
     __slots__ = ("argv", "db", "deadline", "keys", "on_delete", "on_timeout", "retry_at", "session", "type_name")
 
@@ -46,7 +46,7 @@ class Waiter:
 
     @property
     def wake_at(self) -> int | None:
-        """When the core wants to hear of it (:meth:`engine.core.dispatch.Core.time_out`), whatever happens until then."""
+        """When the shell is to call :meth:`engine.core.dispatch.Core.wake`, if nothing happens until then."""
         times = [time for time in (self.deadline, self.retry_at) if time is not None]
         return min(times, default=None)
 

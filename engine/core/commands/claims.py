@@ -51,8 +51,8 @@ def claim_effect(ctx: Context, key: bytes, group_name: bytes, group: Group, entr
 class Claim:
     """A claim in progress: entries go to one consumer, under one set of rules.
 
-    ``time`` (milliseconds) is what they will be said to have been delivered at; ``count`` None: one more than before, or as
-    before with ``justid``.
+    ``time`` (milliseconds) is what they will be said to have been delivered at; ``count`` None: one more than before,
+    or as before with ``justid``.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Commands that Redis does not have (prefix ``PS.``), made for reading streams in ranges.
 
-A client finds out with ``COMMAND INFO`` whether they are there. Ranges are half open: behind ``after``, up to and including
-``upto``, as the offsets of a micro-batch are. Each costs what the segments that it touches cost, not the entries.
+A client finds out with ``COMMAND INFO`` whether they are there. Ranges are half open: behind ``after``, up to and
+including ``upto``, as the offsets of a micro-batch are. Each costs what the segments that it touches cost, not the
+entries.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(parts) times the segments in between.", syntax="key after upto parts",
 )  # fmt: skip
 def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
-    """``[[last ID of the part, its number of entries], ...]``, at most ``parts`` of them, none empty; the last ends at upto."""
+    """``[[last ID of the part, its number of entries], ...]``, at most ``parts`` of them, none empty; the last ends at
+    upto.
+    """
     args = Args(argv, 2)
     low, high = _take_range(args)
     parts = args.take_int()
@@ -70,10 +73,13 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
 @command(
     "ps.deliver", arity=6, flags="write", keys=ONE_KEY, group="stream", since="8.10.0", acl="stream",
     summary="Puts the entries of a range into a consumer group's pending entries list, without returning them.",
-    complexity="O(N) with N entries delivered, at the speed of copying their IDs.", syntax="key group consumer after upto",
+    complexity="O(N) with N entries delivered, at the speed of copying their IDs.",
+    syntax="key group consumer after upto",
 )  # fmt: skip
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
-    """How many entries were delivered: those of the range that the group has not got yet, so a repetition delivers none."""
+    """How many entries were delivered: those of the range that the group has not got yet, so a repetition delivers
+    none.
+    """
     key, name = argv[1], argv[2]
     low, high = _take_range(Args(argv, 4))
     stream, group = need_group(ctx, key, name)

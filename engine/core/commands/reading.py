@@ -101,7 +101,9 @@ def _find_keys(argv: list[bytes]) -> list[bytes]:
 
 
 class _Budget:
-    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still goes)."""
+    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still
+    goes).
+    """
 
     __slots__ = ("count", "left", "maxsize", "size")
 
@@ -158,7 +160,8 @@ def _reply(ctx: Context, found: list[tuple[bytes, Reply]]) -> Reply:
     return [list(pair) for pair in found]
 
 
-# -- XREAD ----------------------------------------------------------------------------------------------------------------
+# -- XREAD
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
@@ -207,7 +210,8 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.block(argv, read.keys, read.block, type_name=b"stream")
 
 
-# -- XREADGROUP -----------------------------------------------------------------------------------------------------------
+# -- XREADGROUP
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
@@ -227,8 +231,8 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
     since="5.0.0", acl="stream",
     summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
     complexity="For each stream O(N) with N entries returned.",
-    syntax="GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] [CLAIM min-idle-time] "
-    "[NOACK] STREAMS key [key ...] id [id ...]",
+    syntax="GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] "
+    "[CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]",
 )  # fmt: skip
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Deliver entries of several streams to a consumer."""
@@ -282,7 +286,7 @@ def _new_entries(
         group.deliver(stream, runs, consumer, ctx.now, read.noack)
         ctx.core.dirty += 1
         if ctx.core.recording:
-            _delivery_effects(ctx, key, read.group, group, consumer, runs, read.noack)
+            _delivery_effects(ctx, key, read.group, group, runs, read.noack)
     if claims is None:
         return frames(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
@@ -298,7 +302,7 @@ def _claim_idle(
     ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, budget: _Budget,
     min_idle: int,
 ) -> list[Reply]:  # fmt: skip
-    """Take over pending entries that are idle for ``min_idle`` ms, what was NACKed first, then the oldest deliveries."""
+    """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
     claimed: list[Reply] = []
     for entry_id in chain(list(group.nacked), group.pending.oldest(ctx.now - min_idle)):
         if budget.spent or (budget.count and len(claimed) >= budget.count):
@@ -320,7 +324,7 @@ def _claim_idle(
 
 
 def _delivery_effects(
-    ctx: Context, key: bytes, group_name: bytes, group: Group, consumer: Consumer, runs: list[Run], noack: bool
+    ctx: Context, key: bytes, group_name: bytes, group: Group, runs: list[Run], noack: bool
 ) -> None:
     if not noack:
         for segment, first, last in runs:
@@ -334,7 +338,7 @@ def _history(
     ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, after: int,
     budget: _Budget,
 ) -> Reply:  # fmt: skip
-    """The consumer's own pending entries behind ``after``; each that is still in the stream counts as delivered again."""
+    """The consumer's own pending entries behind ``after``; each that still exists counts as delivered again."""
     limit = budget.limit()
     reply: list[Reply] = []
     if after == ids.MAX_ID:

@@ -1,4 +1,4 @@
-"""The commands on a stream's entries: XADD XLEN XRANGE XREVRANGE XDEL XDELEX XTRIM XSETID, and idempotent production."""
+"""The commands on a stream's entries: XADD XLEN XRANGE XREVRANGE XDEL XDELEX XTRIM XSETID, idempotent production."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     return text
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------
+# -- reading
+# ------------------------------------------------------------------------------------------------------------
 
 
 @command(
@@ -250,7 +251,8 @@ def _parse_reverse(argv: list[bytes]) -> tuple[int, int]:
     return low, ids.parse_high(argv[2])
 
 
-# -- deleting -----------------------------------------------------------------------------------------------------------
+# -- deleting
+# -----------------------------------------------------------------------------------------------------------
 
 
 def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int]) -> int:
@@ -398,7 +400,8 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-# -- idempotent production ------------------------------------------------------------------------------------------------
+# -- idempotent production
+# ------------------------------------------------------------------------------------------------
 
 
 def producers_of(ctx: Context, stream: Stream) -> Producers:
