@@ -73,6 +73,8 @@ class Core:
         #: (database, argv) of what happened, if ``recording``.
         self.effects: list[tuple[int, list[bytes]]] = []
         self.recording = False
+        #: Effects of another time are being run: no key expires by itself, because the log says when it went.
+        self.replaying = False
         #: Requests to the shell: ("shutdown", flags) and the like, drained by it.
         self.requests: list[tuple[str, Any]] = []
         #: Facts that the shell puts in for INFO and its like.
