@@ -1,0 +1,423 @@
+"""XREAD and XREADGROUP that wait: who is woken, by what, in which order, with which answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.clients import Client
+from tests.harness.kinds import ProcessServer, Server
+from tests.harness.marks import hand_clock, over_tcp, since
+from tests.harness.replies import OK, WRONGTYPE, Error, Streams, entries
+from tests.waiting import wait_for
+
+NOGROUP = Error("NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option")
+GONE_IN_7_0 = Error("UNBLOCKED the stream key no longer exists")
+
+
+def waiting(server: Server, command: str) -> Client:
+    """A client that waits in ``command``."""
+    client = server.client()
+    client.send(command)
+    client.expect_blocked()
+    return client
+
+
+def got(*texts: str, key: str = "s") -> Streams:
+    return Streams({key: entries(*texts)})
+
+
+def timed_out(client: Client) -> None:
+    """The client has got the null array."""
+    client.expect_reply(None)
+    assert client.last_bytes == (b"_\r\n" if client.proto == 3 else b"*-1\r\n")
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_new_data_wakes(server: Server) -> None:
+    """An entry that is added is given to the reader that waits for it."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.expect("XADD s 1-1 f v", "1-1")
+    reader.expect_reply(got("1-1 f v"))
+
+
+def test_the_wire_form_of_a_late_answer(server: Server) -> None:
+    """A late answer looks as an immediate one."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
+    server.given("XADD s 1-1 f v")
+    reader.receive()
+    assert reader.last_bytes == server.wire("XREAD STREAMS s 0")
+
+
+def test_dollar_is_fixed_when_the_wait_begins(server: Server) -> None:
+    """``$`` is the last ID at the time of the call; a smaller one cannot come any more."""
+    server.given("XADD s 5-0 f old")
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.given("XADD s 6-0 f new")
+    reader.expect_reply(got("6-0 f new"))
+
+
+def test_an_id_that_is_far_ahead(server: Server) -> None:
+    """A reader goes on waiting while what comes is not above its ID."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s 100-0")
+    server.given("XADD s 99-0 f v", "XADD s 100-0 f v")
+    reader.expect_blocked()
+    server.given("XADD s 100-1 f v")
+    reader.expect_reply(got("100-1 f v"))
+
+
+def test_every_reader_gets_its_copy(server: Server) -> None:
+    """XREAD is a fan-out: all who wait get the entry."""
+    readers = [waiting(server, "XREAD BLOCK 0 STREAMS s $") for _ in range(4)]
+    server.given("XADD s 1-1 f v")
+    for reader in readers:
+        reader.expect_reply(got("1-1 f v"))
+
+
+def test_waiting_for_many_keys(server: Server) -> None:
+    """A reader of many streams is woken by any of them."""
+    for key in ("a", "b", "c"):
+        reader = waiting(server, "XREAD BLOCK 0 STREAMS a b c $ $ $")
+        server.given(f"XADD {key} 1-1 f v")
+        reader.expect_reply(got("1-1 f v", key=key))
+        server.given(f"XADD {key} 2-1 f v")
+        reader.expect_nothing()
+        server.given("FLUSHALL")
+
+
+def test_what_a_transaction_adds_comes_in_one_answer(server: Server) -> None:
+    """Waiting clients are served after the whole transaction."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
+    reader.expect_reply(got("1-1 f 1", "1-2 f 2", "1-3 f 3"))
+
+
+@since("7.2")
+def test_all_streams_that_have_data_are_answered(server: Server) -> None:
+    """A woken command runs anew as a whole."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS a b $ $")
+    server.given("MULTI", "XADD b 1-1 f v", "XADD a 1-1 f v", "EXEC")
+    reader.expect_reply(Streams({"a": entries("1-1 f v"), "b": entries("1-1 f v")}))
+
+
+@since("7.2")
+def test_added_and_deleted_at_once(server: Server) -> None:
+    """An entry that a transaction adds and deletes wakes nobody."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.given("MULTI", "XADD s 1-1 f v", "XDEL s 1-1", "EXEC")
+    reader.expect_blocked()
+    server.given("XADD s 2-1 f v")
+    reader.expect_reply(got("2-1 f v"))
+
+
+def test_count_limits_a_late_answer(server: Server) -> None:
+    """COUNT holds for a late answer too."""
+    reader = waiting(server, "XREAD COUNT 2 BLOCK 0 STREAMS s 0")
+    server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
+    reader.expect_reply(got("1-1 f 1", "1-2 f 2"))
+
+
+def test_nothing_is_sent_twice(server: Server) -> None:
+    """A woken client no longer waits."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.given("XADD s 1-1 f v")
+    reader.receive()
+    server.given("XADD s 1-2 f v")
+    reader.expect("PING", "PONG")
+
+
+def test_no_signal(server: Server) -> None:
+    """XGROUP SETID, XSETID and XGROUP CREATE wake nobody."""
+    server.given("XADD s 1-1 f v", "XGROUP CREATE s g $", "XADD t 1-1 f v")
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    member = waiting(server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+    server.given("XSETID s 9-0", "XGROUP SETID s g 0", "XGROUP CREATE s h 0", "XGROUP SETID s g 9-0")
+    reader.expect_blocked()
+    member.expect_blocked()
+    server.given("XADD s 10-0 f v")
+    reader.expect_reply(got("10-0 f v"))
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group(server: Server) -> Server:
+    """An empty stream s with a group g."""
+    server.given("XGROUP CREATE s g $ MKSTREAM")
+    return server
+
+
+def member(server: Server, name: str, options: str = "", streams: str = "s >") -> Client:
+    """A client that waits as a consumer of g."""
+    return waiting(server, f"XREADGROUP GROUP g {name} {options} BLOCK 0 STREAMS {streams}")
+
+
+def test_a_group_is_served_first_come_first(group: Server) -> None:
+    """Each new entry goes to the consumer that has waited longest."""
+    members = [member(group, name, "COUNT 1") for name in ("a", "b", "c")]
+    for turn, client in enumerate(members, 1):
+        group.given(f"XADD s {turn}-0 f {turn}")
+        client.expect_reply(got(f"{turn}-0 f {turn}"))
+        for later in members[turn:]:
+            later.expect_nothing()
+    group.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "1"], ["b", "1"], ["c", "1"]]])
+
+
+def test_two_entries_for_three_consumers(group: Server) -> None:
+    """Two entries at once serve the first two of three consumers that ask for one."""
+    first, second, third = (member(group, name, "COUNT 1") for name in ("a", "b", "c"))
+    group.given("MULTI", "XADD s 1-0 f 1", "XADD s 2-0 f 2", "EXEC")
+    first.expect_reply(got("1-0 f 1"))
+    second.expect_reply(got("2-0 f 2"))
+    third.expect_blocked()
+    group.given("XADD s 3-0 f 3")
+    third.expect_reply(got("3-0 f 3"))
+
+
+def test_the_first_consumer_takes_all(group: Server) -> None:
+    """Without COUNT the first consumer gets everything, and the next goes on waiting."""
+    first, second = member(group, "a"), member(group, "b")
+    group.given("MULTI", "XADD s 1-0 f 1", "XADD s 2-0 f 2", "EXEC")
+    first.expect_reply(got("1-0 f 1", "2-0 f 2"))
+    second.expect_blocked()
+
+
+def test_groups_and_readers_side_by_side(group: Server) -> None:
+    """Readers and other groups get their own copies."""
+    group.given("XGROUP CREATE s h $")
+    clients = [
+        member(group, "a"),
+        waiting(group, "XREAD BLOCK 0 STREAMS s $"),
+        waiting(group, "XREADGROUP GROUP h a BLOCK 0 STREAMS s >"),
+    ]
+    group.given("XADD s 1-0 f v")
+    for client in clients:
+        client.expect_reply(got("1-0 f v"))
+
+
+def test_what_a_late_answer_delivers_is_pending(group: Server) -> None:
+    """Delivery after waiting makes entries pending, unless NOACK says otherwise."""
+    client = member(group, "a")
+    group.given("XADD s 1-0 f v")
+    client.expect_reply(got("1-0 f v"))
+    client = member(group, "b", "NOACK")
+    group.given("XADD s 2-0 f v")
+    client.expect_reply(got("2-0 f v"))
+    group.expect("XPENDING s g", [1, "1-0", "1-0", [["a", "1"]]])
+
+
+def test_history_never_waits(group: Server) -> None:
+    """An explicit ID beside ``>`` is answered at once."""
+    group.given("XGROUP CREATE t g $ MKSTREAM")
+    group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s t > 0", Streams({"t": []}))
+
+
+DISAPPEARANCES = {
+    "DEL": ["DEL s"],
+    "UNLINK": ["UNLINK s"],
+    "RENAME": ["RENAME s elsewhere"],
+    "FLUSHDB": ["FLUSHDB"],
+    "FLUSHALL": ["FLUSHALL"],
+}
+
+
+@pytest.mark.parametrize("how", DISAPPEARANCES)
+def test_the_key_goes(group: Server, how: str) -> None:
+    """When the key goes, consumers get an error; readers go on waiting and get what comes in its place."""
+    consumer = member(group, "a")
+    reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
+    group.given(*DISAPPEARANCES[how])
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": GONE_IN_7_0}))
+    reader.expect_blocked()
+    group.given("XADD s 1-0 f v")
+    reader.expect_reply(got("1-0 f v"))
+
+
+def test_the_key_expires(group: Server) -> None:
+    """Expiry is a deletion."""
+    consumer = member(group, "a")
+    reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
+    group.given("PEXPIRE s 5")
+    group.let_pass(10)
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": GONE_IN_7_0}))
+    reader.expect_blocked()
+
+
+def test_the_type_changes(group: Server) -> None:
+    """When the key becomes something else, consumers get an error and readers go on waiting."""
+    consumer = member(group, "a")
+    reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
+    group.given("SET s text")
+    consumer.expect_reply(group.newest(WRONGTYPE, before={"7.2": GONE_IN_7_0}))
+    reader.expect_blocked()
+
+
+def test_the_group_goes(group: Server) -> None:
+    """XGROUP DESTROY ends the wait of the group's consumers, and of nobody else."""
+    group.given("XGROUP CREATE s h $")
+    consumer, other = member(group, "a"), waiting(group, "XREADGROUP GROUP h a BLOCK 0 STREAMS s >")
+    group.given("XGROUP DESTROY s g")
+    in_7_0 = Error("NOGROUP the consumer group this client was blocked on no longer exists")
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": in_7_0}))
+    other.expect_blocked()
+
+
+def test_the_key_comes_back_without_the_group(group: Server) -> None:
+    """A stream that takes the key's place without the group is as good as none."""
+    consumer = member(group, "a")
+    group.given("MULTI", "DEL s", "XADD s 1-0 f v", "EXEC")
+    in_7_0 = Error("NOGROUP the consumer group this client was blocked on no longer exists")
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": in_7_0}))
+
+
+def test_the_key_comes_back_with_the_group(group: Server) -> None:
+    """Deleted and made again with its group in one transaction: the consumer is served if there is data."""
+    consumer = member(group, "a")
+    group.given("MULTI", "DEL s", "XADD s 1-0 f v", "XGROUP CREATE s g 0", "EXEC")
+    consumer.expect_reply(got("1-0 f v"))
+
+
+def test_a_stream_is_renamed_onto_the_key(group: Server) -> None:
+    """A stream that comes by RENAME is data for those who wait for its new name."""
+    group.given("XADD t 5-0 f v", "XGROUP CREATE t g 0")
+    consumer, reader = member(group, "a"), waiting(group, "XREAD BLOCK 0 STREAMS s 0")
+    missing = waiting(group, "XREAD BLOCK 0 STREAMS x $")
+    group.given("RENAME t s")
+    consumer.expect_reply(got("5-0 f v"))
+    reader.expect_reply(got("5-0 f v"))
+    group.given("RENAME s x")
+    missing.expect_reply(got("5-0 f v", key="x"))
+
+
+@since("7.2")
+def test_a_first_read_makes_the_consumer(group: Server) -> None:
+    """A consumer exists as soon as it waits."""
+    member(group, "a")
+    rows = group.run("XINFO CONSUMERS s g")
+    assert len(rows) == 1
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_ends(server: Server) -> None:
+    """After the timeout the answer is the null array."""
+    reader = waiting(server, "XREAD BLOCK 30 STREAMS s $")
+    server.let_pass(35)
+    timed_out(reader)
+    server.given("XADD s 1-1 f v")
+    reader.expect("PING", "PONG")
+
+
+def test_a_consumers_wait_ends(group: Server) -> None:
+    """The same for groups."""
+    client = waiting(group, "XREADGROUP GROUP g a BLOCK 30 STREAMS s >")
+    group.let_pass(35)
+    timed_out(client)
+
+
+@hand_clock
+def test_the_deadline_stays(group: Server) -> None:
+    """A client that is woken in vain waits for what is left of its time, not anew."""
+    first, second = (waiting(group, f"XREADGROUP GROUP g {name} BLOCK 100 STREAMS s >") for name in ("a", "b"))
+    group.let_pass(60)
+    group.given("XADD s 1-0 f v")
+    first.expect_reply(got("1-0 f v"))
+    second.expect_blocked()
+    group.let_pass(39)
+    second.expect_blocked()
+    group.let_pass(1)
+    timed_out(second)
+
+
+@hand_clock
+def test_zero_waits_for_ever(server: Server) -> None:
+    """BLOCK 0 has no deadline."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.let_pass(1000 * 60 * 60 * 24 * 365)
+    reader.expect_blocked()
+
+
+@hand_clock
+def test_deadlines_in_their_order(server: Server) -> None:
+    """Each client's wait ends at its own time."""
+    late, early = waiting(server, "XREAD BLOCK 50 STREAMS s $"), waiting(server, "XREAD BLOCK 20 STREAMS s $")
+    server.let_pass(20)
+    timed_out(early)
+    late.expect_blocked()
+    server.let_pass(30)
+    timed_out(late)
+
+
+# -- other ways out ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
+def test_no_waiting_in_a_transaction(group: Server, command: str) -> None:
+    """Inside MULTI nothing waits."""
+    group.given("MULTI", command, "XADD s 1-0 f v")
+    group.expect("EXEC", [None, "1-0"])
+
+
+@pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
+def test_the_client_goes(group: Server, command: str) -> None:
+    """What a client waited for is not lost when it goes."""
+    client = waiting(group, command)
+    client.close()
+    if group.kind != "core":
+        assert isinstance(group, ProcessServer)
+        control = group.control
+        wait_for(lambda: len(control.client_list()) == 2, "the server to see that the client has gone")
+    group.given("XADD s 1-0 f v")
+    group.expect("XPENDING s g", [0, None, None, None])
+    group.expect("XREADGROUP GROUP g b STREAMS s >", got("1-0 f v"))
+
+
+@over_tcp
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [("", None), ("TIMEOUT", None), ("ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))],
+)
+def test_client_unblock(server: Server, words: str, reply: object) -> None:
+    """CLIENT UNBLOCK ends another client's wait, with its timeout's answer or with an error."""
+    reader = server.client()
+    number = reader.run("CLIENT ID")
+    reader.send("XREAD BLOCK 0 STREAMS s $")
+    reader.expect_blocked()
+    server.expect(f"CLIENT UNBLOCK {number} {words}", 1)
+    reader.expect_reply(reply)
+    server.expect(f"CLIENT UNBLOCK {number}", 0)
+
+
+@over_tcp
+def test_client_unblock_with_a_bad_reason(server: Server) -> None:
+    """The reason is TIMEOUT or ERROR."""
+    server.expect("CLIENT UNBLOCK 1 WAT", Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
+
+
+@over_tcp
+def test_commands_behind_a_wait(server: Server) -> None:
+    """What a blocked client has sent meanwhile is run after its wait, in order."""
+    reader = server.client()
+    reader.send("XREAD BLOCK 0 STREAMS s $")
+    reader.send("PING")
+    reader.send("XLEN s")
+    reader.expect_blocked()
+    server.expect("XADD s 1-1 f v", "1-1")
+    reader.expect_reply(got("1-1 f v"))
+    reader.expect_reply("PONG")
+    reader.expect_reply(1)
+
+
+def test_a_wait_in_another_database(server: Server) -> None:
+    """A key of another database is another key."""
+    reader = server.client()
+    reader.expect("SELECT 1", OK)
+    reader.send("XREAD BLOCK 0 STREAMS s $")
+    reader.expect_blocked()
+    server.given("XADD s 1-1 f v")
+    reader.expect_blocked()
+    server.given("SELECT 1", "XADD s 2-2 f v", "SELECT 0")
+    reader.expect_reply(got("2-2 f v"))

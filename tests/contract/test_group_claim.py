@@ -1,0 +1,247 @@
+"""XCLAIM and XAUTOCLAIM."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import hand_clock
+from tests.harness.replies import ANY, INVALID_ID, OK, SYNTAX, Error, entries
+
+ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
+
+
+@pytest.fixture
+def claimed(server: Server) -> Server:
+    """A stream s with 1-0 to 4-0; in group g, a has got 1-0 to 3-0, nobody 4-0."""
+    server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 5)), "XGROUP CREATE s g 0")
+    server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >")
+    return server
+
+
+# -- XCLAIM -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "row"),
+    [
+        ("0 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
+        ("0 1", ALL[:1], ["1-0", "b", ANY, 2]),
+        ("-5 1-0", ALL[:1], ["1-0", "b", ANY, 2]),
+        ("0 1-0 JUSTID", ["1-0"], ["1-0", "b", ANY, 1]),
+        ("0 1-0 RETRYCOUNT 7", ALL[:1], ["1-0", "b", ANY, 7]),
+        ("0 1-0 RETRYCOUNT 0", ALL[:1], ["1-0", "b", ANY, 0]),
+        ("0 1-0 RETRYCOUNT -1", ALL[:1], ["1-0", "b", ANY, 2]),
+        ("0 1-0 RETRYCOUNT 7 JUSTID", ["1-0"], ["1-0", "b", ANY, 7]),
+        ("0 1-0 FORCE", ALL[:1], ["1-0", "b", ANY, 2]),
+        ("0 1-0 1-0", ALL[:1] * 2, ["1-0", "b", ANY, 3]),
+        ("0 1-0 justid force", ["1-0"], ["1-0", "b", ANY, 1]),
+        ("99999999 1-0", [], ["1-0", "a", ANY, 1]),
+        ("0 9-0", [], ["1-0", "a", ANY, 1]),
+        ("0 JUSTID", [], ["1-0", "a", ANY, 1]),
+    ],
+)
+def test_claiming(claimed: Server, words: str, reply: list[object], row: list[object]) -> None:
+    """XCLAIM moves an entry that has been idle long enough, and counts a delivery unless told otherwise."""
+    claimed.expect(f"XCLAIM s g b {words}", reply)
+    claimed.expect("XPENDING s g 1 1 1", [row])
+
+
+def test_the_order_of_ids(claimed: Server) -> None:
+    """Entries are claimed in the order in which they are named."""
+    claimed.expect("XCLAIM s g b 0 3-0 1-0 9-0 2-0 JUSTID", ["3-0", "1-0", "2-0"])
+    claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["b", "3"]]])
+
+
+def test_force(claimed: Server) -> None:
+    """FORCE makes an entry pending that nobody had; without it, or without the entry, nothing happens."""
+    claimed.expect("XCLAIM s g b 0 4-0", [])
+    claimed.expect("XCLAIM s g b 0 4-0 FORCE", entries("4-0 f 4"))
+    claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 2]])
+    claimed.given("XACK s g 4-0")
+    claimed.expect("XCLAIM s g b 0 4-0 FORCE JUSTID", ["4-0"])
+    claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 1]])
+    claimed.expect("XCLAIM s g b 0 5-0 FORCE", [])
+    claimed.expect("XPENDING s g 5 5 1", [])
+
+
+def test_claiming_what_is_deleted(claimed: Server) -> None:
+    """An entry that is gone from the stream leaves the pending list when it is claimed, however idle it is."""
+    claimed.given("XDEL s 2-0")
+    claimed.expect("XCLAIM s g b 99999999 1-0 2-0 3-0", [])
+    claimed.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["3-0", "a", ANY, 1]])
+
+
+def test_lastid(claimed: Server) -> None:
+    """LASTID moves the group's last-delivered ID forward, never back, even where nothing is claimed."""
+    claimed.expect("XCLAIM s g b 0 9-0 LASTID 3-5", [])
+    assert claimed.run("XINFO GROUPS s") is not None
+    claimed.expect("XREADGROUP GROUP g c STREAMS s >", claimed_streams("4-0 f 4"))
+    claimed.given("XCLAIM s g b 0 1-0 LASTID 1-0")
+    claimed.expect("XREADGROUP GROUP g c STREAMS s >", None)
+    claimed.given("XCLAIM s g b 0 1-0 LASTID 9-0", "XADD s 5-0 f 5")
+    claimed.expect("XREADGROUP GROUP g c STREAMS s >", None)
+
+
+def claimed_streams(*texts: str) -> object:
+    from tests.harness.replies import Streams
+
+    return Streams({"s": entries(*texts)})
+
+
+def test_the_consumer_is_made_anyway(claimed: Server) -> None:
+    """XCLAIM and XAUTOCLAIM make their consumer even where nothing is claimed; before 7.2 only with the first claim."""
+    claimed.given("XCLAIM s g b 99999999 1-0", "XAUTOCLAIM s g c 99999999 0")
+    names = [row[b"name"] if isinstance(row, dict) else row[1] for row in claimed.run("XINFO CONSUMERS s g")]
+    assert names == claimed.newest([b"a", b"b", b"c"], before={"7.2": [b"a"]})
+
+
+def test_claiming_ones_own(claimed: Server) -> None:
+    """A consumer may claim what it has already; that is one more delivery."""
+    claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
+    claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
+
+
+def invalid(option: str) -> Error:
+    return Error(f"ERR Invalid {option} option argument for XCLAIM")
+
+
+def unrecognized(word: str) -> Error:
+    return Error(f"ERR Unrecognized XCLAIM option '{word}'")
+
+
+NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("XCLAIM none g c 0 1-0", Error(NOGROUP.format("none", "g"))),
+        ("XCLAIM s none c 0 1-0", Error(NOGROUP.format("s", "none"))),
+        ("XCLAIM none g c x 1-0", Error(NOGROUP.format("none", "g"))),
+        ("XCLAIM s g c x 1-0", Error("ERR Invalid min-idle-time argument for XCLAIM")),
+        ("XCLAIM s g c 0 1-0 WAT", unrecognized("WAT")),
+        ("XCLAIM s g c 0 1-0 wat", unrecognized("wat")),
+        ("XCLAIM s g c 0 x", unrecognized("x")),
+        ("XCLAIM s g c 0 1-0 x 2-0", unrecognized("x")),
+        ("XCLAIM s g c 0 1-0 FORCE 2-0", unrecognized("2-0")),
+        ("XCLAIM s g c 0 1-0 IDLE", unrecognized("IDLE")),
+        ("XCLAIM s g c 0 1-0 LASTID", unrecognized("LASTID")),
+        ("XCLAIM s g c 0 1-0 IDLE x", invalid("IDLE")),
+        ("XCLAIM s g c 0 1-0 TIME x", invalid("TIME")),
+        ("XCLAIM s g c 0 1-0 RETRYCOUNT x", invalid("RETRYCOUNT")),
+        ("XCLAIM s g c 0 1-0 LASTID x", INVALID_ID),
+        ("XAUTOCLAIM none g c 0 0", Error(NOGROUP.format("none", "g"))),
+        ("XAUTOCLAIM s none c 0 0", Error(NOGROUP.format("s", "none"))),
+        ("XAUTOCLAIM s g c x 0", Error("ERR Invalid min-idle-time argument for XAUTOCLAIM")),
+        ("XAUTOCLAIM none g c x 0", Error("ERR Invalid min-idle-time argument for XAUTOCLAIM")),
+        ("XAUTOCLAIM s g c 0 x", INVALID_ID),
+        ("XAUTOCLAIM none g c 0 x", INVALID_ID),
+        ("XAUTOCLAIM s g c 0 0 COUNT 0", Error("ERR COUNT must be > 0")),
+        ("XAUTOCLAIM s g c 0 0 COUNT -1", Error("ERR COUNT must be > 0")),
+        ("XAUTOCLAIM s g c 0 0 COUNT x", Error("ERR COUNT must be > 0")),
+        ("XAUTOCLAIM s g c 0 0 COUNT 576460752303423489", Error("ERR COUNT must be > 0")),
+        ("XAUTOCLAIM s g c 0 0 COUNT", SYNTAX),
+        ("XAUTOCLAIM s g c 0 0 WAT", SYNTAX),
+    ],
+)
+def test_claim_refusals(claimed: Server, command: str, reply: Error) -> None:
+    """Errors of XCLAIM and XAUTOCLAIM; nothing is claimed and no consumer is made."""
+    claimed.expect(command, reply)
+    claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
+    assert len(claimed.run("XINFO CONSUMERS s g")) == 1
+
+
+@hand_clock
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        ("", 0),
+        ("IDLE 30", 30),
+        ("IDLE 0", 0),
+        ("TIME {ago_50}", 50),
+        ("IDLE -5", 0),
+        ("TIME -1", 0),
+        ("TIME {in_50}", 0),
+        ("TIME {ago_50} IDLE 3", 3),
+        ("IDLE 3 TIME {ago_50}", 50),
+        ("JUSTID IDLE 9", 9),
+    ],
+)
+def test_delivery_times_of_a_claim(claimed: Server, options: str, idle: int) -> None:
+    """A claim is a delivery now, or when IDLE or TIME say; a time that is not between zero and now is now."""
+    claimed.let_pass(1000)
+    times = {"ago_50": claimed.now - 50, "in_50": claimed.now + 50}
+    claimed.given(f"XCLAIM s g b 0 1-0 {options.format(**times)}")
+    claimed.expect("XPENDING s g 1 1 1", [["1-0", "b", idle, ANY]])
+
+
+@hand_clock
+def test_min_idle(claimed: Server) -> None:
+    """An entry that has been idle for exactly the given time is claimed."""
+    claimed.let_pass(100)
+    claimed.expect("XCLAIM s g b 101 1-0 2-0 JUSTID", [])
+    claimed.expect("XCLAIM s g b 100 1-0 JUSTID", ["1-0"])
+    claimed.expect("XCLAIM s g b 100 1-0 2-0 JUSTID", ["2-0"])
+    claimed.expect("XAUTOCLAIM s g b 100 0 JUSTID", ["0-0", ["3-0"], []])
+
+
+# -- XAUTOCLAIM -------------------------------------------------------------------------------------------------------
+
+
+def test_autoclaim(claimed: Server) -> None:
+    """XAUTOCLAIM claims from an ID on and answers with the cursor, the entries, and the IDs that are gone."""
+    claimed.expect("XAUTOCLAIM s g b 0 0", ["0-0", ALL, []])
+    claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 2] for n in (1, 2, 3)])
+
+
+def test_autoclaim_in_steps(claimed: Server) -> None:
+    """With COUNT the cursor is the next pending ID, and 0-0 at the end."""
+    claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 2 JUSTID", ["3-0", ["1-0", "2-0"], []])
+    claimed.expect("XAUTOCLAIM s g b 0 3-0 COUNT 2 JUSTID", ["0-0", ["3-0"], []])
+    claimed.expect("XAUTOCLAIM s g b 0 (1-0 COUNT 1 JUSTID", ["3-0", ["2-0"], []])
+    claimed.expect("XAUTOCLAIM s g b 0 4 JUSTID", ["0-0", [], []])
+    claimed.expect("XAUTOCLAIM s g b 0 - COUNT 3 JUSTID", ["0-0", ["1-0", "2-0", "3-0"], []])
+    claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 1] for n in (1, 2, 3)])
+
+
+def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
+    """Entries that are gone leave the pending list, are listed, and count for COUNT."""
+    claimed.given("XDEL s 1-0 2-0")
+    claimed.expect("XAUTOCLAIM s g b 99999999 0 COUNT 1", ["2-0", [], ["1-0"]])
+    claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 10", ["0-0", ALL[2:], ["2-0"]])
+    claimed.expect("XPENDING s g", [1, "3-0", "3-0", [["b", "1"]]])
+
+
+def test_the_test_vector_of_vanished_entries(server: Server) -> None:
+    """The specification's example: history and XAUTOCLAIM after XDEL of the first of two pending entries."""
+    server.given("XADD s 1-1 a 1", "XADD s 1-2 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g alice STREAMS s >")
+    server.given("XDEL s 1-1")
+    server.expect("XAUTOCLAIM s g c 0 0", ["0-0", entries("1-2 a 2"), ["1-1"]])
+
+
+def test_how_far_autoclaim_looks(server: Server) -> None:
+    """At most ten times COUNT pending entries are looked at, claimed or not."""
+    server.given(
+        *(f"XADD s {n}-0 f v" for n in range(1, 31)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
+    )
+    server.expect("XAUTOCLAIM s g c 100000 0 COUNT 1", ["11-0", [], []])
+    server.expect("XAUTOCLAIM s g c 100000 11-0 COUNT 1", ["21-0", [], []])
+    server.expect("XAUTOCLAIM s g c 100000 0 COUNT 3", ["0-0", [], []])
+
+
+def test_autoclaims_default_count(server: Server) -> None:
+    """Without COUNT a hundred entries are claimed."""
+    server.given(
+        *(f"XADD s {n}-0 f v" for n in range(1, 121)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
+    )
+    cursor, ids, gone = server.run("XAUTOCLAIM s g b 0 0 JUSTID")
+    assert (cursor, len(ids), gone) == (b"101-0", 100, [])
+
+
+def test_an_empty_pending_list(server: Server) -> None:
+    """With nothing pending there is nothing to claim."""
+    server.given("XGROUP CREATE s g $ MKSTREAM")
+    server.expect("XAUTOCLAIM s g c 0 0", ["0-0", [], []])
+    server.expect("XCLAIM s g c 0 1-0", [])
+    server.expect("XGROUP SETID s g 0", OK)

@@ -1,0 +1,113 @@
+"""entries-read and lag of a group: what is known, what is not, after deletions, trims and moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.harness.kinds import Server
+
+Numbers = tuple[int | None, int | None]
+
+
+def numbers(server: Server, group: str = "g") -> Numbers:
+    """entries-read and lag of a group."""
+    for row in server.run("XINFO GROUPS s"):
+        fields: dict[bytes, Any] = row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True))
+        if fields[b"name"] == group.encode():
+            return fields[b"entries-read"], fields[b"lag"]
+    raise AssertionError(f"no group {group}")
+
+
+def fill(server: Server, count: int) -> None:
+    server.given(*(f"XADD s {n}-0 f v" for n in range(1, count + 1)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected", "in_7_0"),
+    [
+        (["XGROUP CREATE s g 0"], (None, 5), None),
+        (["XGROUP CREATE s g $"], (None, 0), None),
+        (["XGROUP CREATE s g 5-0"], (None, 0), None),
+        (["XGROUP CREATE s g 1-0"], (None, 4), None),
+        (["XGROUP CREATE s g 3-0"], (None, None), None),
+        (["XGROUP CREATE s g 3"], (None, None), None),
+        (["XGROUP CREATE s g 9-0"], (None, None), None),
+        (["XGROUP CREATE s g 3-0 ENTRIESREAD 3"], (3, 2), None),
+        (["XGROUP CREATE s g 0", "READ 1"], (1, 4), None),
+        (["XGROUP CREATE s g 0", "READ 3"], (3, 2), None),
+        (["XGROUP CREATE s g 0", "READ 9"], (5, 0), None),
+        (["XGROUP CREATE s g 3-0", "READ 1"], (None, None), None),
+        (["XGROUP CREATE s g 3-0", "READ 2"], (5, 0), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XGROUP SETID s g 0"], (None, 5), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XGROUP SETID s g 4-0"], (None, None), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XGROUP SETID s g $"], (None, 0), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XGROUP SETID s g 2-0 ENTRIESREAD 2"], (2, 3), None),
+        (["XGROUP CREATE s g 0", "XDEL s 3-0"], (None, None), None),
+        (["XGROUP CREATE s g 0", "XDEL s 3-0", "READ 1"], (None, None), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XDEL s 1-0"], (2, 3), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XDEL s 4-0"], (2, None), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XDEL s 4-0", "READ 9"], (5, 0), None),
+        (["XGROUP CREATE s g 0", "XTRIM s MAXLEN 3"], (None, 3), None),
+        (["XGROUP CREATE s g 0", "READ 3", "XTRIM s MAXLEN 4"], (3, 2), None),
+        (["XGROUP CREATE s g 0", "READ 1", "XTRIM s MAXLEN 2"], (1, 2), (1, 4)),
+        (["XGROUP CREATE s g 0", "READ 5", "XTRIM s MAXLEN 0"], (5, 0), None),
+        (["XGROUP CREATE s g 0", "READ 2", "XTRIM s MAXLEN 0"], (2, 0), (2, 3)),
+        (["XGROUP CREATE s g 0", "READ 2", "XDEL s 1-0 2-0 3-0 4-0 5-0"], (2, 0), (2, 3)),
+        (["XGROUP CREATE s g 0", "READ 9", "XADD s 6-0 f v", "XADD s 7-0 f v"], (5, 2), None),
+        (["XGROUP CREATE s g 0", "NOACK 2"], (2, 3), None),
+    ],
+)
+def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_0: Numbers | None) -> None:
+    """How many entries a group has read, and how many it lacks, on a stream with 1-0 to 5-0."""
+    fill(server, 5)
+    for step in steps:
+        word, _, count = step.partition(" ")
+        if word in ("READ", "NOACK"):
+            option = "NOACK " if word == "NOACK" else ""
+            server.given(f"XREADGROUP GROUP g c COUNT {count} {option}STREAMS s >")
+        else:
+            server.given(step)
+    if server.kind == "redis" and not server.since("8.0") and in_7_0 is not None:
+        expected = in_7_0
+    assert numbers(server) == expected
+
+
+def test_an_empty_stream(server: Server) -> None:
+    """A group on a stream to which nothing was ever added lacks nothing."""
+    server.given("XGROUP CREATE s g $ MKSTREAM")
+    assert numbers(server) == (None, 0)
+
+
+def test_a_group_that_begins_with_its_stream(server: Server) -> None:
+    """A group made with MKSTREAM counts from the first entry on."""
+    server.given("XGROUP CREATE s g $ MKSTREAM")
+    fill(server, 3)
+    assert numbers(server) == (None, 3)
+    server.given("XREADGROUP GROUP g c COUNT 2 STREAMS s >")
+    assert numbers(server) == (2, 1)
+    server.given("XREADGROUP GROUP g c STREAMS s >")
+    assert numbers(server) == (3, 0)
+
+
+def test_lag_after_reading_past_a_deletion(server: Server) -> None:
+    """A gap behind the group does not matter; a gap before it makes the lag unknown until it is passed."""
+    fill(server, 5)
+    server.given("XGROUP CREATE s g 0", "XDEL s 1-0")
+    assert numbers(server) == (None, 4)
+    server.given("XREADGROUP GROUP g c COUNT 1 STREAMS s >")
+    assert numbers(server) == (2, 3)
+    server.given("XDEL s 4-0")
+    assert numbers(server) == (2, None)
+    server.given("XREADGROUP GROUP g c COUNT 1 STREAMS s >")
+    assert numbers(server)[1] is None
+    server.given("XREADGROUP GROUP g c COUNT 1 STREAMS s >")
+    assert numbers(server) == (5, 0)
+
+
+def test_claims_do_not_count(server: Server) -> None:
+    """XCLAIM with LASTID moves the group and leaves what it has read."""
+    fill(server, 5)
+    server.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "XCLAIM s g c 0 9-0 LASTID 3-0")
+    assert numbers(server) == (1, 4)

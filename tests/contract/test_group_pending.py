@@ -1,0 +1,178 @@
+"""XACK and XPENDING."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import hand_clock
+from tests.harness.replies import ANY, INVALID_ID, NOT_AN_INTEGER, SYNTAX, Error
+
+
+@pytest.fixture
+def pending(server: Server) -> Server:
+    """A stream s with 1-0 to 5-0; in group g, a has got 1-0 to 3-0 and b the others."""
+    server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 6)), "XGROUP CREATE s g 0")
+    server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
+    return server
+
+
+def rows(*pairs: tuple[int, str]) -> list[list[object]]:
+    """Rows of XPENDING's long form."""
+    return [[f"{n}-0", consumer, ANY, 1] for n, consumer in pairs]
+
+
+EVERYTHING = [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")]
+
+
+# -- XACK -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "acknowledged", "left"),
+    [
+        ("1-0", 1, [2, 3, 4, 5]),
+        ("1", 1, [2, 3, 4, 5]),
+        ("3-0 1-0 5-0", 3, [2, 4]),
+        ("2-0 2-0", 1, [1, 3, 4, 5]),
+        ("9-9 0-1", 0, [1, 2, 3, 4, 5]),
+        ("1-0 2-0 3-0 4-0 5-0", 5, []),
+    ],
+)
+def test_acknowledging(pending: Server, ids: str, acknowledged: int, left: list[int]) -> None:
+    """XACK takes IDs out of the pending list, whoever has them, and says how many were there."""
+    pending.expect(f"XACK s g {ids}", acknowledged)
+    pending.expect("XPENDING s g - + 10", rows(*((n, who) for n, who in EVERYTHING if n in left)))
+
+
+def test_the_stream_stays(pending: Server) -> None:
+    """Acknowledging does not delete entries."""
+    pending.given("XACK s g 1-0 2-0")
+    pending.expect("XLEN s", 5)
+
+
+def test_acknowledging_reads_all_ids_first(pending: Server) -> None:
+    """One word that is no ID, and nothing is acknowledged."""
+    pending.expect("XACK s g 1-0 x", INVALID_ID)
+    pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
+
+
+@pytest.mark.parametrize("command", ["XACK none g 1-0", "XACK s none 1-0", "XACK none g x", "XACK s none x"])
+def test_acknowledging_nowhere(pending: Server, command: str) -> None:
+    """Without the key or the group nothing is acknowledged, and IDs are not read."""
+    pending.expect(command, 0)
+
+
+# -- XPENDING ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary(pending: Server) -> None:
+    """The short form: how many, the smallest and the greatest ID, and how many each consumer has, as text."""
+    pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
+    pending.given("XACK s g 4-0 5-0")
+    pending.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
+
+
+def test_the_summary_of_nothing(server: Server) -> None:
+    """Without pending entries: 0, two nil bulks and a null array."""
+    server.given("XGROUP CREATE s g $ MKSTREAM")
+    expected = b"*4\r\n:0\r\n_\r\n_\r\n_\r\n" if server.proto == 3 else b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"
+    assert server.wire("XPENDING s g") == expected
+    server.expect("XPENDING s g - + 10", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("- + 10", EVERYTHING),
+        ("- + 2", EVERYTHING[:2]),
+        ("2 4 10", EVERYTHING[1:4]),
+        ("(2 (4-0 10", EVERYTHING[2:3]),
+        ("(2 4-0 10", EVERYTHING[2:4]),
+        ("4 2 10", []),
+        ("6 + 10", []),
+        ("- + 0", []),
+        ("- + -5", []),
+        ("- + 10 a", EVERYTHING[:3]),
+        ("- + 10 b", EVERYTHING[3:]),
+        ("3 4 10 b", EVERYTHING[3:4]),
+        ("- + 1 b", EVERYTHING[3:4]),
+        ("- + 10 nobody", []),
+        ("IDLE 0 - + 10", EVERYTHING),
+        ("idle 0 - + 10 a", EVERYTHING[:3]),
+        ("IDLE 99999999 - + 10", []),
+    ],
+)
+def test_the_long_form(pending: Server, words: str, expected: list[tuple[int, str]]) -> None:
+    """The long form lists ID, consumer, idle time and deliveries by ID, for a range, a consumer, an idle time."""
+    pending.expect(f"XPENDING s g {words}", rows(*expected))
+
+
+NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
+
+
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("s g -", SYNTAX),
+        ("s g - +", SYNTAX),
+        ("s g IDLE 5", SYNTAX),
+        ("s g IDLE 5 -", SYNTAX),
+        ("s g - + 10 a b c d", SYNTAX),
+        ("s g - + x", NOT_AN_INTEGER),
+        ("s g IDLE x - + 10", NOT_AN_INTEGER),
+        ("s g x + 10", INVALID_ID),
+        ("s g - x 10", INVALID_ID),
+        ("none g", Error(NOGROUP.format("none", "g"))),
+        ("s none", Error(NOGROUP.format("s", "none"))),
+        ("none g - + 10", Error(NOGROUP.format("none", "g"))),
+        ("s none - + 10 c", Error(NOGROUP.format("s", "none"))),
+        ("none g - + x", NOT_AN_INTEGER),
+        ("none g x + 10", INVALID_ID),
+    ],
+)
+def test_pending_refusals(pending: Server, words: str, reply: Error) -> None:
+    """XPENDING's errors: numbers and IDs are read before the key."""
+    pending.expect(f"XPENDING {words}", reply)
+
+
+def test_one_word_too_many(pending: Server) -> None:
+    """A surplus word after the consumer is tolerated without IDLE."""
+    pending.expect("XPENDING s g - + 10 a surplus", rows(*EVERYTHING[:3]))
+
+
+@hand_clock
+def test_idle_times(server: Server) -> None:
+    """IDLE keeps what has been pending for at least that long."""
+    server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a COUNT 1 STREAMS s >")
+    server.let_pass(100)
+    server.given("XREADGROUP GROUP g b STREAMS s >")
+    server.let_pass(10)
+    first, second = ["1-0", "a", 110, 1], ["2-0", "b", 10, 1]
+    server.expect("XPENDING s g - + 10", [first, second])
+    server.expect("XPENDING s g IDLE 10 - + 10", [first, second])
+    server.expect("XPENDING s g IDLE 11 - + 10", [first])
+    server.expect("XPENDING s g IDLE 110 - + 10", [first])
+    server.expect("XPENDING s g IDLE 111 - + 10", [])
+    server.expect("XPENDING s g IDLE 11 - + 10 b", [])
+
+
+def test_many_pending_entries(server: Server) -> None:
+    """Thousands of pending entries, acknowledged here and there, are listed and counted right."""
+    for n in range(1, 2001):
+        server.main.send(f"XADD s {n}-0 f v")
+    for _ in range(2000):
+        server.main.receive()
+    server.given("XGROUP CREATE s g 0")
+    for turn in range(20):
+        server.given(f"XREADGROUP GROUP g c{turn % 3} COUNT 100 STREAMS s >")
+    owner = {n: f"c{(n - 1) // 100 % 3}" for n in range(1, 2001)}
+    gone = [n for n in range(1, 2001) if n % 7 == 0 or 300 < n <= 420]
+    server.expect(("XACK", "s", "g", *(f"{n}-0" for n in gone)), len(gone))
+    left = {n: who for n, who in owner.items() if n not in gone}
+    server.expect("XPENDING s g - + 5000", rows(*left.items()))
+    per_consumer = [[name, str(sum(who == name for who in left.values()))] for name in ("c0", "c1", "c2")]
+    server.expect("XPENDING s g", [len(left), "1-0", "2000-0", per_consumer])
+    of_c1 = [(n, who) for n, who in left.items() if who == "c1"]
+    server.expect("XPENDING s g - + 5000 c1", rows(*of_c1))
+    server.expect("XPENDING s g 500 1500 50 c1", rows(*[(n, who) for n, who in of_c1 if 500 <= n <= 1500][:50]))

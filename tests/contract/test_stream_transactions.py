@@ -1,0 +1,131 @@
+"""Streams in transactions: what a watched stream hears of, and how errors in MULTI behave."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import since
+from tests.harness.replies import OK, WRONGTYPE, Error, entries
+
+ARITY = Error("ERR wrong number of arguments for 'xadd' command")
+
+
+@pytest.fixture
+def stream(server: Server) -> Server:
+    """A stream s with 1-0 and 2-0; group g, whose consumer c has got 1-0."""
+    server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
+    return server
+
+
+TOUCHES = [
+    "XADD s 3-0 f 3",
+    "XADD s MAXLEN 1 3-0 f 3",
+    "XDEL s 1-0",
+    "XTRIM s MAXLEN 1",
+    "DEL s",
+    "SET s text",
+    "RENAME s t",
+]
+LEAVES_ALONE = [
+    "XACK s g 1-0",
+    "XGROUP CREATE s h 0",
+    "XGROUP SETID s g 0",
+    "XGROUP CREATECONSUMER s g d",
+    "XGROUP DELCONSUMER s g c",
+    "XGROUP DESTROY s g",
+    "XREADGROUP GROUP g c STREAMS s >",
+    "XREADGROUP GROUP g c STREAMS s 0",
+    "XCLAIM s g d 0 1-0",
+    "XAUTOCLAIM s g d 0 0",
+    "XSETID s 9-0",
+    "XDEL s 9-9",
+    "XTRIM s MAXLEN 5",
+    "XLEN s",
+    "XADD s 0-1 f v",
+]
+
+
+@pytest.mark.parametrize("command", TOUCHES)
+def test_what_a_watcher_hears_of(stream: Server, command: str) -> None:
+    """A change of the entries or of the key makes EXEC of those who watch it answer nil."""
+    stream.given("WATCH s", "MULTI", "PING")
+    other = stream.client()
+    other.run(command)
+    assert stream.wire("EXEC") == (b"_\r\n" if stream.proto == 3 else b"*-1\r\n")
+
+
+@pytest.mark.parametrize("command", LEAVES_ALONE)
+def test_what_a_watcher_does_not_hear_of(stream: Server, command: str) -> None:
+    """Groups and last IDs are not the value that WATCH looks at, and what changes nothing is no change."""
+    stream.given("WATCH s", "MULTI", "PING")
+    other = stream.client()
+    other.run(command)
+    stream.expect("EXEC", ["PONG"])
+
+
+def test_making_a_stream_is_heard(server: Server) -> None:
+    """XGROUP CREATE MKSTREAM makes a key, which is a change."""
+    server.given("WATCH s", "MULTI", "PING")
+    server.client().run("XGROUP CREATE s g $ MKSTREAM")
+    server.expect("EXEC", None)
+
+
+def test_a_transaction(server: Server) -> None:
+    """Commands are queued, then run together; an error of one does not stop the others."""
+    server.given("SET text v")
+    server.expect("MULTI", OK)
+    for command in (
+        "XADD s 1-0 f v",
+        "XADD text 1-0 f v",
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g c STREAMS s >",
+        "XLEN s",
+    ):
+        server.expect(command, "QUEUED")
+    server.expect("XRANGE s - +", "QUEUED")
+    reply = server.run("EXEC")
+    assert reply[:3] == [b"1-0", WRONGTYPE, b"OK"]
+    assert reply[4:] == [1, [[b"1-0", [b"f", b"v"]]]]
+
+
+def test_a_command_that_cannot_be_queued(server: Server) -> None:
+    """A command that is wrong by its form fails the whole transaction."""
+    server.expect("MULTI", OK)
+    server.expect("XADD s 1-0", ARITY)
+    server.expect("XADD s 1-0 f v", "QUEUED")
+    server.expect("EXEC", Error("EXECABORT Transaction discarded because of previous errors."))
+    server.expect("EXISTS s", 0)
+
+
+def test_one_time_for_a_transaction(server: Server) -> None:
+    """Time stands still in a transaction: automatic IDs count their sequence up."""
+    server.given("MULTI", "XADD s * f 1", "XADD s * f 2", "XADD s * f 3")
+    first, second, third = (entry_id.decode().split("-") for entry_id in server.run("EXEC"))
+    assert first[0] == second[0] == third[0]
+    assert [first[1], second[1], third[1]] == ["0", "1", "2"]
+
+
+@since("8.2")
+@pytest.mark.parametrize("command", ["XDELEX s IDS 1 1-0", "XACKDEL s g IDS 1 1-0"])
+def test_newer_deletions_are_heard(stream: Server, command: str) -> None:
+    """XDELEX and XACKDEL that delete an entry are changes."""
+    stream.given("WATCH s", "MULTI", "PING")
+    stream.client().run(command)
+    stream.expect("EXEC", None)
+
+
+@since("8.8")
+@pytest.mark.parametrize("command", ["XNACK s g FAIL IDS 1 1-0", "XCFGSET s IDMP-MAXSIZE 5"])
+def test_newer_commands_that_are_not_heard(stream: Server, command: str) -> None:
+    """XNACK and XCFGSET do not touch the entries."""
+    stream.given("WATCH s", "MULTI", "PING")
+    stream.client().run(command)
+    stream.expect("EXEC", ["PONG"])
+
+
+def test_a_stream_after_flushall(stream: Server) -> None:
+    """Nothing of a stream is left when its key is gone."""
+    stream.given("DEL s", "XADD s 1-0 g 9")
+    stream.expect("XRANGE s - +", entries("1-0 g 9"))
+    stream.expect("XINFO GROUPS s", [])
