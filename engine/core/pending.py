@@ -346,6 +346,8 @@ class PendingList:
 
     def remove_range(self, low: int, high: int) -> int:
         """Take all records with low <= ID <= high out; how many."""
+        if low > high:
+            return 0
         first, gone = self._block_for(low), 0
         number = first
         while number < len(self._blocks) and self._firsts[number] <= high:

@@ -1,0 +1,101 @@
+"""The pending entries list against a plain dictionary that does the same."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core import pending as pending_module
+from engine.core.ids import U64_MAX
+from engine.core.pending import NOBODY, PendingList
+
+IDS = st.tuples(st.integers(0, 3), st.integers(0, 12)).map(lambda pair: pair[0] << 64 | pair[1])
+OWNERS = st.integers(1, 3)
+TIMES = st.integers(0, 5)
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("deliver"), st.sets(IDS, min_size=1, max_size=8), OWNERS, TIMES),
+        st.tuples(st.just("put"), IDS, st.integers(0, 3), TIMES, st.integers(0, 4)),
+        st.tuples(st.just("remove"), IDS),
+        st.tuples(st.just("remove_range"), IDS, IDS),
+        st.tuples(st.just("remove_owner"), OWNERS),
+    ),
+    max_size=30,
+)
+
+Model = dict[int, tuple[int, int, int]]
+
+
+def _step(real: PendingList, model: Model, step: tuple) -> None:
+    match step:
+        case ("deliver", chosen, owner, time):
+            entry_ids = sorted(chosen)
+            real.deliver(
+                array("Q", [one >> 64 for one in entry_ids]),
+                array("Q", [one & U64_MAX for one in entry_ids]),
+                owner,
+                time,
+            )
+            model.update({one: (owner, time, 1) for one in entry_ids})
+        case ("put", entry_id, owner, time, count):
+            real.put(entry_id, owner, time, count)
+            model[entry_id] = (owner, time, count)
+        case ("remove", entry_id):
+            assert real.remove(entry_id) == (model.pop(entry_id, None) is not None)
+        case ("remove_range", low, high):
+            gone = [one for one in model if low <= one <= high]
+            assert real.remove_range(low, high) == len(gone)
+            for one in gone:
+                del model[one]
+        case ("remove_owner", owner):
+            gone = [one for one, record in model.items() if record[0] == owner]
+            assert real.remove_owner(owner) == len(gone)
+            for one in gone:
+                del model[one]
+
+
+def _rows(records) -> list[tuple[int, int, int, int]]:
+    return [(b.id_at(i), b.owner_at(i), b.time_at(i), b.count_at(i)) for b, i in records]
+
+
+@given(STEPS, IDS, IDS, OWNERS, TIMES)
+def test_equals_a_dictionary(steps, low, high, owner, before):
+    """After any changes the list gives what a dictionary of the same records gives, by range, owner and time."""
+    block, pending_module.BLOCK = pending_module.BLOCK, 4
+    try:
+        real, model = PendingList(), {}
+        for step in steps:
+            _step(real, model, step)
+            assert len(real) == len(model)
+        expected = [(one, *model[one]) for one in sorted(model)]
+        assert _rows(real.records(0, 1 << 70)) == expected
+        assert _rows(real.records(low, high)) == [row for row in expected if low <= row[0] <= high]
+        assert _rows(real.records(0, 1 << 70, owner)) == [row for row in expected if row[1] == owner]
+        assert _rows(real.records(0, 1 << 70, None, before)) == [row for row in expected if row[2] <= before]
+        assert list(real.oldest(before)) == [
+            row[0] for row in sorted(expected, key=lambda row: (row[2], row[0])) if row[2] <= before and row[1] != NOBODY
+        ]
+        assert real.per_owner == {
+            one: sum(row[1] == one for row in expected) for one in {row[1] for row in expected}
+        }
+        assert real.oldest_time() == min((row[2] for row in expected), default=None)
+        for row in expected:
+            record = real.find(row[0])
+            assert record is not None
+            assert _rows([record]) == [row]
+        assert _rows(real.copy().records(0, 1 << 70)) == expected
+    finally:
+        pending_module.BLOCK = block
+
+
+def test_even_deliveries_cost_sixteen_bytes():
+    """A million entries that one call delivered keep two 64-bit numbers each and nothing else."""
+    real = PendingList()
+    for start in range(0, 1_000_000, 10_000):
+        real.deliver(array("Q", [7]) * 10_000, array("Q", range(start, start + 10_000)), 1, start)
+    size = sum(len(block.ms) * 16 + (len(block.times) * 20) for block, _, _ in real.blocks(0, 1 << 70))
+    assert len(real) == 1_000_000
+    assert size == 16_000_000
