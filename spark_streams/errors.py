@@ -1,0 +1,181 @@
+"""What can go wrong, as a tree of exceptions whose errors each have an id, parameters and advice.
+
+    PystreamsError
+    |-- OptionsError        the options contradict themselves, or say something that cannot be (also a ValueError)
+    |-- SchemaError         the schema cannot be served or written
+    |-- ServerError         the server cannot be reached, or refused a command
+    |   `-- EmbeddedError   the embedded engine could not be started, or is out of reach
+    |-- StreamError         a stream or its consumer group is not what the query needs it to be
+    |-- DataError           what was read or is to be written cannot be represented
+    `-- WriteError          the server refused a row
+
+Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`: its id is stable, its text says
+what happened and where, and the advice what to do next. The documents' table of error conditions is made from it. Only
+this module holds such texts. No text may hold a password: addresses are shown redacted (`spark_streams.address`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+class PystreamsError(Exception):
+    """Base of all errors of the connector. `condition` is the error's id, `parameters` what it speaks of."""
+
+    def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.parameters = parameters or {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.condition, self.parameters)
+
+
+class OptionsError(PystreamsError, ValueError):
+    pass
+
+
+class SchemaError(PystreamsError):
+    pass
+
+
+class ServerError(PystreamsError):
+    pass
+
+
+class EmbeddedError(ServerError):
+    pass
+
+
+class StreamError(PystreamsError):
+    pass
+
+
+class DataError(PystreamsError):
+    pass
+
+
+class WriteError(PystreamsError):
+    pass
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One error condition: the exception it raises, its text, with parameters in braces, and what to do about it."""
+
+    error: type[PystreamsError]
+    text: str
+    advice: str
+
+
+CONDITIONS: dict[str, Condition] = {
+    "UNKNOWN_OPTION": Condition(
+        OptionsError, "There is no option '{option}' for {scope}.", "The nearest known name is '{nearest}'."
+    ),
+    "INVALID_OPTION": Condition(OptionsError, "Option '{option}' is '{value}', but {expected}.", "Correct the option."),
+    "CONFLICTING_OPTIONS": Condition(
+        OptionsError, "Options '{option}' and '{other}' exclude each other.", "Give one of the two."
+    ),
+    "MISSING_STREAM": Condition(
+        OptionsError,
+        "No stream is named.",
+        "Set the option 'stream', or 'streams' with a comma list when reading; when writing, a column '_stream' will do.",
+    ),
+    "MISSING_GROUP": Condition(
+        OptionsError, "startingOffsets is 'group', but no group is named.", "Set the option 'group'."
+    ),
+    "MISSING_URL": Condition(
+        OptionsError,
+        "The embedded engine serves one machine, but the Spark master is '{master}'.",
+        "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that every machine reaches.",
+    ),
+    "UNSUPPORTED_OUTPUT_MODE": Condition(
+        OptionsError,
+        "A stream can only be appended to, not overwritten.",
+        "Use mode 'append', or outputMode 'append' or 'update' for a streaming write.",
+    ),
+    "UNSUPPORTED_TYPE": Condition(
+        SchemaError,
+        "Column '{column}' has the type {type}, which cannot be {done}.",
+        "Cast it to string, binary, a number, boolean, date or timestamp.",
+    ),
+    "RESERVED_COLUMN": Condition(
+        SchemaError,
+        "Column '{column}' has the type {type}, but it is always {expected}.",
+        "Change its type, or leave it out of the schema.",
+    ),
+    "NO_FIELD_COLUMNS": Condition(
+        SchemaError,
+        "The rows have no column that could become a field: {columns}.",
+        "Write at least one column whose name does not belong to the connector.",
+    ),
+    "SERVER_UNREACHABLE": Condition(
+        ServerError, "No connection to {address}: {reason}.", "Check the option 'url', and that the server runs there."
+    ),
+    "SERVER_REFUSED": Condition(
+        ServerError, "{address} refused {command}: {reason}.", "Check the user's rights and the server's state."
+    ),
+    "EMBEDDED_NOT_STARTED": Condition(
+        EmbeddedError, "The embedded engine did not start: {reason}.", "Its output is in {log}."
+    ),
+    "EMBEDDED_OUT_OF_REACH": Condition(
+        EmbeddedError,
+        "The embedded engine belongs to the driver {driver}; this task runs elsewhere ({here}).",
+        "On a cluster, set the option 'url' to a server that every machine reaches.",
+    ),
+    "NOT_A_STREAM": Condition(
+        StreamError, "The key '{stream}' of {address} is not a stream.", "Name a stream, or remove the key."
+    ),
+    "STREAM_LOST": Condition(
+        StreamError,
+        "The stream '{stream}' of {address} was read up to {offset}, but {found}. It was deleted, or the server lost data.",
+        "To read what is there now, start the query with a new checkpoint.",
+    ),
+    "NOTHING_FROM_GROUP": Condition(
+        StreamError,
+        "The stream '{stream}' has no consumer group '{group}' to start from.",
+        "Create the group, or give another startingOffsets.",
+    ),
+    "OFFSET_VERSION": Condition(
+        StreamError,
+        "The checkpoint's offset has the version {version}; this connector reads versions up to {known}.",
+        "Use the newer connector that wrote the checkpoint.",
+    ),
+    "OFFSET_MALFORMED": Condition(
+        StreamError, "The checkpoint's offset {offset} is not one of this source.", "Start with a new checkpoint."
+    ),
+    "FIELD_NAME_NOT_TEXT": Condition(
+        DataError,
+        "An entry of '{stream}' at or after {entry} has a field name that is not UTF-8.",
+        "Read the fields as binary: give a schema with 'fields map<binary,binary>'.",
+    ),
+    "NO_FIELDS": Condition(
+        WriteError,
+        "Row {row} of the task's rows has no field that is not null, and an entry needs one.",
+        "Filter such rows out, or give a column a value.",
+    ),
+    "NO_STREAM_FOR_ROW": Condition(
+        WriteError,
+        "Row {row} of the task's rows has a null in '_stream'.",
+        "Name the stream, or set the option 'stream'.",
+    ),
+    "ROW_REFUSED": Condition(
+        WriteError,
+        "Row {row} of the task's rows was refused by {address}: {reason}",
+        "The rows before it are written; a retry of the task writes them again.",
+    ),
+}
+
+
+def fail(condition: str, **parameters: object) -> NoReturn:
+    """Raise the error of that condition."""
+    raise error(condition, **parameters)
+
+
+def error(condition: str, **parameters: object) -> PystreamsError:
+    """The error of that condition, for `raise ... from`."""
+    entry = CONDITIONS[condition]
+    texts = {name: str(value) for name, value in parameters.items()}
+    message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"
+    return entry.error(message, condition, texts)

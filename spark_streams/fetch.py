@@ -1,0 +1,149 @@
+"""Reading a range of a stream: XRANGE, page after page, and the delivery of what was read to a consumer group.
+
+The data of a range always comes from XRANGE over exactly that range, so it is the same on every attempt, whatever the
+group's state is, and whoever else touches it. Delivery is bookkeeping beside it: XREADGROUP for as many entries as the
+page holds beyond the group's position, its reply suppressed where the server can. The two must not be mixed up: never let
+what the group has or has not been given decide which rows a partition yields.
+
+Knows the codec's pages and a connection; no Spark, no offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.wire import arrow
+from engine.wire.arrow import Page
+from spark_streams.connection import Command, Connection
+from spark_streams.errors import fail
+from spark_streams.ids import StreamId
+
+_FIRST_PAGE = 500
+_TARGET_BYTES = 4 << 20
+_GROWTH = 16
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Entries read are put into the pending entries list of `consumer`, as far as they lie after `position`."""
+
+    group: str
+    consumer: str
+    position: StreamId
+
+
+class PageSize:
+    """How many entries to ask for: as many as make a few megabytes, judged by the page before, and never over `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.now = min(most, _FIRST_PAGE)
+
+    def learn(self, entries: int, size: int) -> None:
+        fitting = _TARGET_BYTES * entries // max(1, size)
+        self.now = max(1, min(self._most, fitting, self.now * _GROWTH))
+
+
+def pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    delivery: Delivery | None = None,
+) -> Iterator[Page]:
+    """The entries of `stream` in (after, upto], in order, as pages of `most` entries at most.
+
+    While the caller works on a page, the server is preparing the next one. STREAM_LOST if the stream turns out not to
+    reach `upto` any more.
+    """
+    size = PageSize(most)
+    asked = size.now
+    word = connection.request([_xrange(stream, after, upto, asked)])
+    last = after
+    while True:
+        buffer, stop = connection.receive(word)
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            break
+        last = StreamId.parse(page.last_id())
+        finished = page.count < asked or last >= upto
+        size.learn(page.count, stop)
+        commands: list[Command] = []
+        if delivery is not None:
+            commands += _deliver(connection, stream, delivery, page)
+        if not finished:
+            asked = size.now
+            commands.append(_xrange(stream, last, upto, asked))
+        if commands:
+            word = connection.request(commands)
+        yield page
+        if finished:
+            if commands:
+                connection.receive(word)
+            break
+    if last < upto:
+        _check_reaches(connection, stream, upto)
+
+
+def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
+    """The ID of the `count`-th entry in (after, upto], by reading that far; if there are fewer, `upto` and their number."""
+    found = 0
+    size = PageSize(count)
+    while found < count:
+        asked = min(size.now, count - found)
+        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            return upto, found
+        found += page.count
+        after = StreamId.parse(page.last_id())
+        if page.count < asked:
+            return upto, found
+        size.learn(page.count, stop)
+    return after, found
+
+
+def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+    return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
+
+
+def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+    try:
+        count, start = arrow.array_header(buffer)
+    except arrow.ReplyError as refusal:
+        if str(refusal).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=stream, address=connection.address)
+        fail("SERVER_REFUSED", address=connection.address, command="XRANGE", reason=refusal)
+    return arrow.decode(buffer, start, stop, count) if count > 0 else None
+
+
+def _deliver(connection: Connection, stream: str, delivery: Delivery, page: Page) -> list[Command]:
+    """The commands that deliver the page's entries; executed here where their reply cannot be suppressed."""
+    last = StreamId.parse(page.last_id())
+    if last <= delivery.position:
+        return []
+    count = page.count
+    if StreamId.parse(page.ids()[0].as_py()) <= delivery.position:
+        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.ids().to_pylist())
+    read: Command = (
+        "XREADGROUP", "GROUP", delivery.group, delivery.consumer, "COUNT", count, "STREAMS", stream, ">",
+    )  # fmt: skip
+    if connection.can_skip_replies():
+        return [("CLIENT", "REPLY", "SKIP"), read]
+    connection.receive(connection.request([read]))
+    return []
+
+
+def _check_reaches(connection: Connection, stream: str, upto: StreamId) -> None:
+    """A range that ended early is fine where entries were deleted, but not where the stream is another one now."""
+    from spark_streams.facts import facts_of
+
+    state = facts_of(connection).states([stream], None)[stream]
+    if state is None:
+        fail("STREAM_LOST", stream=stream, address=connection.address, offset=upto, found="it does not exist any more")
+    if state.last < upto:
+        fail(
+            "STREAM_LOST", stream=stream, address=connection.address, offset=upto, found=f"it now ends at {state.last}"
+        )

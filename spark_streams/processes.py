@@ -1,0 +1,102 @@
+"""Processes of this machine: who is whose parent, which one is Spark's JVM, and whether one still runs.
+
+Linux is read from /proc, everything else from `ps`. Knows nothing of Spark's inner life but how its JVM is started.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process: its number and its start time, in whatever unit the system gives it, for numbers are used again."""
+
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        return f"{self.pid}-{self.started}"
+
+    @classmethod
+    def of(cls, pid: int) -> Process:
+        return cls(pid, _stat(pid)[1])
+
+    @classmethod
+    def parse(cls, text: str) -> Process | None:
+        pid, _, started = text.partition("-")
+        return cls(int(pid), started) if pid.isdigit() and started else None
+
+    def runs(self) -> bool:
+        """Whether this very process still runs."""
+        return runs(self.pid) and _stat(self.pid)[1] == self.started
+
+
+def runs(pid: int) -> bool:
+    """Whether a process of that number runs; one that has ended and waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return _stat(pid)[2] != "Z"
+
+
+def ancestors() -> Iterator[Process]:
+    """The parent of this process, its parent, and so on."""
+    pid = os.getppid()
+    while pid > 1:
+        parent, started, _ = _stat(pid)
+        if not started:
+            return
+        yield Process(pid, started)
+        pid = parent
+
+
+def is_java(pid: int) -> bool:
+    """Whether that process is a Java virtual machine."""
+    return Path((_command(pid) or [""])[0]).name == "java"
+
+
+def spark_master(pid: int) -> str | None:
+    """The master that a JVM was given on its command line; None if it says none."""
+    words = _command(pid)
+    for word, following in zip(words, words[1:], strict=False):
+        if word == "--master":
+            return following
+        if word == "--conf" and following.startswith("spark.master="):
+            return following.removeprefix("spark.master=")
+    return None
+
+
+def _stat(pid: int) -> tuple[int, str, str]:
+    """Parent, start time and state; (0, "", "") for a process that does not exist."""
+    if _PROC.joinpath("self").exists():
+        try:
+            # The name, in brackets, may hold anything; what follows it is separated by spaces.
+            fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0, "", ""
+        return int(fields[1]), fields[19], fields[0]
+    said = _ps(pid, "ppid=,state=,lstart=").split()
+    return (int(said[0]), "".join(said[2:]).replace(":", ""), said[1][0]) if len(said) > 2 else (0, "", "")
+
+
+def _command(pid: int) -> list[str]:
+    if _PROC.joinpath("self").exists():
+        try:
+            return [word.decode(errors="replace") for word in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")]
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+    return _ps(pid, "command=").split()
+
+
+def _ps(pid: int, columns: str) -> str:
+    return subprocess.run(["ps", "-o", columns, "-p", str(pid)], capture_output=True, text=True, check=False).stdout

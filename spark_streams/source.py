@@ -1,0 +1,64 @@
+"""The data source `pystreams`: from Spark's options and schema to a reader or writer.
+
+Spark makes this object in short-lived processes of its own, again and again; it does nothing but check and hand over.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from spark_streams import embedded, options
+from spark_streams.address import Address
+from spark_streams.batch_reader import BatchReader
+from spark_streams.errors import fail
+from spark_streams.schema import DEFAULT, ReadSchema, WriteSchema
+from spark_streams.stream_reader import StreamReader
+from spark_streams.writers import BatchWriter, Sink, StreamWriter
+
+
+class PystreamsDataSource(DataSource):
+    """Redis streams, read and written in batches and micro-batches."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pystreams"
+
+    def schema(self) -> str:
+        options.check_names(self.options)
+        return DEFAULT
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        said = options.read_options(self.options)
+        return BatchReader(said, ReadSchema.of(schema), _address(said.address))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        said = options.read_options(self.options)
+        if said.ending is not None:
+            fail("INVALID_OPTION", option="endingOffsets", value="...", expected="a streaming read has no end")
+        return StreamReader(said, ReadSchema.of(schema), _address(said.address))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(self._sink(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return StreamWriter(self._sink(schema, overwrite))
+
+    def _sink(self, schema: StructType, overwrite: bool) -> Sink:
+        said = options.write_options(self.options)
+        if overwrite:
+            fail("UNSUPPORTED_OUTPUT_MODE")
+        columns = WriteSchema.of(schema)
+        if said.stream is None and not columns.has_stream:
+            fail("MISSING_STREAM")
+        return Sink(_address(said.address), said, columns)
+
+
+def _address(given: Address | None) -> Address:
+    return given if given is not None else embedded.address()

@@ -1,0 +1,143 @@
+"""Text to typed columns, and typed columns to text: what a field's bytes mean as a Spark value.
+
+`from_text` reads as Spark's CSV source does where that has an answer; what cannot be read is null. `to_text` writes a form
+that `from_text` turns back into the same value, type by type. Both work on whole Arrow arrays. `from_text` takes its fast
+way only where it is sure that Arrow and the slow twin (`spark_streams.values_scalar`) agree, and leaves the rest to the
+twin. Knows nothing of streams, servers or Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_streams import values_scalar
+
+_INTEGER = b"0123456789-"
+_NUMBER = b"0123456789-+.eE"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+_UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+
+
+def from_text(column: Any, target: Any) -> Any:
+    """The binary array `column` as `target`; null where the text is missing or does not say such a value."""
+    if pa.types.is_binary(target):
+        return column
+    fast = _fast(target)
+    if fast is not None:
+        try:
+            result = fast(column, target)
+        except pa.ArrowInvalid:  # a value that Arrow cannot read: the twin says which, and whether it can
+            result = None
+        if result is not None:
+            return result
+    return values_scalar.from_text(column, target)
+
+
+def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
+    types = pa.types
+    if types.is_string(target):
+        return lambda column, _: pc.cast(column, pa.string())
+    if types.is_signed_integer(target):
+        return lambda column, _: _if_made_of(_INTEGER, column, target)
+    if types.is_floating(target):
+        return lambda column, _: _floats(column, target)
+    if types.is_decimal128(target):
+        return lambda column, _: _if_made_of(_NUMBER, column, target)
+    if types.is_boolean(target):
+        return _booleans
+    if types.is_date32(target):
+        return lambda column, _: _if_like(_DAY, column, target)
+    if types.is_timestamp(target):
+        return _timestamps
+    return None
+
+
+def _made_of(characters: bytes, column: Any) -> bool:
+    """Whether the column's text consists of these characters alone. Arrow reads more (hexadecimal numbers, say)."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return True
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    allowed = np.zeros(256, bool)
+    allowed[list(characters)] = True
+    return bool(allowed[np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]].all())
+
+
+def _if_made_of(characters: bytes, column: Any, target: Any) -> Any:
+    return pc.cast(pc.cast(column, pa.string()), target) if _made_of(characters, column) else None
+
+
+def _floats(column: Any, target: Any) -> Any:
+    doubles = _if_made_of(_NUMBER, column, pa.float64())
+    return doubles if doubles is None else pc.cast(doubles, target, safe=False)
+
+
+def _booleans(column: Any, _target: Any) -> Any:
+    folded = pc.ascii_lower(pc.cast(column, pa.string()))
+    yes, no = pc.equal(folded, "true"), pc.equal(folded, "false")
+    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
+
+
+def _if_like(pattern: str, column: Any, target: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
+        return None
+    if pc.any(pc.starts_with(text, "0000"), min_count=0).as_py():  # no year of Python's
+        return None
+    return pc.cast(text, target)
+
+
+def _timestamps(column: Any, target: Any) -> Any:
+    if target.tz is None:
+        return _if_like(_UNZONED, column, target)
+    utc = pa.timestamp(target.unit, "UTC")
+    result = _if_like(_ZONED, column, utc)
+    if result is None:
+        plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
+        result = None if plain is None else pc.assume_timezone(plain, "UTC")
+    return None if result is None else pc.cast(result, target)
+
+
+def to_text(column: Any) -> Any:
+    """The column as a binary array of its values' text, null where it is null. TypeError for a type without a text."""
+    kind = column.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return to_text(column.dictionary_decode())
+    if types.is_binary(kind):
+        return column
+    if types.is_large_binary(kind) or types.is_large_string(kind) or types.is_string(kind):
+        return pc.cast(column, pa.binary())
+    if types.is_floating(kind):
+        return pc.cast(_float_text(column), pa.binary())
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return to_text(pc.cast(pc.cast(column, pa.timestamp("us", "UTC")), pa.string()))
+    if types.is_decimal(kind):
+        return pc.cast(_decimal_text(column), pa.binary())
+    if types.is_null(kind):
+        return pa.nulls(len(column), pa.binary())
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_timestamp(kind):
+        return pc.cast(pc.cast(column, pa.string()), pa.binary())
+    raise TypeError(f"{kind} has no text form")
+
+
+def _float_text(column: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    finite = pc.is_finite(column)
+    if pc.all(finite, min_count=0).as_py():
+        return text
+    endless = pc.if_else(pc.greater(column, pa.scalar(0, column.type)), "Infinity", "-Infinity")
+    return pc.if_else(finite, text, pc.if_else(pc.is_nan(column), "NaN", endless))
+
+
+def _decimal_text(column: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    if not pc.any(pc.match_substring(text, "E"), min_count=0).as_py():
+        return text
+    return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())

@@ -1,0 +1,131 @@
+"""The slow, obvious twin of `spark_streams.values.from_text`: one Python value at a time.
+
+It defines what a text means; the fast way must agree with it wherever it answers at all.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_ENDLESS = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "-inf": -math.inf,
+    "infinity": math.inf,
+    "+infinity": math.inf,
+    "-infinity": -math.inf,
+}
+_DAY = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_MOMENT = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:[T ]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?"
+    r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
+_Read = Callable[[str], Any]
+
+
+def from_text(column: Any, target: Any) -> Any:
+    """As `spark_streams.values.from_text`."""
+    if pa.types.is_binary(target):
+        return column
+    read = _reader(target)
+    return pa.array([None if value is None else _read(read, value) for value in column.to_pylist()], target)
+
+
+def _read(read: _Read, value: bytes) -> Any:
+    try:
+        return read(value.decode("utf-8"))
+    except (ValueError, OverflowError):  # a UnicodeDecodeError is a ValueError
+        return None
+
+
+def _reader(target: Any) -> _Read:
+    types = pa.types
+    if types.is_string(target):
+        return str
+    if types.is_signed_integer(target):
+        return lambda text: _integer(text, target.bit_width)
+    if types.is_float64(target):
+        return _float
+    if types.is_float32(target):
+        return _float
+    if types.is_decimal128(target):
+        return lambda text: _decimal(text, target.precision, target.scale)
+    if types.is_boolean(target):
+        return lambda text: {"true": True, "false": False}.get(text.lower())
+    if types.is_date32(target):
+        return _date
+    if types.is_timestamp(target):
+        return _moment if target.tz is not None else _local_moment
+    raise TypeError(f"{target} cannot be read from text")
+
+
+def _integer(text: str, bits: int) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def _float(text: str) -> float | None:
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return _ENDLESS.get(text.lower())
+
+
+def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    with decimal.localcontext(prec=100, traps=[]):
+        number = decimal.Decimal(text)
+        if number.adjusted() >= precision - scale and number:
+            return None
+        rounded = number.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP)
+    if not rounded.is_finite() or (rounded and rounded.adjusted() >= precision - scale):
+        return None
+    return rounded
+
+
+def _date(text: str) -> datetime.date | None:
+    found = _DAY.fullmatch(text)
+    return datetime.date(*map(int, found.groups())) if found else None
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    parsed = _parts(text)
+    if parsed is None:
+        return None
+    moment, zone = parsed
+    offset = datetime.timedelta()
+    if zone not in (None, "Z"):
+        digits = zone[1:].replace(":", "")
+        offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+        offset = -offset if zone[0] == "-" else offset
+    return (moment - offset).replace(tzinfo=datetime.UTC)
+
+
+def _local_moment(text: str) -> datetime.datetime | None:
+    parsed = _parts(text)
+    return parsed[0] if parsed is not None and parsed[1] is None else None
+
+
+def _parts(text: str) -> tuple[datetime.datetime, Any] | None:
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    micros = int((fraction or "0").ljust(6, "0")[:6])
+    moment = datetime.datetime(
+        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros
+    )  # noqa: DTZ001 - the zone is the caller's to apply
+    return moment, zone
