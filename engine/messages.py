@@ -195,3 +195,101 @@ def protocol_expected_bulk(got: bytes) -> bytes:
 # -- extensions -----------------------------------------------------------------------------------------------------
 COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
 PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"
+
+# -- keys and expiry ------------------------------------------------------------------------------------------------
+INVALID_CURSOR = b"ERR invalid cursor"
+SAME_OBJECT = b"ERR source and destination objects are the same"
+DB_INDEX_RANGE = b"ERR DB index is out of range"
+SWAP_FIRST_INDEX = b"ERR invalid first DB index"
+SWAP_SECOND_INDEX = b"ERR invalid second DB index"
+EXPIRE_NX = b"ERR NX and XX, GT or LT options at the same time are not compatible"
+EXPIRE_GT_LT = b"ERR GT and LT options at the same time are not compatible"
+NO_LFU = (
+    b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
+    b"policies at runtime LRU and LFU data will take some time to adjust."
+)
+BAD_DUMP = b"ERR DUMP payload version or checksum are wrong"
+BAD_DUMP_BODY = b"ERR Bad data format"
+BUSY_KEY = b"BUSYKEY Target key name already exists."
+RESTORE_TTL = b"ERR Invalid TTL value, must be >= 0"
+RESTORE_IDLETIME = b"ERR Invalid IDLETIME value, must be >= 0"
+RESTORE_FREQ = b"ERR Invalid FREQ value, must be >= 0 and <= 255"
+OBJECT_HELP = (
+    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"ENCODING <key>",
+    b"    Return the kind of internal representation used in order to store the value",
+    b"    associated with a <key>.",
+    b"FREQ <key>",
+    b"    Return the access frequency index of the <key>. The returned integer is",
+    b"    proportional to the logarithm of the recent access frequency of the key.",
+    b"IDLETIME <key>",
+    b"    Return the idle time of the <key>, that is the approximated number of",
+    b"    seconds elapsed since the last access to the key.",
+    b"REFCOUNT <key>",
+    b"    Return the number of references of the value associated with the specified",
+    b"    <key>.",
+    b"HELP",
+    b"    Prints this help.",
+)
+
+
+def invalid_expire(command: bytes) -> bytes:
+    """An expiry that is not positive where it must be, or that no clock will reach."""
+    return b"ERR invalid expire time in '%b' command" % command
+
+
+def unsupported_option(word: bytes) -> bytes:
+    """EXPIRE and its kin with a word that is no option."""
+    return b"ERR Unsupported option %b" % word
+
+
+def out_of_range(low: int, high: int) -> bytes:
+    """A number outside the range that the command states."""
+    return b"ERR value is out of range, value must between %d and %d" % (low, high)
+
+
+# -- strings and hashes ---------------------------------------------------------------------------------------------
+OVERFLOW = b"ERR increment or decrement would overflow"
+DECREMENT_OVERFLOW = b"ERR decrement would overflow"
+NOT_FINITE = b"ERR increment would produce NaN or Infinity"
+OFFSET_RANGE = b"ERR offset is out of range"
+STRING_TOO_LONG = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+HASH_NOT_AN_INTEGER = b"ERR hash value is not an integer"
+HASH_NOT_A_FLOAT = b"ERR hash value is not a float"
+INCREMENT_NOT_FINITE = b"ERR value is NaN or Infinity"
+OUT_OF_RANGE = b"ERR value is out of range"
+
+# -- lists ----------------------------------------------------------------------------------------------------------
+NOT_POSITIVE = b"ERR value is out of range, must be positive"
+INDEX_RANGE = b"ERR index out of range"
+RANK_ZERO = (
+    b"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from "
+    b"the end of the list"
+)
+COUNT_NEGATIVE = b"ERR COUNT can't be negative"
+MAXLEN_BELOW_ZERO = b"ERR MAXLEN can't be negative"
+TIMEOUT_NOT_FLOAT = b"ERR timeout is not a float or out of range"
+
+# -- transactions ---------------------------------------------------------------------------------------------------
+MULTI_NESTED = b"ERR MULTI calls can not be nested"
+EXEC_WITHOUT_MULTI = b"ERR EXEC without MULTI"
+DISCARD_WITHOUT_MULTI = b"ERR DISCARD without MULTI"
+WATCH_IN_MULTI = b"ERR WATCH inside MULTI is not allowed"
+
+# -- channels -------------------------------------------------------------------------------------------------------
+PUBSUB_HELP = (
+    b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CHANNELS [<pattern>]",
+    b"    Return the currently active channels matching a <pattern> (default: '*').",
+    b"NUMPAT",
+    b"    Return number of subscriptions to patterns.",
+    b"NUMSUB [<channel> ...]",
+    b"    Return the number of subscribers for the specified channels, excluding",
+    b"    pattern subscriptions(default: no channels).",
+    b"SHARDCHANNELS [<pattern>]",
+    b"    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    b"SHARDNUMSUB [<shardchannel> ...]",
+    b"    Return the number of subscribers for the specified shard level channel(s)",
+    b"HELP",
+    b"    Prints this help.",
+)
