@@ -37,11 +37,13 @@ _DOLLAR = 0x24
 #: From this size on, the last command of a buffer, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
+#: Headers of short words.
+_SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 _AGGREGATE = re.compile(rb"[%~>|][^\r]")
 _NOTHING: Any = object()
-#: Fed behind a buffer: an empty array comes out last if, and only if, the buffer ended where a value ends.
+#: Fed behind a buffer: an empty array comes out of it if, and only if, the buffer ended where a value ends.
 _MARK = b"*0\r\n"
 
 Commands = list[list[bytes]]
@@ -175,6 +177,16 @@ class RequestParser:
             if self._bulk < 0:
                 if at >= size:
                     return at
+                # Short words, the most of them, in as few steps as can be; all else below.
+                line_end = data.find(b"\r", at, at + 5)
+                length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
+                end = line_end + 2 + length
+                if end + 2 <= size:
+                    argv.append(data[line_end + 2 : end])
+                    self._kept += length
+                    self._left -= 1
+                    at = end + 2
+                    continue
                 line_end, then = self._header(data, at, messages.PROTOCOL_BIG_BULK_COUNT)
                 if then < 0:
                     return -1
@@ -261,21 +273,20 @@ class RequestParser:
             return start
         end = len(data)
         if end - start > _LONG:
-            end = data.rfind(b"\r\n*", start) + 2
-            if end < 2:
-                return start
+            end = _last_start(data, start, end)
         reader = self._reader
         join = b"".join
         try:
             reader.feed(data, start, end - start)
-            reader.feed(_MARK)
             found: Commands = list(_values(reader))
             for argv in found:
                 join(argv)
+            reader.feed(_MARK)
+            complete = reader.gets() == []
         except (hiredis.ProtocolError, TypeError):
             self._reader = _new_reader()
             return start
-        if not found or found.pop() or reader.has_data():
+        if not complete:
             self._reader = _new_reader()
             return start
         if not all(found):
@@ -288,6 +299,17 @@ class RequestParser:
 
 def _values(reader: Any) -> Iterator[Any]:
     return iter(reader.gets, _NOTHING)
+
+
+def _last_start(data: bytes, start: int, end: int) -> int:
+    """Where the last command of ``data[start:end]`` seems to begin; reading up to it shows whether it does."""
+    for _ in range(8):
+        end = data.rfind(b"\r\n*", start, end)
+        if end < 0:
+            break
+        if data[end + 3 : end + 4].isdigit():
+            return end + 2
+    return start
 
 
 def _written(commands: Commands) -> bytes:
