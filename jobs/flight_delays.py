@@ -364,7 +364,7 @@ def main(argv: list[str] | None = None) -> int:
         .getOrCreate()
     )
     try:
-        url = options.url or embedded.url()
+        url = options.url or embedded.address().url
         with checkpoint_directory(options.checkpoint, url) as checkpoint:
             outcome = run(spark, url, checkpoint, options.limit)
         report(outcome)

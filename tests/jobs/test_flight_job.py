@@ -1,0 +1,86 @@
+"""The whole main job on a cut of its data: by spark-submit on the embedded engine, and interrupted on a real Redis."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+from jobs import flight_delays
+from tests.servers import Running
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
+    """As `make demo` does, with the first 3,000 departures; the job itself checks every figure."""
+    submit = shutil.which("spark-submit", path=str(Path(sys.executable).parent))
+    assert submit is not None
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}
+    result = subprocess.run(
+        [submit, str(ROOT / "jobs" / "flight_delays.py"), "--limit", "3000"],
+        cwd=tmp_path,
+        env={
+            **environment,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(ROOT / "conf"),
+            "TMPDIR": str(tmp_path),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Every figure and every alert equals what pandas computes." in result.stdout
+    assert "flights 3,000, weather 26,115, alerts " in result.stdout
+    assert result.stdout.count("0 pending, lag 0") == 2
+
+
+@pytest.fixture
+def url(redis_process: Running) -> str:
+    """A real Redis without keys."""
+    with redis.Redis.from_url(redis_process.url) as client:
+        client.flushall()
+    return redis_process.url
+
+
+@pytest.mark.redis
+def test_a_run_with_the_same_checkpoint_continues_the_one_before(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    """Stopped after 2,000 departures and started again for 3,000: each is counted once, each alert written once."""
+    checkpoint = tmp_path / "checkpoint"
+    first = flight_delays.run(spark, url, checkpoint, 2_000)
+    assert flight_delays.problems(first, 2_000) == []
+    assert set(first.read.values()) == {2_000}
+    second = flight_delays.run(spark, url, checkpoint, 3_000)
+    assert flight_delays.problems(second, 3_000) == []
+    assert set(second.read.values()) == {1_000}
+    assert second.written == 1_000 + len(second.alerts) - len(first.alerts)
+
+    for wrong in (
+        replace(second, lengths={**second.lengths, "weather": 1}),
+        replace(second, groups={**second.groups, "late-departures": (1, 0)}),
+        replace(second, alerts=second.alerts[1:]),
+        replace(second, statistics=dict(list(second.statistics.items())[1:])),
+    ):
+        assert len(flight_delays.problems(wrong, 3_000)) == 1
+
+
+@pytest.mark.redis
+def test_a_new_run_refuses_the_streams_of_an_old_one(url: str, tmp_path: Path) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.xadd("flights", {"flight": "1"})
+    with (
+        pytest.raises(SystemExit, match="already has the streams flights"),
+        flight_delays.checkpoint_directory(str(tmp_path / "new"), url),
+    ):
+        pass
