@@ -1,8 +1,8 @@
 """Where a server is: the URL a user gives, kept so that its password is never shown.
 
-Owns the choice among the option `url`, the environment variable PYSTREAMS_URL and the embedded engine. Opens nothing. An
-`Address` travels to the workers inside pickled readers, writers and partitions; everything that is printed, raised or
-logged shows `Address.shown`.
+Owns the choice among the option `url`, the environment variable PYSTREAMS_URL and the embedded engine. Opens nothing.
+An `Address` travels to the workers inside pickled readers, writers and partitions; everything that is printed, raised
+or logged shows `Address.shown`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One connection per process and server: small commands through redis-py, pages of frames as the bytes they are.
 
-Owns sockets and nothing else. redis-py opens them (URLs, TLS, AUTH, SELECT) and parses small replies; a page is received
-here, so that the codec gets it without a Python object per value. The protocol is RESP2 on purpose: its frames are what
-the codec proves.
+Owns sockets and nothing else. redis-py opens them (URLs, TLS, AUTH, SELECT) and parses small replies; a page is
+received here, so that the codec gets it without a Python object per value. The protocol is RESP2 on purpose: its frames
+are what the codec proves.
 
 The end of a page is found without parsing it: behind each request an ECHO of a word goes out that nobody can know
 beforehand, and the reply has arrived when that word has. A connection on which anything went wrong midway
@@ -44,7 +44,7 @@ class Connection:
                 address.url, protocol=2, decode_responses=False, socket_timeout=_TIMEOUT_SECONDS, max_connections=1
             )
             self._link: Any = pool.make_connection()
-            self._link.connect()
+            self._link.connect()  # type: ignore[no-untyped-call, unused-ignore]
         except (redis.RedisError, OSError, ValueError) as cause:
             raise error("SERVER_UNREACHABLE", address=address.shown, reason=_reason(cause)) from None
 
@@ -123,10 +123,10 @@ _kept: dict[tuple[int, str], Connection] = {}
 
 @contextmanager
 def borrow(address: Address) -> Iterator[Connection]:
-    """This process's connection to that server; it is kept for the next one unless the block fails.
+    """The connection of this process to that server; it is kept for the next one unless the block fails.
 
-    Failures of the connection come out as SERVER_UNREACHABLE. A connection that is borrowed already, by an iterator that was
-    left unfinished, is not given twice.
+    Failures of the connection come out as SERVER_UNREACHABLE. A connection that is borrowed already, by an iterator
+    that was left unfinished, is not given twice.
     """
     key = (os.getpid(), address.url)
     connection = _kept.pop(key, None)

@@ -1,4 +1,4 @@
-"""The embedded engine: one per driver, found by every process of the driver on this machine, gone when the driver is gone.
+"""The embedded engine: one per driver, found by all processes of the driver, gone when the driver is gone.
 
 Spark plans Python sources in short-lived processes that it starts itself, not in the user's Python. Whichever process
 needs the engine first starts it; all others must find the same one. So the engine belongs to a *driver*, which every
@@ -9,9 +9,10 @@ process can name by itself:
 * one that has no JVM yet is the driver itself. The JVM it starts later inherits its environment, and in it the variable
   PYSTREAMS_EMBEDDED, which says where the engine is to be found.
 
-A driver is a process number with that process's start time, since numbers are used again. Its directory (in the temporary
-directory, for this user alone) holds a lock, which the first one takes, and the address. The engine runs under a
-supervisor (`spark_streams.supervisor`), which watches the driver and lets the engine end with it, however it ends.
+A driver is a process number with that process's start time, since numbers are used again. Its directory (in the
+temporary directory, for this user alone) holds a lock, which the first one takes, and the address. The engine runs
+under a supervisor (`spark_streams.supervisor`), which watches the driver and lets the engine end with it, however it
+ends.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def address() -> Address:
 
 
 def check_reach(server: Address) -> None:
-    """Refuse to use another machine's, or another driver's, embedded engine: its address would mean something else here."""
+    """Refuse another driver's embedded engine: on another machine its address would mean something else."""
     if not server.driver:
         return
     host, _, driver = server.driver.partition("/")
@@ -171,4 +172,4 @@ def _start(directory: Path, driver: processes.Process) -> dict[str, Any]:
             fail("EMBEDDED_NOT_STARTED", reason="it ended at once", log=log)
         time.sleep(0.01)
     supervisor.kill()
-    fail("EMBEDDED_NOT_STARTED", reason=f"it was not ready after {_START_SECONDS:g} seconds", log=log)
+    return fail("EMBEDDED_NOT_STARTED", reason=f"it was not ready after {_START_SECONDS:g} seconds", log=log)

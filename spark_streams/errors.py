@@ -1,7 +1,7 @@
 """What can go wrong, as a tree of exceptions whose errors each have an id, parameters and advice.
 
     PystreamsError
-    |-- OptionsError        the options contradict themselves, or say something that cannot be (also a ValueError)
+    |-- OptionsError        the options say something that cannot be (also a ValueError)
     |-- SchemaError         the schema cannot be served or written
     |-- ServerError         the server cannot be reached, or refused a command
     |   `-- EmbeddedError   the embedded engine could not be started, or is out of reach
@@ -9,9 +9,9 @@
     |-- DataError           what was read or is to be written cannot be represented
     `-- WriteError          the server refused a row
 
-Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`: its id is stable, its text says
-what happened and where, and the advice what to do next. The documents' table of error conditions is made from it. Only
-this module holds such texts. No text may hold a password: addresses are shown redacted (`spark_streams.address`).
+Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`: its id is stable, its text
+says what happened and where, and the advice what to do next. The documents' table of error conditions is made from
+it. Only this module holds such texts. No text may hold a password: addresses are shown redacted (`spark_streams.address`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ CONDITIONS: dict[str, Condition] = {
     "MISSING_STREAM": Condition(
         OptionsError,
         "No stream is named.",
-        "Set the option 'stream', or 'streams' with a comma list when reading; when writing, a column '_stream' will do.",
+        "Set the option 'stream'; reading, 'streams' takes a comma list; writing, a column '_stream' will do.",
     ),
     "MISSING_GROUP": Condition(
         OptionsError, "startingOffsets is 'group', but no group is named.", "Set the option 'group'."
@@ -129,7 +129,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "STREAM_LOST": Condition(
         StreamError,
-        "The stream '{stream}' of {address} was read up to {offset}, but {found}. It was deleted, or the server lost data.",
+        "The stream '{stream}' of {address} was read up to {offset}, but {found}: it was deleted, or data was lost.",
         "To read what is there now, start the query with a new checkpoint.",
     ),
     "NOTHING_FROM_GROUP": Condition(

@@ -1,8 +1,8 @@
 """Server facts: the one door through which planning learns about streams and groups, and tells the server of progress.
 
-`ServerFacts` is what the readers ask. `RedisFacts` answers it with the commands that every Redis or Valkey has; a server
-with the engine's own commands (PS.NTH, PS.SPLIT, PS.DELIVER, PS.ACKRANGE) gets its own class here, chosen by `facts_of`,
-and nobody else notices. Knows no Spark.
+`ServerFacts` is what the readers ask. `RedisFacts` answers it with the commands that every Redis or Valkey has; a
+server with the engine's own commands (PS.NTH, PS.SPLIT, PS.DELIVER, PS.ACKRANGE) gets its own class here, chosen by
+`facts_of`, and nobody else notices. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MANY_PENDING = 20_000
 
 @dataclass(frozen=True)
 class GroupState:
-    """A group: the last ID it was given, how many entries follow (None: the server cannot say), how many are pending."""
+    """A group: the last ID it was given, the number of entries that follow (None: unknown), and of pending ones."""
 
     position: StreamId
     lag: int | None

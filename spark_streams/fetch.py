@@ -2,8 +2,8 @@
 
 The data of a range always comes from XRANGE over exactly that range, so it is the same on every attempt, whatever the
 group's state is, and whoever else touches it. Delivery is bookkeeping beside it: XREADGROUP for as many entries as the
-page holds beyond the group's position, its reply suppressed where the server can. The two must not be mixed up: never let
-what the group has or has not been given decide which rows a partition yields.
+page holds beyond the group's position, its reply suppressed where the server can. The two must not be mixed up: never
+let what the group has or has not been given decide which rows a partition yields.
 
 Knows the codec's pages and a connection; no Spark, no offsets.
 """
@@ -34,7 +34,7 @@ class Delivery:
 
 
 class PageSize:
-    """How many entries to ask for: as many as make a few megabytes, judged by the page before, and never over `most`."""
+    """How many entries to ask for: what makes a few megabytes, judged by the page before, but never over `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -88,7 +88,7 @@ def pages(
 
 
 def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-    """The ID of the `count`-th entry in (after, upto], by reading that far; if there are fewer, `upto` and their number."""
+    """See `planning.Nth`; found by reading that far."""
     found = 0
     size = PageSize(count)
     while found < count:

@@ -1,7 +1,7 @@
 """Offsets of a streaming query: for each stream the last ID that belongs to what is finished.
 
-Owns the text form that lies in checkpoints. It is versioned; every version that was ever written must be read by today's
-code, so add versions, never change one. Pure: knows no server and no Spark.
+Owns the text form that lies in checkpoints. It is versioned; every version that was ever written must be read by
+today's code, so add versions, never change one. Pure: knows no server and no Spark.
 """
 
 from __future__ import annotations

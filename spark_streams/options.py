@@ -1,8 +1,8 @@
 """Options: one table from which they are parsed, checked and documented.
 
-`TABLE` is the only list of names. `read_options` and `write_options` turn Spark's map, whose names are in whatever case,
-into frozen dataclasses; nobody else sees the map. An option that is unknown, or not for this scope, is refused with the
-nearest name that is. Knows no server; the address is only parsed here.
+`TABLE` is the only list of names. `read_options` and `write_options` turn Spark's map, whose names are in whatever
+case, into frozen dataclasses; nobody else sees the map. An option that is unknown, or not for this scope, is refused
+with the nearest name that is. Knows no server; the address is only parsed here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from spark_streams import address, positions
 from spark_streams.address import Address
@@ -111,7 +111,7 @@ TABLE: tuple[Option, ...] = (
         "startingOffsets",
         _READ,
         "latest (streaming), earliest (batch)",
-        "Where a new query, or a batch, begins: 'earliest', 'latest', 'group' (after what the group has been given), an "
+        "Where a new query, or a batch, begins: 'earliest', 'latest', 'group' (after what the group was given), an "
         "ID (the first to read), or JSON with one of these per stream. A streaming query whose group exists already "
         "takes 'latest' as 'group'.",
         _text,
@@ -136,7 +136,7 @@ TABLE: tuple[Option, ...] = (
         "approximate",
         _WRITE,
         "true",
-        "Whether trimming may leave some entries more, which costs the server less.",
+        "Whether trimming may leave a few more, which costs less.",
         _flag,
     ),
     Option("nomkstream", _WRITE, "false", "Whether a stream that does not exist is an error rather than made.", _flag),
@@ -224,11 +224,11 @@ def _parse(raw: Mapping[str, str], scope: Scope) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for name, text in raw.items():
         option = _KNOWN.get(name.lower())
-        if option is None and name.lower() in _SPARKS and scope == "write":
+        if scope == "write" and name.lower() in _SPARKS:
             continue
         if option is None or scope not in option.scopes:
             doing = "reading" if scope == "read" else "writing"
-            _refuse(name, doing, [option.name for option in TABLE if scope in option.scopes])
+            _refuse(name, doing, [each.name for each in TABLE if scope in each.scopes])
         said[option.name] = option.parse(option, text)
     for option in TABLE:
         plain = option.default and " " not in option.default
@@ -237,7 +237,7 @@ def _parse(raw: Mapping[str, str], scope: Scope) -> dict[str, Any]:
     return said
 
 
-def _refuse(name: str, doing: str, known: list[str]) -> Any:
+def _refuse(name: str, doing: str, known: list[str]) -> NoReturn:
     folded = {each.lower(): each for each in known}
     nearest = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
     fail("UNKNOWN_OPTION", option=name, scope=doing, nearest=folded[nearest[0]])

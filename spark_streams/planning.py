@@ -1,7 +1,8 @@
 """Planning: which entries belong to a micro-batch, and how they are cut into partitions.
 
 Arithmetic on plain data, without Spark or a server: what must be counted is asked through functions. A range is
-half-open: after its start, up to and including its end; the ranges of a batch are disjoint and together exactly the batch.
+half-open: after its start, up to and including its end; the ranges of a batch are disjoint and together exactly the
+batch.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from spark_streams.ids import StreamId
 
 Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
-"""(stream, after, count, upto) -> the ID of the count-th entry in (after, upto], and count; if there are fewer, `upto` and
-their number."""
+"""(stream, after, count, upto) -> the ID of the count-th entry in (after, upto], and count.
+
+If there are fewer: `upto` and their number.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Where to start and where to end, as a user says it: `earliest`, `latest`, `group`, an ID, or JSON per stream.
 
-IDs are taken as XRANGE takes them: inclusive at both ends, `(` before one excludes it, and one without a sequence number
-is completed with the smallest one at the start of a range and the largest at its end.
-Inside the connector a position is the last ID *before* a range, or the last one in it;
-this module turns the one into the other. Pure.
+IDs are taken as XRANGE takes them: inclusive at both ends, `(` before one excludes it, and one without a sequence
+number is completed with the smallest one at the start of a range and the largest at its end. Inside the connector a
+position is the last ID *before* a range, or the last one in it; this module turns the one into the other. Pure.
 """
 
 from __future__ import annotations

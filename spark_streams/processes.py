@@ -5,6 +5,7 @@ Linux is read from /proc, everything else from `ps`. Knows nothing of Spark's in
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -68,7 +69,7 @@ def is_java(pid: int) -> bool:
 def spark_master(pid: int) -> str | None:
     """The master that a JVM was given on its command line; None if it says none."""
     words = _command(pid)
-    for word, following in zip(words, words[1:], strict=False):
+    for word, following in itertools.pairwise(words):
         if word == "--master":
             return following
         if word == "--conf" and following.startswith("spark.master="):

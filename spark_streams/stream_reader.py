@@ -4,9 +4,9 @@ What Spark does, and what follows from it:
 
 * `initialOffset` is asked several times, and again after a restart before the first batch. The answer is fixed once: in
   the consumer group, which is made at that ID, and in this object.
-* `commit` of a batch comes only when the next one has been planned, so an idle stream would leave its last batch pending
-  for ever. `latestOffset` comes at every trigger with the end of the last finished batch: everything up to there is
-  acknowledged then.
+* `commit` of a batch comes only when the next one has been planned, so an idle stream would leave its last batch
+  pending for ever. `latestOffset` comes at every trigger with the end of the last finished batch: everything up to
+  there is acknowledged then.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone: whatever was delivered or
   acknowledged before must not matter there. Rows depend on the two offsets only (see `spark_streams.fetch`).
 

@@ -1,5 +1,6 @@
-"""Runs the embedded engine for as long as a driver process lives: `python -m spark_streams.supervisor DIR DRIVER COMMAND`.
+"""Runs the embedded engine for as long as a driver process lives.
 
+As `python -m spark_streams.supervisor DIR DRIVER COMMAND`.
 Starts COMMAND, waits for its `ready on HOST:PORT pid N`, writes the address into DIR and then watches: when the driver
 ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the supervisor. Where the
 system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows neither
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from spark_streams.processes import Process
 
@@ -32,7 +34,11 @@ _PR_SET_PDEATHSIG = 1
 def supervise(directory: Path, driver: Process, command: list[str]) -> int:
     """Run the engine until it or the driver ends."""
     engine = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=directory, preexec_fn=_die_with_parent()
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd=directory,
+        preexec_fn=_die_with_parent(),  # noqa: PLW1509 - there are no threads here yet
     )
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: engine.terminate())
@@ -70,7 +76,7 @@ def _write(path: Path, value: dict[str, object]) -> None:
 
 def _watch(driver: Process, engine: subprocess.Popen[bytes]) -> None:
     """Return when either has ended."""
-    watched: list[int] = []
+    watched: list[Any] = []
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             watched = [os.pidfd_open(driver.pid), os.pidfd_open(engine.pid)]

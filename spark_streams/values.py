@@ -1,9 +1,9 @@
 """Text to typed columns, and typed columns to text: what a field's bytes mean as a Spark value.
 
-`from_text` reads as Spark's CSV source does where that has an answer; what cannot be read is null. `to_text` writes a form
-that `from_text` turns back into the same value, type by type. Both work on whole Arrow arrays. `from_text` takes its fast
-way only where it is sure that Arrow and the slow twin (`spark_streams.values_scalar`) agree, and leaves the rest to the
-twin. Knows nothing of streams, servers or Spark.
+`from_text` reads as Spark's CSV source does where that has an answer; what cannot be read is null. `to_text` writes a
+form that `from_text` turns back into the same value, type by type. Both work on whole Arrow arrays. `from_text` takes
+its fast way only where it is sure that Arrow and the slow twin (`spark_streams.values_scalar`) agree, and leaves the
+rest to the twin. Knows nothing of streams, servers or Spark.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def from_text(column: Any, target: Any) -> Any:
 def _read(read: _Read, value: bytes) -> Any:
     try:
         return read(value.decode("utf-8"))
-    except (ValueError, OverflowError):  # a UnicodeDecodeError is a ValueError
+    except (ValueError, ArithmeticError):  # a UnicodeDecodeError is a ValueError
         return None
 
 
@@ -86,10 +86,12 @@ def _float(text: str) -> float | None:
 def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
     if not _NUMBER.fullmatch(text):
         return None
-    with decimal.localcontext(prec=100, traps=[]):
+    with decimal.localcontext(prec=100):
         number = decimal.Decimal(text)
-        if number.adjusted() >= precision - scale and number:
+        if number and number.adjusted() >= precision - scale:
             return None
+        if number.adjusted() < -scale - 1:
+            number = decimal.Decimal(0)  # far below what is kept
         rounded = number.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP)
     if not rounded.is_finite() or (rounded and rounded.adjusted() >= precision - scale):
         return None
@@ -125,7 +127,6 @@ def _parts(text: str) -> tuple[datetime.datetime, Any] | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6])
-    moment = datetime.datetime(
-        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros
-    )  # noqa: DTZ001 - the zone is the caller's to apply
+    numbers = [int(number or 0) for number in (year, month, day, hour, minute, second)]
+    moment = datetime.datetime(*numbers, micros)  # type: ignore[arg-type]  # noqa: DTZ001 - the caller's to apply
     return moment, zone

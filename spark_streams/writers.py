@@ -1,8 +1,9 @@
 """Writes: every row one XADD, sent in chunks, every reply read.
 
-Batch and streaming writes are one thing here. Chunks are encoded while the server works on the one before; what has been
-sent and not yet answered is at most two chunks. Rows are written at least once: a task that Spark repeats writes its rows
-again. An error in any reply fails the task with the row's position among the task's rows and the server's words.
+Batch and streaming writes are one thing here. Chunks are encoded while the server works on the one before; what has
+been sent and not yet answered is at most two chunks. Rows are written at least once: a task that Spark repeats writes
+its rows again. An error in any reply fails the task with the row's position among the task's rows and the server's
+words.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Sink:
         if _all_added(buffer, stop, count):
             return
         reader = hiredis.Reader()
-        reader.feed(buffer, 0, stop)
+        reader.feed(bytes(buffer[:stop]))
         for row in range(first, first + count):
             reply = reader.gets()
             if isinstance(reply, Exception):

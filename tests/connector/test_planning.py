@@ -1,0 +1,88 @@
+"""Planning: limits are met exactly, shares are fair, ranges are disjoint and complete."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_streams import planning
+from spark_streams.ids import ZERO, StreamId
+
+BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)
+
+
+@given(st.integers(1, 2000), BACKLOGS, st.integers(0, 50))
+def test_shares_add_up(limit: int, backlog: dict[str, int], turn: int) -> None:
+    """Shares add up to the limit or to all there is, and none exceeds its backlog."""
+    shares = planning.shares(limit, backlog, turn)
+    assert sum(shares.values()) == min(limit, sum(backlog.values()))
+    assert all(0 < share <= backlog[name] for name, share in shares.items())
+
+
+@given(st.integers(1, 2000), BACKLOGS)
+def test_none_is_starved(limit: int, backlog: dict[str, int]) -> None:
+    """With at least as many entries as waiting streams, each gets one; with fewer, the turns go round."""
+    waiting = {name for name, count in backlog.items() if count}
+    if limit >= len(waiting):
+        assert set(planning.shares(limit, backlog)) == waiting
+    else:
+        assert set().union(*(planning.shares(limit, backlog, turn) for turn in range(len(waiting)))) == waiting
+
+
+@given(st.integers(1, 2000), BACKLOGS)
+def test_shares_are_in_proportion(limit: int, backlog: dict[str, int]) -> None:
+    """Each stream's share differs from its proportion by no more than rounding, and one each, can explain."""
+    total = sum(backlog.values())
+    if total > limit >= len(backlog):
+        for name, share in planning.shares(limit, backlog).items():
+            assert abs(share - limit * backlog[name] / total) <= len(backlog) + 1
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> dict[str, list[StreamId]]:
+    found = {}
+    for name in draw(st.sets(st.sampled_from("abcde"), max_size=5)):
+        ids = draw(st.sets(st.builds(StreamId, st.integers(1, 300), st.integers(0, 2)), max_size=60))
+        found[name] = sorted(ids)
+    return found
+
+
+@given(streams(), st.integers(1, 120), st.data())
+def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, data: st.DataObject) -> None:
+    """However wrong the estimated backlogs are, a batch has exactly `limit` entries, or all there are."""
+    ends = {name: (ids[-1] if ids else ZERO) for name, ids in entries.items()}
+    starts = {}
+    for name, ids in entries.items():
+        starts[name] = ids[data.draw(st.integers(0, len(ids) - 1))] if ids and data.draw(st.booleans()) else ZERO
+    guesses = {name: data.draw(st.integers(1, 200)) for name in entries}
+    calls = 0
+
+    def between(name: str, after: StreamId, upto: StreamId) -> list[StreamId]:
+        return entries[name][bisect_right(entries[name], after) : bisect_right(entries[name], upto)]
+
+    def nth(name: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
+        nonlocal calls
+        calls += 1
+        ids = between(name, after, upto)
+        return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
+
+    reached = planning.limited(limit, starts, ends, guesses, nth, data.draw(st.integers(0, 5)))
+    taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
+    there = sum(len(between(name, starts[name], ends[name])) for name in entries)
+    assert taken == min(limit, there)
+    assert all(starts[name] <= reached[name] <= max(starts[name], ends[name]) for name in entries)
+    assert calls <= 4 * len(entries) + 4
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=3))
+def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
+    """Every ID after the start and up to the end lies in exactly one range, every other ID in none."""
+    starts = {name: StreamId(low, 0) for name, (low, _) in bounds.items()}
+    ends = {name: StreamId(high, 0) for name, (_, high) in bounds.items()}
+    parts = planning.ranges(starts, ends)
+    for name in bounds:
+        for at in (StreamId(ms, 0) for ms in range(11)):
+            inside = [part for part in parts if part.stream == name and part.after < at <= part.upto]
+            assert len(inside) == (1 if starts[name] < at <= ends[name] else 0)

@@ -1,0 +1,125 @@
+"""Text and typed columns: the fast way against the slow one, and every type there and back."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_streams import values, values_scalar
+
+UTC = datetime.UTC
+TYPES = [
+    pa.string(), pa.binary(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(),
+    pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.decimal128(10, 2), pa.decimal128(38, 18),
+    pa.decimal128(5, 0),
+]  # fmt: skip
+PIECES = st.sampled_from(
+    ["0", "1", "9", "12", "-", "+", ".", "e", "E5", "x", " ", ":", "T", "Z", "2013", "-01", "-02-28", "00:00:00", "nan",
+     "Infinity", "true", "FALSE", "0000", "9999", "99999999999999999999", ".5", "+01:00", "é", "\r\n", "\0"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=6).map("".join).map(str.encode)
+MOMENTS = st.datetimes(datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 30))
+SENSIBLE = st.one_of(
+    st.integers(-(2**64), 2**64).map(str),
+    st.floats().map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    st.dates().map(str),
+    MOMENTS.map(lambda moment: f"{moment}"),
+    MOMENTS.map(lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S}Z"),
+    MOMENTS.map(lambda moment: f"{moment}+0130"),
+    st.sampled_from(["true", "True", "false", "1", "yes", ""]),
+).map(str.encode)
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    return len(one) == len(other) and all(
+        a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize("target", TYPES, ids=str)
+@given(
+    column=st.one_of(
+        st.lists(st.one_of(st.none(), TEXTS, SENSIBLE, st.binary(max_size=6)), max_size=5),
+        st.lists(SENSIBLE, min_size=1, max_size=2),
+    ),
+    skip=st.integers(0, 2),
+)
+def test_the_fast_way_agrees_with_the_slow_one(target: Any, column: list[bytes | None], skip: int) -> None:
+    """Whatever the texts are, both ways give the same values and the same nulls, slices included."""
+    array = pa.array(column, pa.binary()).slice(skip)
+    fast = values.from_text(array, target)
+    assert fast.type == target
+    assert same(fast.to_pylist(), values_scalar.from_text(array, target).to_pylist())
+
+
+THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    (pa.string(), st.text(st.characters(codec="utf-8"))),
+    (pa.large_string(), st.text(st.characters(codec="utf-8"))),
+    (pa.binary(), st.binary()),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.int16(), st.integers(-(2**15), 2**15 - 1)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.float32(), st.floats(width=32)),
+    (pa.float64(), st.floats()),
+    (pa.bool_(), st.booleans()),
+    (pa.date32(), st.dates()),
+    (pa.timestamp("us", "UTC"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
+    (pa.timestamp("us", "America/New_York"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
+    (pa.timestamp("us"), MOMENTS),
+    (pa.decimal128(38, 18), st.decimals("-9999999999999999999", "9999999999999999999", places=18)),
+    (pa.decimal128(10, 2), st.decimals("-99999999", "99999999", places=2)),
+]
+
+
+@pytest.mark.parametrize(("kind", "of"), THERE_AND_BACK, ids=[str(kind) for kind, _ in THERE_AND_BACK])
+@given(data=st.data())
+def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    """A value written as text and read with the same type is the same value; null stays null."""
+    column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=5)), kind)
+    text = values.to_text(column)
+    assert text.type == pa.binary()
+    target = pa.string() if kind == pa.large_string() else kind
+    assert same(values.from_text(text, target).to_pylist(), column.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "value"),
+    [
+        ("+5", pa.int32(), 5),
+        ("0x10", pa.int32(), None),
+        ("2147483648", pa.int32(), None),
+        ("1.0", pa.int32(), None),
+        ("Infinity", pa.float64(), math.inf),
+        (" 1", pa.float64(), None),
+        ("1e400", pa.float64(), math.inf),
+        ("TRUE", pa.bool_(), True),
+        ("1", pa.bool_(), None),
+        ("1.005", pa.decimal128(5, 2), decimal.Decimal("1.01")),
+        ("1234", pa.decimal128(5, 2), None),
+        ("2013-7-4", pa.date32(), datetime.date(2013, 7, 4)),
+        ("2013-02-30", pa.date32(), None),
+        ("2013-07-04T12:30:00+02:00", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 10, 30, tzinfo=UTC)),
+        ("2013-07-04 12:30", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
+        ("2013-07-04", pa.timestamp("us"), datetime.datetime(2013, 7, 4)),
+        ("2013-07-04T12:30:00Z", pa.timestamp("us"), None),
+    ],
+)
+def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
+    """Texts are read as Spark's CSV source reads them, with UTC where no time zone is said."""
+    assert values.from_text(pa.array([text.encode()]), target).to_pylist() == [value]
+
+
+def test_a_type_without_a_text_is_refused() -> None:
+    """Nested values have no text form of their own."""
+    with pytest.raises(TypeError, match="no text form"):
+        values.to_text(pa.array([[1]]))
