@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import servers
-from benchmarks.cases import Case, all_cases
+from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
+from benchmarks.spark_cases import spark_cases
 
 RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
@@ -31,7 +32,7 @@ Runs = dict[str, list[float]]  # entries per second of each run, by server
 def measure(case: Case, connections: dict[str, Connection], repetitions: int) -> Runs:
     """Run a case on every server in turn; the first repetition warms up and is not counted."""
     rates: Runs = {name: [] for name in connections}
-    for repetition in range(repetitions + 1):
+    for repetition in range(min(repetitions, case.repetitions or repetitions) + 1):
         for name, connection in connections.items():
             case.prepare(connection)
             start = time.perf_counter()
@@ -112,9 +113,7 @@ def main() -> int:
         header = [f"{'':24}", *(f"{f'{name} {versions[name]}':>20}" for name in connections)]
         print("  ".join([*header, f"{'ratio':>8}"] if len(connections) == 2 else header))
         results = []
-        for case in all_cases():
-            if options.only not in case.name:
-                continue
+        for case in (case for case in [*server_cases(), *spark_cases()] if options.only in case.name):
             rates = measure(case, connections, options.repetitions)
             print(line(case, rates), flush=True)
             results.append({"case": case.name, "entries": case.entries, "entries_per_second": rates})

@@ -27,6 +27,7 @@ class Case:
     prepare: Callable[[Connection], None]
     work: Callable[[Connection], None]
     check: Callable[[Connection], None]
+    repetitions: int | None = None  # where the command line's are too many
 
 
 def xadd(pipeline: int, entries: int) -> Case:
@@ -117,8 +118,8 @@ def nothing(_connection: Connection) -> None:
     """Check nothing: the work changes nothing."""
 
 
-def all_cases() -> list[Case]:
-    """Return the cases in the order in which they are run and shown."""
+def server_cases() -> list[Case]:
+    """Return the cases of the servers alone, in the order in which they are run and shown."""
     return [
         xadd(1, 4_000),
         xadd(16, 48_000),

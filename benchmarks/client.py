@@ -23,6 +23,7 @@ class Connection:
     """A connection to a server on this machine."""
 
     def __init__(self, port: int) -> None:
+        self.url = f"redis://127.0.0.1:{port}"
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(1 << 20))

@@ -245,7 +245,7 @@ def lengths(client: redis.Redis) -> dict[str, int]:
 
 def groups(client: redis.Redis) -> dict[str, tuple[int, int | None]]:
     """Return the pending count and the lag of each consumer group of the departures."""
-    return {info["name"]: (info["pending"], info["lag"]) for info in client.xinfo_groups(FLIGHTS)}
+    return {str(info["name"]): (info["pending"], info["lag"]) for info in client.xinfo_groups(FLIGHTS)}
 
 
 def wait_for_acknowledgement(client: redis.Redis) -> None:
@@ -260,7 +260,7 @@ def stored_statistics(client: redis.Redis) -> dict[flight_check.Group, flight_ch
     statistics: dict[flight_check.Group, flight_check.Figures] = {}
     for key in client.scan_iter(STATISTICS_KEY.format(airport="*", visibility="*")):
         _, airport, visibility = key.split(":")
-        statistics[airport, visibility] = {name: float(value) for name, value in client.hgetall(key).items()}
+        statistics[airport, visibility] = {str(name): float(value) for name, value in client.hgetall(key).items()}
     return statistics
 
 
@@ -364,7 +364,7 @@ def main(argv: list[str] | None = None) -> int:
         .getOrCreate()
     )
     try:
-        url = options.url or embedded.address().url
+        url = options.url or embedded.url()
         with checkpoint_directory(options.checkpoint, url) as checkpoint:
             outcome = run(spark, url, checkpoint, options.limit)
         report(outcome)
