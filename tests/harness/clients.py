@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import socket
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -140,6 +141,10 @@ class SocketClient(Client):
 
     def send(self, *command: Any) -> None:
         self._socket.sendall(hiredis.pack_command(tuple(words(command))))
+
+    def send_all(self, commands: Iterable[tuple[str, ...]]) -> None:
+        """Send several commands at once."""
+        self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""

@@ -1,0 +1,276 @@
+"""Random sequences of commands. A sequence is a list of steps (client, words); it follows from the random source.
+
+IDs are small numbers that mostly grow, so that ranges, deletions and claims hit; times are either now or far away from
+every threshold, so that no comparison depends on a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+Words = list[str]
+Step = tuple[int, tuple[str, ...]]
+
+KEYS = ["s", "s", "s", "t", "t", "u"]
+GROUPS = ["g", "g", "g", "h"]
+CONSUMERS = ["a", "a", "b", "b", "c"]
+#: Idle times and thresholds: zero, or so large that a slow run changes nothing.
+MIN_IDLES = ["0", "0", "0", "500000", "2000000000", "-7"]
+IDLES = ["0", "1000000", "3000000000", "-1"]
+TIMES = ["1", "1000000", "-3", "99999999999999"]
+NOISE = [
+    "", "0", "1", "-1", "x", "*", "$", "-", ">", "(", "(1", "1-", "1-1", "9-*", "18446744073709551615", "COUNT",
+    "STREAMS", "MAXLEN", "MINID", "~", "=", "LIMIT", "GROUP", "JUSTID", "FORCE", "IDLE", "TIME", "NOACK", "1.5", " 1",
+    "9223372036854775808", "-9223372036854775808", "01", "g", "a", "s", "18446744073709551615-18446744073709551615",
+]  # fmt: skip
+
+
+class Grammar:
+    """Makes one sequence. ``families`` are the kinds of commands it may use.
+
+    Half of the sequences are ``plain``: without trims and without counters given by hand, so that what groups have read
+    can be compared with releases whose rules for it differ after those.
+    """
+
+    def __init__(self, random: Random, families: set[str]) -> None:
+        self._random = random
+        self._top = 0
+        self.plain = random.random() < 0.5
+        commands = [item for family, items in _FAMILIES.items() if family in families for item in items]
+        self._makers = [maker for maker, _ in commands]
+        self._weights = [weight for _, weight in commands]
+
+    def sequence(self, length: int) -> list[Step]:
+        """``length`` steps, most of them by the first of two clients."""
+        client = 0
+        steps: list[Step] = []
+        for _ in range(length):
+            if self._random.random() < 0.06:
+                client = 1 - client
+            maker = self._random.choices(self._makers, self._weights)[0]
+            steps.append((client, tuple(self._noisy(maker(self)))))
+        return steps
+
+    def _noisy(self, words: Words) -> Words:
+        """Now and then a command that is not quite right."""
+        if self._random.random() > 0.08:
+            return words
+        words = list(words)
+        place = self._random.randrange(len(words))
+        what = self._random.randrange(5)
+        if what == 0 and len(words) > 1:
+            del words[place]
+        elif what == 1:
+            words.insert(place, words[place])
+        elif what == 2 and place > 0:
+            words[place] = self._random.choice(NOISE)
+        elif what == 3:
+            words.insert(max(place, 1), self._random.choice(NOISE))
+        else:
+            words[place] = words[place].swapcase()
+        return words
+
+    # -- words ------------------------------------------------------------------------------------------------------
+
+    def one(self, words: list[str]) -> str:
+        return self._random.choice(words)
+
+    def chance(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def number(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def key(self) -> str:
+        return self.one(KEYS)
+
+    def next_id(self) -> str:
+        """An ID that is mostly greater than all before it."""
+        if self.chance(0.1):
+            return self.id()
+        if self.chance(0.12):
+            return f"{self._top // 4}-*"
+        self._top += self.number(1, 5)
+        return f"{self._top // 4}-{self._top % 4}"
+
+    def id(self) -> str:
+        """An ID somewhere among those that exist."""
+        point = self.number(0, self._top + 2)
+        return f"{point // 4}" if self.chance(0.2) else f"{point // 4}-{point % 4}"
+
+    def ids(self, most: int = 5) -> Words:
+        return [self.id() for _ in range(self.number(1, most))]
+
+    def low(self) -> str:
+        return "-" if self.chance(0.3) else ("(" if self.chance(0.2) else "") + self.id()
+
+    def high(self) -> str:
+        return "+" if self.chance(0.3) else ("(" if self.chance(0.2) else "") + self.id()
+
+    def count(self, probability: float = 0.5) -> Words:
+        if not self.chance(probability):
+            return []
+        return [self.one(["COUNT", "count"]), str(self.number(1, 6) if self.chance(0.9) else self.number(-1, 0))]
+
+    def fields(self) -> Words:
+        return [
+            word
+            for n in range(self.number(1, 3))
+            for word in (self.one(["f", "g", "", "field"]), self.one(["1", "-17", "", "value", "a\r\nb", "x" * 70]))
+        ]
+
+    def trim(self) -> Words:
+        """A strategy with its threshold; nodes hold few entries, so ``~`` finds something to do."""
+        strategy = self.one(["MAXLEN", "MINID"])
+        threshold = str(self.number(0, 12)) if strategy == "MAXLEN" else self.id()
+        words = [strategy, *([self.one(["~", "~", "="])] if self.chance(0.6) else []), threshold]
+        if self.chance(0.5 if "~" in words else 0.05):
+            words += ["LIMIT", str(self.number(0, 12))]
+        return words
+
+
+def _xadd(g: Grammar) -> Words:
+    trim = g.trim() if not g.plain and g.chance(0.15) else []
+    options = [*(["NOMKSTREAM"] if g.chance(0.1) else []), *trim]
+    return ["XADD", g.key(), *options, "*" if g.chance(0.04) else g.next_id(), *g.fields()]
+
+
+def _xtrim(g: Grammar) -> Words:
+    return ["XDEL", g.key(), *g.ids(2)] if g.plain else ["XTRIM", g.key(), *g.trim()]
+
+
+def _xread(g: Grammar) -> Words:
+    keys = [g.key() for _ in range(g.number(1, 3))]
+    return ["XREAD", *g.count(), "STREAMS", *keys, *("$" if g.chance(0.1) else g.id() for _ in keys)]
+
+
+def _xsetid(g: Grammar) -> Words:
+    options = []
+    if g.plain:
+        return ["XLEN", g.key()]
+    if g.chance(0.4):
+        options = ["ENTRIESADDED", str(g.number(0, 40)), "MAXDELETEDID", g.one(["0-0", g.id()])]
+    return ["XSETID", g.key(), g.next_id() if g.chance(0.8) else g.id(), *options]
+
+
+def _xinfo_stream(g: Grammar) -> Words:
+    return ["XINFO", "STREAM", g.key(), *(["FULL", *g.count()] if g.chance(0.5) else [])]
+
+
+def _xreadgroup(g: Grammar) -> Words:
+    keys = [g.key() for _ in range(g.number(1, 2))]
+    noack = ["NOACK"] if g.chance(0.15) else []
+    places = [">" if g.chance(0.7) else g.one(["0", g.id()]) for _ in keys]
+    return ["XREADGROUP", "GROUP", g.one(GROUPS), g.one(CONSUMERS), *g.count(), *noack, "STREAMS", *keys, *places]
+
+
+def _xpending(g: Grammar) -> Words:
+    if g.chance(0.4):
+        return ["XPENDING", g.key(), g.one(GROUPS)]
+    idle = ["IDLE", g.one(MIN_IDLES)] if g.chance(0.3) else []
+    consumer = [g.one(CONSUMERS)] if g.chance(0.4) else []
+    return ["XPENDING", g.key(), g.one(GROUPS), *idle, g.low(), g.high(), str(g.number(-1, 8)), *consumer]
+
+
+def _xclaim(g: Grammar) -> Words:
+    options: Words = []
+    for _ in range(g.number(0, 3)):
+        options += g._random.choice(
+            [["IDLE", g.one(IDLES)], ["TIME", g.one(TIMES)], ["RETRYCOUNT", str(g.number(-1, 5))], ["FORCE"], ["FORCE"],
+             ["JUSTID"], ["LASTID", g.id()]]
+        )  # fmt: skip
+    return ["XCLAIM", g.key(), g.one(GROUPS), g.one(CONSUMERS), g.one(MIN_IDLES), *g.ids(), *options]
+
+
+def _xautoclaim(g: Grammar) -> Words:
+    justid = ["JUSTID"] if g.chance(0.3) else []
+    return ["XAUTOCLAIM", g.key(), g.one(GROUPS), g.one(CONSUMERS), g.one(MIN_IDLES), g.low(), *g.count(), *justid]
+
+
+def _xgroup_create(g: Grammar) -> Words:
+    options = [*(["MKSTREAM"] if g.chance(0.4) else []), *_entries_read(g)]
+    return ["XGROUP", "CREATE", g.key(), g.one(GROUPS), g.one(["0", "$", g.id()]), *options]
+
+
+def _entries_read(g: Grammar) -> Words:
+    # A count beyond the entries that were added is capped by newer releases only, so it is left out.
+    return ["ENTRIESREAD", g.one(["-1", "0", "0", "-2"])] if not g.plain and g.chance(0.2) else []
+
+
+def _xgroup_setid(g: Grammar) -> Words:
+    return ["XGROUP", "SETID", g.key(), g.one(GROUPS), g.one(["0", "$", g.id(), "-"]), *_entries_read(g)]
+
+
+def _consumer(subcommand: str) -> Callable[[Grammar], Words]:
+    return lambda g: ["XGROUP", subcommand, g.key(), g.one(GROUPS), g.one(CONSUMERS)]
+
+
+def _plain(*words: str) -> Callable[[Grammar], Words]:
+    return lambda g: list(words)
+
+
+def _on_key(*words: str) -> Callable[[Grammar], Words]:
+    return lambda g: [words[0], g.key(), *words[1:]]
+
+
+_FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
+    "stream": [
+        (_xadd, 30),
+        (lambda g: ["XLEN", g.key()], 2),
+        (lambda g: ["XRANGE", g.key(), g.low(), g.high(), *g.count()], 5),
+        (lambda g: ["XREVRANGE", g.key(), g.high(), g.low(), *g.count()], 4),
+        (_xread, 4),
+        (lambda g: ["XDEL", g.key(), *g.ids()], 5),
+        (_xtrim, 4),
+        (_xsetid, 1),
+        (_xinfo_stream, 5),
+    ],
+    "group": [
+        (_xgroup_create, 7),
+        (_xgroup_setid, 2),
+        (_consumer("CREATECONSUMER"), 2),
+        (_consumer("DELCONSUMER"), 1.5),
+        (lambda g: ["XGROUP", "DESTROY", g.key(), g.one(GROUPS)], 0.7),
+        (_xreadgroup, 16),
+        (lambda g: ["XACK", g.key(), g.one(GROUPS), *g.ids()], 5),
+        (_xpending, 6),
+        (_xclaim, 6),
+        (_xautoclaim, 5),
+        (lambda g: ["XINFO", "GROUPS", g.key()], 4),
+        (lambda g: ["XINFO", "CONSUMERS", g.key(), g.one(GROUPS)], 3),
+    ],
+    "key": [
+        (lambda g: ["DEL", g.key()], 0.5),
+        (lambda g: ["EXISTS", g.key(), g.key()], 0.5),
+        (_on_key("TYPE"), 0.5),
+        (lambda g: ["RENAME", g.key(), g.key()], 0.4),
+        (lambda g: ["COPY", g.key(), g.key(), *(["REPLACE"] if g.chance(0.5) else [])], 0.6),
+        (_on_key("SET", "text"), 0.1),
+        (_on_key("HSET", "field", "value"), 0.1),
+        (_on_key("PERSIST"), 0.2),
+        (_on_key("EXPIRE", "100000"), 0.3),
+        (_on_key("TTL"), 0.3),
+        (_on_key("OBJECT"), 0.1),
+        (lambda g: ["OBJECT", "ENCODING", g.key()], 0.3),
+        (_plain("DBSIZE"), 0.3),
+        (_plain("FLUSHDB"), 0.05),
+        (lambda g: ["SELECT", g.one(["0", "0", "0", "1"])], 0.3),
+        (lambda g: ["SET", "counter", g.one(["1", "x", "41"])], 0.3),
+        (_plain("INCR", "counter"), 0.3),
+        (_plain("GET", "counter"), 0.2),
+        (lambda g: ["HSET", "fence", g.one(["a", "b"]), g.one(["1", "2"])], 0.3),
+        (_plain("HGETALL", "fence"), 0.3),
+        (lambda g: ["HINCRBY", "fence", g.one(["a", "b"]), "5"], 0.2),
+        (lambda g: ["HDEL", "fence", g.one(["a", "b"])], 0.2),
+    ],
+    "transaction": [
+        (_plain("MULTI"), 1.2),
+        (_plain("EXEC"), 2),
+        (_plain("DISCARD"), 0.2),
+        (lambda g: ["WATCH", g.key()], 0.8),
+        (_plain("UNWATCH"), 0.2),
+    ],
+}
+
+FAMILIES = tuple(_FAMILIES)

@@ -1,0 +1,194 @@
+"""Runs a sequence on the core and on a real redis-server, compares step by step, and shrinks what differs.
+
+One clock: the real server goes first; where it made an ID from its time, the core is given that time for that step.
+Before a command that reads or claims as a consumer, both sides make that consumer: releases differ in when they would
+do it themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tests import servers
+from tests.differential.exclusions import ENDINGS, same
+from tests.differential.grammar import Grammar, Step
+from tests.harness.clients import SocketClient
+from tests.harness.kinds import Clock, CoreServer
+
+#: Nodes are kept small, so that short sequences fill several.
+NODE_ENTRIES = 4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a sequence's replies differ: at ``position`` in ``steps``, the last one."""
+
+    proto: int
+    steps: list[Step]
+    ours: Any
+    theirs: Any
+
+    def __str__(self) -> str:
+        lines = [f"RESP{self.proto}, {len(self.steps)} steps; the last one differs:"]
+        lines += [f"  {client}> {' '.join(_shown(word) for word in words)}" for client, words in self.steps]
+        return "\n".join([*lines, f"  engine: {self.ours!r}", f"  redis:  {self.theirs!r}"])
+
+
+def _shown(word: str) -> str:
+    return word if word and word.isprintable() and " " not in word else repr(word)
+
+
+def prepared(steps: list[Step]) -> list[Step]:
+    """The steps, with the consumers made before they are used."""
+    result: list[Step] = []
+    for client, words in steps:
+        name = words[0].upper()
+        if name in ("XCLAIM", "XAUTOCLAIM") and len(words) > 3:
+            result.append((client, ("XGROUP", "CREATECONSUMER", words[1], words[2], words[3])))
+        elif name == "XREADGROUP":
+            upper = [word.upper() for word in words]
+            if "GROUP" in upper and "STREAMS" in upper and upper.index("GROUP") + 2 < len(words):
+                at = upper.index("GROUP")
+                keys = words[upper.index("STREAMS") + 1 :]
+                group, consumer = words[at + 1 : at + 3]
+                once = dict.fromkeys(keys[: len(keys) // 2])
+                result += [(client, ("XGROUP", "CREATECONSUMER", key, group, consumer)) for key in once]
+        result.append((client, words))
+    return result
+
+
+class Machine:
+    """Both sides in one protocol."""
+
+    def __init__(self, running: servers.Running, proto: int) -> None:
+        self.proto = proto
+        self._clients = [SocketClient(running.connect(), proto, None) for _ in range(2)]
+        self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
+        self.commands = 0
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
+        """Run the steps on both sides, from empty; where they first differ, or None. ``plain``: there are no trims."""
+        done = prepared(steps)
+        began = int(time.time() * 1000)
+        theirs = self._real(done)
+        ended = int(time.time() * 1000)
+        core = CoreServer(self.proto)
+        core.clock = Clock(began * 1000)
+        core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
+        ours_clients = [core.main, core.client()]
+        self.commands += len(done)
+        for position, (client, words) in enumerate(done):
+            if words[0].upper() in ("XADD", "EXEC"):
+                core.clock.now_us = max(core.clock.now_us, _time_in(theirs[position], began, ended) * 1000)
+            argv = [word.encode() for word in words]
+            try:
+                ours = ours_clients[client].run(*argv)
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is a difference, to be shrunk and shown)
+                ours = error
+            if _equal_replies(argv, ours, theirs[position], plain):
+                continue
+            if any(ending.applies(argv, ours, theirs[position]) for ending in ENDINGS):
+                return None
+            return Difference(self.proto, done[: position + 1], ours, theirs[position])
+        return None
+
+    def _real(self, steps: list[Step]) -> list[Any]:
+        """The real server's replies. Runs of one client's commands are sent in one go."""
+        for client in self._clients:
+            client.run("RESET")
+            if self.proto == 3:
+                client.run("HELLO", "3")
+        self._clients[0].expect("FLUSHALL", "OK")
+        replies: list[Any] = []
+        start = 0
+        while start < len(steps):
+            end = start
+            while end < len(steps) and steps[end][0] == steps[start][0]:
+                end += 1
+            client = self._clients[steps[start][0]]
+            client.send_all([words for _, words in steps[start:end]])
+            replies += [client.receive() for _ in range(start, end)]
+            start = end
+        return replies
+
+    def shrunk(self, found: Difference, steps: list[Step], plain: bool, seconds: float = 30) -> Difference:
+        """A difference in as few steps as can be found by leaving steps and words out, in bounded time."""
+        end = time.monotonic() + seconds
+        steps = list(steps)
+        best = found
+        size = max(len(steps) // 2, 1)
+        while size and time.monotonic() < end:
+            position = 0
+            while position < len(steps):
+                fewer = steps[:position] + steps[position + size :]
+                difference = self.run(fewer, plain) if fewer else None
+                if difference is not None:
+                    steps, best = fewer, difference
+                else:
+                    position += size
+            size //= 2
+        for position in range(len(steps)):
+            for place in range(len(steps[position][1]) - 1, 0, -1):
+                client, words = steps[position]
+                fewer = [*steps[:position], (client, words[:place] + words[place + 1 :]), *steps[position + 1 :]]
+                difference = self.run(fewer, plain) if time.monotonic() < end else None
+                if difference is not None:
+                    steps, best = fewer, difference
+        return best
+
+
+def _equal_replies(argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> bool:
+    if same(argv, ours, theirs, plain):
+        return True
+    # EXEC answers several commands at once; which they were is not known here, so every reading is tried.
+    return (
+        isinstance(ours, list)
+        and isinstance(theirs, list)
+        and argv[0].upper() == b"EXEC"
+        and _all_same(ours, theirs, plain)
+    )
+
+
+def _all_same(ours: list[Any], theirs: list[Any], plain: bool) -> bool:
+    readings = [[b"PING"], [b"XPENDING", b"", b"", b"", b"", b""], [b"XINFO"], [b"TTL"]]
+    return len(ours) == len(theirs) and all(
+        any(same(words, mine, other, plain) for words in readings) for mine, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _time_in(reply: Any, began: int, ended: int) -> int:
+    """The time that the real server used, where an ID in its reply shows it; 0 otherwise."""
+    for part in reply if isinstance(reply, list) else [reply]:
+        if isinstance(part, bytes) and part.count(b"-") == 1:
+            head = part.partition(b"-")[0]
+            if head.isdigit() and began <= int(head) <= ended:
+                return int(head)
+    return 0
+
+
+@contextmanager
+def machines(running: servers.Running) -> Iterator[list[Machine]]:
+    """A machine for each protocol."""
+    both = [Machine(running, proto) for proto in (2, 3)]
+    try:
+        yield both
+    finally:
+        for machine in both:
+            machine.close()
+
+
+def search(machine: Machine, seed: str, families: set[str], length: int) -> Difference | None:
+    """Run the sequence that ``seed`` gives; the shrunk difference, or None."""
+    grammar = Grammar(Random(seed), families)
+    steps = grammar.sequence(length)
+    difference = machine.run(steps, grammar.plain)
+    return None if difference is None else machine.shrunk(difference, steps, grammar.plain)

@@ -1,0 +1,48 @@
+"""The core answers random sequences of commands as a real redis-server does (the short form of ``make fuzz``)."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests import servers
+from tests.differential.grammar import FAMILIES, Grammar
+from tests.differential.machine import machines, prepared, search
+
+#: How many commands to run; DIFFERENTIAL_COMMANDS in the environment changes it.
+COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
+#: What the short form may take, whatever the machine.
+SECONDS = 15
+
+
+@pytest.mark.redis
+@pytest.mark.slow
+def test_random_sequences(redis_process: servers.Running) -> None:
+    """No sequence of random commands tells the core from redis-server, in either protocol."""
+    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
+    end = time.monotonic() + SECONDS
+    number = 0
+    with machines(redis_process) as both:
+        while sum(machine.commands for machine in both) < COMMANDS and time.monotonic() < end:
+            difference = search(both[number % 2], f"{seed}/{number}", set(FAMILIES), 80)
+            number += 1
+            assert difference is None, f"seed {seed}/{number - 1}\n{difference}"
+    assert number > 10
+
+
+def test_the_same_seed_gives_the_same_sequence() -> None:
+    """A sequence follows from its seed alone, so a difference that was found can be looked at again."""
+    from random import Random
+
+    first, second = (Grammar(Random("x"), set(FAMILIES)).sequence(200) for _ in range(2))
+    assert first == second
+    assert len({words[0].upper() for _, words in first}) > 20
+
+
+def test_consumers_are_made_first() -> None:
+    """Before a consumer reads or claims it is made on both sides."""
+    steps = [(0, ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "t", ">", "0")), (1, ("XLEN", "s"))]
+    made = [(0, ("XGROUP", "CREATECONSUMER", key, "g", "c")) for key in ("s", "t")]
+    assert prepared(steps) == [*made, *steps]
