@@ -212,8 +212,6 @@ class NodeMap:
         if not self._head_moved:
             return
         self._head_moved = False
-        if not self._firsts:
-            return
         first_live = stream.first_id
         # With the first live entry in the map, what lies before its node is gone, and its node is known.
         self.sync(stream, first_live)

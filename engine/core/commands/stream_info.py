@@ -65,15 +65,11 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
             b"last-entry", _entry(stream, stream.last_entry_id),
         ])  # fmt: skip
     args = Args(argv, 3)
-    if not args.flag(b"FULL"):
+    # The number of words is checked before any of them: with FULL there is nothing more, or COUNT and its value.
+    if len(argv) not in (4, 6) or not args.flag(b"FULL") or (len(args) and not args.flag(b"COUNT")):
         raise CommandError(messages.subcommand_arguments(b"xinfo", argv[1]))
-    count = _FULL_COUNT
-    if len(args):
-        if not args.option(b"COUNT"):
-            raise CommandError(messages.subcommand_arguments(b"xinfo", argv[1]))
-        count = args.take_int()
-        count = _FULL_COUNT if count < 0 else count
-        args.finish(messages.subcommand_arguments(b"xinfo", argv[1]))
+    count = args.take_int() if len(args) else _FULL_COUNT
+    count = _FULL_COUNT if count < 0 else count
     return Map([
         *_head(ctx, stream),
         b"entries", stream.range(0, ids.MAX_ID, count),
