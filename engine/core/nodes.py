@@ -202,6 +202,7 @@ class NodeMap:
         if stream.length:
             self._head_moved = True
             return
+        self._head_moved = False
         self._firsts.clear()
         self._lasts.clear()
         self._live.clear()
