@@ -29,14 +29,14 @@ NOISE = [
 class Grammar:
     """Makes one sequence. ``families`` are the kinds of commands it may use.
 
-    Half of the sequences are ``plain``: without trims and without counters given by hand, so that what groups have read
-    can be compared with releases whose rules for it differ after those.
+    A third of the sequences are ``plain``: no entry is deleted and no counter given by hand, so that what groups have
+    read can be compared with releases whose rules for it differ after that.
     """
 
     def __init__(self, random: Random, families: set[str]) -> None:
         self._random = random
         self._top = 0
-        self.plain = random.random() < 0.5
+        self.plain = random.random() < 0.33
         commands = [item for family, items in _FAMILIES.items() if family in families for item in items]
         self._makers = [maker for maker, _ in commands]
         self._weights = [weight for _, weight in commands]
@@ -137,7 +137,11 @@ def _xadd(g: Grammar) -> Words:
 
 
 def _xtrim(g: Grammar) -> Words:
-    return ["XDEL", g.key(), *g.ids(2)] if g.plain else ["XTRIM", g.key(), *g.trim()]
+    return ["XLEN", g.key()] if g.plain else ["XTRIM", g.key(), *g.trim()]
+
+
+def _xdel(g: Grammar) -> Words:
+    return ["XLEN", g.key()] if g.plain else ["XDEL", g.key(), *g.ids()]
 
 
 def _xread(g: Grammar) -> Words:
@@ -221,7 +225,7 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (lambda g: ["XRANGE", g.key(), g.low(), g.high(), *g.count()], 5),
         (lambda g: ["XREVRANGE", g.key(), g.high(), g.low(), *g.count()], 4),
         (_xread, 4),
-        (lambda g: ["XDEL", g.key(), *g.ids()], 5),
+        (_xdel, 5),
         (_xtrim, 4),
         (_xsetid, 1),
         (_xinfo_stream, 5),

@@ -51,15 +51,24 @@ def prepared(steps: list[Step]) -> list[Step]:
         if name in ("XCLAIM", "XAUTOCLAIM") and len(words) > 3:
             result.append((client, ("XGROUP", "CREATECONSUMER", words[1], words[2], words[3])))
         elif name == "XREADGROUP":
-            upper = [word.upper() for word in words]
-            if "GROUP" in upper and "STREAMS" in upper and upper.index("GROUP") + 2 < len(words):
-                at = upper.index("GROUP")
-                keys = words[upper.index("STREAMS") + 1 :]
-                group, consumer = words[at + 1 : at + 3]
-                once = dict.fromkeys(keys[: len(keys) // 2])
-                result += [(client, ("XGROUP", "CREATECONSUMER", key, group, consumer)) for key in once]
+            result += [(client, ("XGROUP", "CREATECONSUMER", key, *who)) for key, who in _readers(words)]
         result.append((client, words))
     return result
+
+
+def _readers(words: tuple[str, ...]) -> list[tuple[str, tuple[str, str]]]:
+    """The keys that an XREADGROUP reads, each with its group and consumer."""
+    who: tuple[str, str] | None = None
+    at = 1
+    while at < len(words):
+        word = words[at].upper()
+        if word == "STREAMS":
+            break
+        if word == "GROUP" and at + 2 < len(words):
+            who = words[at + 1], words[at + 2]
+        at += {"GROUP": 3, "COUNT": 2, "BLOCK": 2}.get(word, 1)
+    keys = words[at + 1 :]
+    return [(key, who) for key in dict.fromkeys(keys[: len(keys) // 2])] if who else []
 
 
 class Machine:
@@ -76,7 +85,7 @@ class Machine:
             client.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
-        """Run the steps on both sides, from empty; where they first differ, or None. ``plain``: there are no trims."""
+        """Run the steps on both sides, from empty; where they first differ, or None. ``plain``: nothing is deleted."""
         done = prepared(steps)
         began = int(time.time() * 1000)
         theirs = self._real(done)
