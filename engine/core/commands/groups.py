@@ -63,6 +63,8 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
+    if len(argv) > 8:  # an option given twice
+        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:
@@ -94,6 +96,8 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
         read = _take_entries_read(args)
     stream, group = _need_group(ctx, key, name)
+    if len(argv) not in (5, 7):
+        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
     group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
     group.entries_read = min(read, stream.entries_added)
     effect = [b"XGROUP", b"SETID", key, name, ids.text(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read]
