@@ -205,8 +205,8 @@ SWAP_SECOND_INDEX = b"ERR invalid second DB index"
 EXPIRE_NX = b"ERR NX and XX, GT or LT options at the same time are not compatible"
 EXPIRE_GT_LT = b"ERR GT and LT options at the same time are not compatible"
 NO_LFU = (
-    b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
-    b"policies at runtime LRU and LFU data will take some time to adjust."
+    b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
+    b"between policies at runtime LRU and LFU data will take some time to adjust."
 )
 BAD_DUMP = b"ERR DUMP payload version or checksum are wrong"
 BAD_DUMP_BODY = b"ERR Bad data format"
@@ -293,3 +293,7 @@ PUBSUB_HELP = (
     b"HELP",
     b"    Prints this help.",
 )
+
+# -- connections ----------------------------------------------------------------------------------------------------
+MAX_CLIENTS = b"ERR max number of clients reached"
+INTERNAL_ERROR = b"ERR internal error"

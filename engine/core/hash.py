@@ -1,7 +1,7 @@
 """A hash: a dictionary that knows whether Redis would still keep it as a listpack, and how to be walked.
 
-The order of a small hash is the order of insertion, as a client of Redis sees it. The index for walks and draws is only made
-for a big hash, when first asked for.
+The order of a small hash is the order of insertion, as a client of Redis sees it. The index for walks and draws is only
+made for a big hash, when first asked for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A database: keys, their values, their expiry, and who must hear of a change.
 
 Owns the places where a key comes, changes and goes, so that WATCH, blocked clients, key iteration and expiry stay true
-whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made, which
-Redis calls raw), :class:`engine.core.hash.Hash`, ``deque`` (list) and :class:`engine.core.stream.Stream`; a string that is
-a number is kept as text. A command that changes a value in place calls :meth:`Database.touch` afterwards.
+whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
+which Redis calls raw), :class:`engine.core.hash.Hash`, ``deque`` (list) and :class:`engine.core.stream.Stream`; a
+string that is a number is kept as text. A command that changes a value in place calls :meth:`Database.touch`
+afterwards.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ class Database:
             self._used[key] = self.core.now
         return value
 
-    def read(self, key: bytes) -> Value | None:
-        """As :meth:`get`, for commands that only read: hits and misses are counted, a miss is an event."""
-        value = self.get(key)
+    def read(self, key: bytes, *, use: bool = True) -> Value | None:
+        """As :meth:`get`, for commands that only read: hits and misses are counted, a miss is an event.
+
+        Without ``use`` the key does not count as used.
+        """
+        value = self.get(key) if use else self.peek(key)
         if value is None:
             self.misses += 1
             self.core.notify("m", b"keymiss", key, self.index)
@@ -210,7 +214,8 @@ class Database:
         for key in watched:
             if any(key in some for some in keys):
                 self.touch(key)
-        for key in self.waiting.keys():
+        waited_for = self.waiting.keys()
+        for key in waited_for:
             if any(key in some for some in keys):
                 self.signal(key)
 
@@ -230,6 +235,7 @@ class Database:
             self._expires.pop(key, None)
             return
         self._expires[key] = deadline
+        self.core.next_expiry = min(self.core.next_expiry, deadline)
         heapq.heappush(self._deadlines, (deadline, key))
         if len(self._deadlines) > 64 + 2 * len(self._expires):
             self._deadlines = [(when, name) for name, when in self._expires.items()]

@@ -27,6 +27,13 @@ class PubSub:
         self.patterns: dict[bytes, dict[Session, None]] = {}
         #: The letters of notify-keyspace-events in force, ``A`` written out; empty: none.
         self.keyspace_events = ""
+        core.config.on_change("notify-keyspace-events", self._configure)
+        self._configure()
+
+    def _configure(self) -> None:
+        letters = self._core.config.text("notify-keyspace-events").decode()
+        told = "K" in letters or "E" in letters
+        self.keyspace_events = letters.replace("A", ALL_KINDS) if told else ""
 
     def subscribe(self, session: Session, channel: bytes) -> None:
         """The session hears ``channel`` from now on."""

@@ -1,9 +1,9 @@
 """Names that can be walked in pieces and drawn from: what SCAN, HSCAN, RANDOMKEY and HRANDFIELD stand on.
 
-The names lie densely in a list; where one goes, the last one takes its place. A walk goes from the end to the beginning, and
-its cursor is the number of places still ahead of it. So a name only ever moves towards what a walk has not seen yet, and a
-name that is there from a walk's first step to its last is met (perhaps twice). Walking upwards, or filling holes from the
-front, would break that.
+The names lie densely in a list; where one goes, the last one takes its place. A walk goes from the end to the
+beginning, and its cursor is the number of places still ahead of it. So a name only ever moves towards what a walk has
+not seen yet, and a name that is there from a walk's first step to its last is met (perhaps twice). Walking upwards
+would break that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Slots:
             self._place_of[last] = place
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next cursor (0: done) and up to ``count`` names. A walk begins with cursor 0; any number is a valid cursor."""
+        """The next cursor (0: done) and up to ``count`` names. Cursor 0 begins a walk; any number will do for a cursor."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

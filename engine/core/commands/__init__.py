@@ -2,18 +2,32 @@
 
 from engine.core.commands import (
     claims,
+    expiry,
     extensions,
     groups,
+    hashes,
+    keys,
+    lists,
+    pubsub,
     reading,
     stream_info,
     streams,
+    strings,
+    transactions,
 )
 
 __all__ = [
     "claims",
+    "expiry",
     "extensions",
     "groups",
+    "hashes",
+    "keys",
+    "lists",
+    "pubsub",
     "reading",
     "stream_info",
     "streams",
+    "strings",
+    "transactions",
 ]

@@ -1,0 +1,84 @@
+"""Floats with a 64-bit mantissa, as INCRBYFLOAT and HINCRBYFLOAT reckon with them, in exact integer arithmetic.
+
+A C compiler on x86 gives Redis 80-bit floats; replies show 17 decimals of them. Python's floats have fewer bits and
+numpy's long double depends on the machine, so sums are done on exact fractions and rounded to 64 bits, half to even.
+Results are equal on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_BITS = 64
+_MAX = Fraction((1 << _BITS) - 1) * (1 << (16384 - _BITS))
+_MIN = Fraction(1, 1 << 16446)
+_DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
+_HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
+_INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
+#: No exponent beyond this one gives a number in range, for mantissas of any length that is taken.
+_MAX_EXPONENT = 20_000
+_MAX_LENGTH = 5_000
+
+
+class InfiniteError(Exception):
+    """The text is that of an infinity."""
+
+
+def rounded(value: Fraction) -> Fraction:
+    """The nearest number with a mantissa of 64 bits."""
+    if not value:
+        return value
+    shift = _BITS - (abs(value.numerator).bit_length() - value.denominator.bit_length())
+    for exponent in (shift, shift - 1):
+        scaled = value * 2**exponent if exponent >= 0 else value / 2**-exponent
+        whole = round(scaled)
+        if abs(whole) <= 1 << _BITS:
+            return Fraction(whole, 2**exponent) if exponent >= 0 else Fraction(whole * 2**-exponent)
+    raise AssertionError(value)
+
+
+def fits(value: Fraction) -> bool:
+    """Whether it is finite as a long double."""
+    return abs(value) <= _MAX
+
+
+def parse(word: bytes) -> Fraction | None:
+    """The number that ``word`` is, as C's strtold reads it, None where it is none or out of range.
+
+    Raises :class:`InfiniteError` for an infinity.
+    """
+    if len(word) > _MAX_LENGTH:
+        return None
+    if _INFINITE.fullmatch(word):
+        raise InfiniteError
+    base = 10
+    match = _DECIMAL.fullmatch(word)
+    if match is None:
+        base = 16
+        match = _HEX.fullmatch(word)
+        if match is None:
+            return None
+    sign, whole, part, alone, power = match.groups(b"")
+    decimals = part or alone
+    digits = int((whole + decimals) or b"0", base)
+    if not digits:
+        return Fraction(0)
+    exponent = int(power[:8] or b"0")
+    if abs(exponent) > _MAX_EXPONENT * (1 if base == 10 else 4):
+        return None
+    value = Fraction(digits, base ** len(decimals)) * Fraction(2 if base == 16 else 10) ** exponent
+    value = rounded(value)
+    if not fits(value) or value <= _MIN / 2:
+        return None
+    return -value if sign == b"-" else value
+
+
+def text(value: Fraction) -> bytes:
+    """The number with up to 17 decimals, without trailing zeros."""
+    scaled = round(abs(value) * 10**17)
+    whole, decimals = divmod(scaled, 10**17)
+    shown = b"%d" % whole
+    if decimals:
+        shown += b"." + (b"%017d" % decimals).rstrip(b"0")
+    return b"-" + shown if value < 0 and scaled else shown
