@@ -134,6 +134,10 @@ class Config:
         except ConfigError as error:
             raise ConfigError(f"{where}: {one.name}: {error}") from None
 
+    def put(self, name: str, word: bytes) -> None:
+        """Take one word as the value of ``name``, as a file would."""
+        self._put(name, [word], name)
+
     # -- changing at run time -----------------------------------------------------------------------------------------
 
     def on_change(self, name: str, listener: Listener) -> None:

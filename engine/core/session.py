@@ -6,6 +6,7 @@ knows (addresses, the descriptor), and keeps the way back from the session to th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ class Session:
         self.dirty_exec = False
         #: EXEC is running this session's commands: nothing blocks.
         self.in_exec = False
-        #: Watched (database, key) pairs, each with whether the key had already expired when it was watched.
-        self.watching: dict[tuple[int, bytes], bool] = {}
+        #: Watched (database, key) pairs, in order; a key that had expired by then counts as missing.
+        self.watching: dict[tuple[int, bytes], None] = {}
         #: What the client waits for while it is blocked.
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
         self.monitor = False
-        #: CLIENT REPLY: "on", "off", or "skip" (the next command's reply is dropped).
+        #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
         self.reply_mode = "on"
         #: The shell closes the connection: at once, or when what is queued has been sent.
         self.close_requested = False
@@ -87,5 +88,5 @@ class Session:
         self.argv_bytes = 0
         self.no_evict = False
         self.no_touch = False
-        #: A function of the shell that gives CLIENT LIST its buffer sizes: {b"qbuf": 0, ...}.
-        self.transport_info: dict[bytes, int] | None = None
+        #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields.
+        self.transport_info: Callable[[], dict[bytes, int]] | None = None

@@ -1,0 +1,61 @@
+"""``python -m engine [FILE] [--directive value ...]``: start the server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from engine.config import Config
+from engine.directives import ConfigError
+from engine.shell.reporting import LOG, start_logging
+from engine.shell.server import Server
+
+_USAGE = """\
+usage: python -m engine [FILE] [--directive value ...]
+
+FILE is a configuration file in the form of redis.conf (conf/engine.conf has the directives, with comments); any
+directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
+free port.
+Prints "ready on HOST:PORT pid N" when it accepts clients; SIGTERM and SIGINT stop it.
+"""
+
+
+def _announce(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the server; the process's exit status."""
+    if arguments[:1] in (["--help"], ["-h"]):
+        print(_USAGE, end="")
+        return 0
+    config = Config()
+    try:
+        config.load(arguments)
+        directory = Path(config.text("dir").decode())
+        if not directory.is_dir():
+            raise ConfigError(f"dir: {directory} is no directory")
+        os.chdir(directory)
+        config.put("dir", os.fsencode(Path.cwd()))
+        start_logging(config)
+        _run(Server(config, _announce))
+    except ConfigError as error:
+        print(f"engine: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(server: Server) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        LOG.info("uvloop is not there: running on plain asyncio")
+        asyncio.run(server.serve())
+    else:
+        uvloop.run(server.serve())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
