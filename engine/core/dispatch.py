@@ -26,6 +26,8 @@ from engine.core.session import Session
 from engine.core.stream import Stream
 from engine.core.waiters import Waiter
 
+#: Later than any time.
+NEVER = 1 << 63
 #: What runs at once inside MULTI instead of being queued.
 _NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
 #: What a RESP2 client may still call once it has subscribed.
@@ -75,6 +77,11 @@ class Core:
         self.recording = False
         #: Effects of another time are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
+        #: No key expires before this time (milliseconds since the epoch): when the shell is to call expire_due.
+        self.next_expiry = NEVER
+        #: Until when, in milliseconds since the epoch, CLIENT PAUSE holds commands back, and whether all or only writes.
+        self.paused_until = 0
+        self.pauses_all = False
         #: Requests to the shell: ("shutdown", flags) and the like, drained by it.
         self.requests: list[tuple[str, Any]] = []
         #: Facts that the shell puts in for INFO and its like.
@@ -277,4 +284,6 @@ class Core:
                 dropped += db.expire_due(self.now, limit - dropped)
         if self.ready:
             self.serve_waiters()
+        deadlines = (db.next_deadline() for db in self.databases)
+        self.next_expiry = min((deadline for deadline in deadlines if deadline is not None), default=NEVER)
         return dropped
