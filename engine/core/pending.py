@@ -287,6 +287,9 @@ class PendingList:
         self._insert_blocks(len(self._blocks), ms, seq, owner, time)
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        if number < len(self._blocks):
+            # What is recorded as the next block's first ID may be of a record that has gone, and lie among the new ones.
+            self._firsts[number] = self._blocks[number].id_at(0)
         pieces = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
         self._blocks[number:number] = pieces
         self._firsts[number:number] = [piece.id_at(0) for piece in pieces]
