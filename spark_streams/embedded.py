@@ -86,7 +86,7 @@ def check_reach(server: Address) -> None:
 def _belongs_to(driver: processes.Process) -> bool:
     if os.environ.get(VARIABLE, "").endswith(f"/{driver}"):
         return True
-    return driver.pid == os.getpid() or any(ancestor == driver for ancestor in processes.ancestors())
+    return driver in (processes.Process.of(os.getpid()), *processes.ancestors())
 
 
 def _driver() -> processes.Process:

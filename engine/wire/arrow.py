@@ -1,16 +1,16 @@
 """Frames to Arrow columns, and Arrow columns to XADD commands, without a Python object per value.
 
-Owns the vectorised half of the columnar codec. `decode` takes the bytes of a reply to XRANGE (RESP2 frames lying
-back to back), proves with numpy that they have the shape it assumes, and serves columns out of them; `encode_adds` makes one
-buffer of XADD commands from columns. Knows neither sockets, nor Spark, nor what a column's text means.
+Owns the vectorised half of the columnar codec. `decode` takes the bytes of a reply to XRANGE (RESP2 frames lying back
+to back), proves with numpy that they have the shape it assumes, and serves columns out of them; `encode_adds` makes
+one buffer of XADD commands from columns. Knows neither sockets, nor Spark, nor what a column's text means.
 
 The proof. Cut the buffer at every line feed. A frame with c field tokens then has 4 + 2c lines: `*2`, `$length`, the
-ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head lines
-read as they must, and every declared length equals its content line's actual length, then by induction from the first
-byte the lines are exactly the tokens a parser would find. A value with a line feed inside breaks an equality, so it can never be
-misread. Whatever is not proven goes to the slow twin, `engine.wire.arrow_scalar`, which must give the same columns:
-change one only together with the other. Both halves agree on one rule of their own: when an entry has a field twice,
-the last one counts.
+ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head
+lines read as they must, and every declared length equals its content line's actual length, then by induction from the
+first byte the lines are exactly the tokens a parser would find. A value with a line feed inside breaks an equality,
+so it can never be misread. Whatever is not proven goes to the slow twin, `engine.wire.arrow_scalar`, which must give
+the same columns: change one only together with the other. Both halves agree on one rule of their own: when an entry
+has a field twice, the last one counts.
 """
 
 from __future__ import annotations

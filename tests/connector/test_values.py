@@ -1,5 +1,7 @@
 """Text and typed columns: the fast way against the slow one, and every type there and back."""
 
+# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+
 from __future__ import annotations
 
 import datetime

@@ -1,0 +1,223 @@
+"""The embedded engine: one per driver, found by its processes, and gone when the driver is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_streams import embedded, processes
+from spark_streams.address import Address
+from spark_streams.errors import EmbeddedError, OptionsError
+from spark_streams.processes import Process
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
+Run = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts a Python program as a driver, with its own temporary directory, and kills what is left of it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, **environment: str) -> subprocess.Popen[str]:
+        surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYSTREAMS_")}
+        surroundings |= {
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "TMPDIR": str(tmp_path),
+            embedded.COMMAND: STANDIN,
+            **environment,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            env=surroundings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    assert said, "the driver said nothing"
+    return said
+
+
+def state(tmp_path: Path) -> dict[str, Any]:
+    """What the supervisor wrote."""
+    (path,) = tmp_path.glob("pystreams-*/*/address")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def gone(tmp_path: Path, *pids: int) -> None:
+    """Wait until these processes have ended and nothing is left in the temporary directory."""
+    for pid in pids:
+        wait_for(lambda pid=pid: not processes.runs(pid), f"process {pid} to end")
+    wait_for(lambda: not list(tmp_path.glob("pystreams-*")), "the directory to be removed")
+
+
+MANY = """
+    import subprocess, sys
+    from spark_streams import embedded
+    child = "from spark_streams import embedded; print(embedded.url())"
+    embedded._driver()  # whichever of the children comes first is to start it
+    import os
+    from spark_streams.processes import Process
+    os.environ[embedded.VARIABLE] = str(embedded._directory(Process.of(os.getpid())))
+    children = [subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    urls = {each.communicate()[0].strip() for each in children}
+    print(*urls, embedded.url(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> None:
+    """Many processes ask at the same moment: one engine starts, outlives them, and the driver finds it too."""
+    driver = run(MANY)
+    first, second, *others = line(driver).split()
+    assert first == second
+    assert not others
+    said = state(tmp_path)
+    assert said["url"] == first
+    assert processes.runs(said["pid"])
+    assert driver.stdin is not None
+    driver.stdin.close()
+    driver.wait()
+    gone(tmp_path, said["pid"], said["supervisor"])
+
+
+ONE = """
+    import sys
+    from spark_streams import embedded
+    print(embedded.url(), flush=True)
+    sys.stdin.readline()
+    print(embedded.url(), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signal.Signals) -> None:
+    """Killed without warning, the driver takes the engine with it, and nothing is left."""
+    driver = run(ONE)
+    line(driver)
+    said = state(tmp_path)
+    driver.send_signal(number)
+    gone(tmp_path, said["pid"], said["supervisor"])
+
+
+def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
+    """If the supervisor is killed, the engine does not stay behind, and the next one to ask gets a new engine."""
+    driver = run(ONE)
+    line(driver)
+    before = state(tmp_path)
+    os.kill(before["supervisor"], signal.SIGKILL)
+    if sys.platform.startswith("linux"):
+        wait_for(lambda: not processes.runs(before["pid"]), "the engine to end")
+    assert driver.stdin is not None
+    driver.stdin.write("\n")
+    driver.stdin.flush()
+    line(driver)
+    after = state(tmp_path)
+    assert after["pid"] != before["pid"]
+    driver.kill()
+    gone(tmp_path, after["pid"], after["supervisor"])
+
+
+def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
+    """The error says that it ended, and where its output is."""
+    program = """
+        from spark_streams import embedded, errors
+        try:
+            embedded.url()
+        except errors.EmbeddedError as error:
+            print(error.condition, error.parameters["log"], flush=True)
+    """
+    driver = run(program, **{embedded.COMMAND: f"{sys.executable} -c raise(SystemExit('no'))"})
+    condition, log = line(driver).split()
+    assert condition == "EMBEDDED_NOT_STARTED"
+    assert Path(log).name == "log"
+    driver.wait()
+
+
+def test_another_drivers_engine_is_out_of_reach() -> None:
+    """A task on another machine, or of another driver, does not take the address for its own."""
+    mine = Process.of(os.getpid())
+    embedded.check_reach(Address("redis://127.0.0.1:1"))
+    embedded.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
+    for driver in (f"elsewhere/{mine}", f"{socket.gethostname()}/{mine.pid}-1", f"{socket.gethostname()}/"):
+        with pytest.raises(EmbeddedError, match="set the option 'url'"):
+            embedded.check_reach(Address("redis://127.0.0.1:1", driver))
+
+
+@pytest.mark.parametrize(
+    ("words", "master"),
+    [
+        (["java", "--master", "yarn", "x"], "yarn"),
+        (["java", "--conf", "spark.master=spark://h:1", "x"], "spark://h:1"),
+        (["java", "x"], None),
+    ],
+)
+def test_a_master_that_is_not_local_needs_a_url(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], master: str | None
+) -> None:
+    """On a cluster the missing url is an error that says so, before anything is started."""
+    monkeypatch.setattr(processes, "_command", lambda _pid: words)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    assert processes.spark_master(1) == master
+    if master is not None:
+        with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
+            embedded._check_master(Process.of(os.getpid()))
+
+
+SPARK = """
+    import sys
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+    from spark_streams import embedded
+    client = embedded.connect()
+    rows = spark.read.format("pystreams").option("stream", "s").load().count()
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    print(rows, client.xlen("s"), jvm, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["python", "jvm"])
+def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
+    """Workers and the user's program share one engine, which is gone when the driver's Python or its JVM is killed."""
+    driver = run(SPARK, **{embedded.COMMAND: os.environ.get(embedded.COMMAND, "")})
+    rows, length, jvm = map(int, line(driver).split())
+    assert (rows, length) == (5, 5)
+    said = state(tmp_path)
+    os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
+    gone(tmp_path, said["pid"], said["supervisor"])
+    wait_for(lambda: not processes.runs(jvm), "the JVM to end")
