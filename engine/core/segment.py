@@ -19,6 +19,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from engine.core.ids import U64_MAX
 
 #: A segment is sealed when its frames reach this many bytes, or it holds this many entries.
@@ -195,6 +198,16 @@ class Segment:
         if self.dead is not None:
             self.dead.append(0)
 
+    def extend(self, data: bytes, sizes: npt.NDArray[np.int64], ms: array[int], seq: array[int]) -> None:
+        """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
+        ends = np.cumsum(sizes)
+        self.offsets.frombytes((ends - sizes + len(self.data)).astype(np.uint32).tobytes())
+        self.data += data
+        self.ms += ms
+        self.seq += seq
+        if self.dead is not None:
+            self.dead += bytes(len(ms))
+
     def seal(self) -> None:
         """No entry is added from now on."""
         self.data = bytes(self.data)
@@ -244,10 +257,13 @@ class Segment:
         self.dead = None
 
     def copy(self) -> Segment:
-        """An independent segment with the same entries; sealed bytes are shared."""
+        """An independent segment with the same entries; what a sealed one never changes in place is shared."""
         other = Segment()
-        other.data = self.data if self.sealed else bytearray(self.data)
-        other.offsets, other.ms, other.seq = self.offsets[:], self.ms[:], self.seq[:]
+        if self.sealed:
+            other.data, other.offsets, other.ms, other.seq = self.data, self.offsets, self.ms, self.seq
+        else:
+            other.data = bytearray(self.data)
+            other.offsets, other.ms, other.seq = self.offsets[:], self.ms[:], self.seq[:]
         other.start, other.dead_count, other.sealed = self.start, self.dead_count, self.sealed
         other.dead = None if self.dead is None else bytearray(self.dead)
         return other
