@@ -44,7 +44,7 @@ def _shown(word: str) -> str:
 
 
 def prepared(steps: list[Step]) -> list[Step]:
-    """The steps, with the consumers made before they are used."""
+    """The steps, with the consumers made before they are used, and a look at the nodes after each trim."""
     result: list[Step] = []
     for client, words in steps:
         name = words[0].upper()
@@ -53,6 +53,8 @@ def prepared(steps: list[Step]) -> list[Step]:
         elif name == "XREADGROUP":
             result += [(client, ("XGROUP", "CREATECONSUMER", key, *who)) for key, who in _readers(words)]
         result.append((client, words))
+        if name == "XTRIM" or (name == "XADD" and {"MAXLEN", "MINID"} & {word.upper() for word in words}):
+            result += [(client, ("XINFO", "STREAM", key)) for key in words[1:2]]
     return result
 
 

@@ -46,3 +46,9 @@ def test_consumers_are_made_first() -> None:
     steps = [(0, ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "t", ">", "0")), (1, ("XLEN", "s"))]
     made = [(0, ("XGROUP", "CREATECONSUMER", key, "g", "c")) for key in ("s", "t")]
     assert prepared(steps) == [*made, *steps]
+
+
+def test_nodes_are_looked_at_after_a_trim() -> None:
+    """After each trim both sides' nodes are compared."""
+    trim = (0, ("XTRIM", "s", "MAXLEN", "5"))
+    assert prepared([trim]) == [trim, (0, ("XINFO", "STREAM", "s"))]
