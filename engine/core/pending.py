@@ -288,7 +288,7 @@ class PendingList:
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):
-            # What is recorded as the next block's first ID may be of a record that has gone, and lie among the new ones.
+            # The first ID on record for the next block may be of a record that has gone, and lie among the new ones.
             self._firsts[number] = self._blocks[number].id_at(0)
         pieces = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
         self._blocks[number:number] = pieces
