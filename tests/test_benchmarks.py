@@ -1,0 +1,51 @@
+"""The frame of measurements: it says what it measured, on what, and refuses to count work that was not done."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import cases
+from benchmarks.client import Connection, command
+from tests.servers import Running
+
+
+def test_a_command_is_an_array_of_bulk_strings() -> None:
+    assert command("XADD", "k", "*", "ü", b"\r\n", 5) == (
+        b"*6\r\n$4\r\nXADD\r\n$1\r\nk\r\n$1\r\n*\r\n$2\r\n\xc3\xbc\r\n$2\r\n\r\n\r\n$1\r\n5\r\n"
+    )
+
+
+@pytest.mark.parametrize("case", [cases.xadd(16, 160), cases.xreadgroup(1000, 2000)], ids=lambda case: case.name)
+def test_a_case_does_the_work_that_it_counts(engine_process: Running, case: cases.Case) -> None:
+    with Connection(engine_process.port) as connection:
+        case.prepare(connection)
+        with pytest.raises(RuntimeError, match="should"):
+            case.check(connection)
+        case.work(connection)
+        case.check(connection)
+        cases.flush(connection)
+
+
+def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
+    with Connection(engine_process.port) as connection, pytest.raises(RuntimeError, match="error reply"):
+        connection.lines(command("XADD", "k"), 2)
+
+
+@pytest.mark.redis
+def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: Running, tmp_path: Path) -> None:
+    """The fixture is asked for its rule alone: without a redis-server there is nothing to compare with."""
+    output = tmp_path / "figures.json"
+    words = ["--repetitions", "2", "--only", "pipeline of 100", "--output", str(output)]
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "ratio" in result.stdout
+    figures = json.loads(output.read_text())
+    assert figures["machine"]["cores"] > 0
+    assert set(figures["servers"]) == {"engine", "redis"}
+    assert [result["case"] for result in figures["results"]] == ["XADD, pipeline of 100", "XADD, pipeline of 1000"]
+    assert all(len(runs) == 2 for result in figures["results"] for runs in result["entries_per_second"].values())
