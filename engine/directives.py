@@ -147,6 +147,13 @@ def _memory_or_percent(directive: Directive, word: bytes) -> bytes:
 EVENT_CLASSES = "g$lshzxetd"
 
 
+class Events(bytes):
+    """notify-keyspace-events as CONFIG GET shows it, which beside ``A`` leaves out an ``n`` that is in force."""
+
+    #: What is in force, ``A`` written out.
+    letters: frozenset[str]
+
+
 def _events(directive: Directive, word: bytes) -> bytes:
     del directive
     given = word.decode("latin-1")
@@ -157,7 +164,9 @@ def _events(directive: Directive, word: bytes) -> bytes:
         shown = "A"
     else:
         shown = "".join(letter for letter in EVENT_CLASSES if letter in chosen) + ("n" if "n" in chosen else "")
-    return (shown + "".join(letter for letter in "KEm" if letter in chosen)).encode()
+    events = Events((shown + "".join(letter for letter in "KEm" if letter in chosen)).encode())
+    events.letters = frozenset(chosen - {"A"})
+    return events
 
 
 _SINGLE: dict[str, Callable[[Directive, bytes], Value]] = {

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 from engine.core.globs import matches
 from engine.core.replies import Push
+from engine.directives import Events
 
 if TYPE_CHECKING:
     from engine.core.dispatch import Core
     from engine.core.session import Session
-
-#: The letters that ``A`` stands for.
-ALL_KINDS = "g$lshzxetd"
-
 
 class PubSub:
     """All subscriptions of one core."""
@@ -25,15 +22,15 @@ class PubSub:
         self._core = core
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
-        #: The letters of notify-keyspace-events in force, ``A`` written out; empty: none.
-        self.keyspace_events = ""
+        #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
+        self.keyspace_events: frozenset[str] = frozenset()
         core.config.on_change("notify-keyspace-events", self._configure)
         self._configure()
 
     def _configure(self) -> None:
-        letters = self._core.config.text("notify-keyspace-events").decode()
-        told = "K" in letters or "E" in letters
-        self.keyspace_events = letters.replace("A", ALL_KINDS) if told else ""
+        events = self._core.config.text("notify-keyspace-events")
+        assert isinstance(events, Events)
+        self.keyspace_events = events.letters if events.letters & {"K", "E"} else frozenset()
 
     def subscribe(self, session: Session, channel: bytes) -> None:
         """The session hears ``channel`` from now on."""

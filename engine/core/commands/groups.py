@@ -72,7 +72,6 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         stream = new_stream(ctx)
         ctx.db.add(key, stream)
-        ctx.core.notify("n", b"new", key, ctx.db.index)
     if name in stream.groups:
         raise CommandError(messages.GROUP_EXISTS)
     read = min(read, stream.entries_added)

@@ -121,7 +121,7 @@ def _pop_command(ctx: Context, argv: list[bytes], name: bytes, *, left: bool) ->
         raise CommandError(messages.wrong_arity(name))
     count = None
     if len(argv) == 3:
-        count = parse_int(argv[2])
+        count = parse_int(argv[2], messages.NOT_POSITIVE)
         if count < 0:
             raise CommandError(messages.NOT_POSITIVE)
     items = _list(ctx, argv[1])
@@ -317,8 +317,6 @@ def lpos(ctx: Context, argv: list[bytes]) -> Reply:
     while len(args):
         if args.option(b"RANK"):
             rank = args.take_int()
-            if rank < -I64_MAX:
-                raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
             if not rank:
                 raise CommandError(messages.RANK_ZERO)
         elif args.option(b"COUNT"):

@@ -163,7 +163,6 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         stream = new_stream(ctx)
         stream.append(entry_id, frame(text, fields))
         db.add(key, stream)
-        core.notify("n", b"new", key, db.index)
     else:
         stream.append(entry_id, frame(text, fields))
         db.touch(key)
