@@ -16,6 +16,7 @@ from typing import Any
 from engine import messages
 from engine.config import Config
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
+from engine.core.bulk_add import Run, add_run
 from engine.core.context import Context
 from engine.core.keyspace import Database, type_name
 from engine.core.nodes import NodeLimits
@@ -72,8 +73,8 @@ class Core:
         self.ready: dict[tuple[int, bytes], None] = {}
         #: (session, reply) for others than the caller.
         self.outbox: list[tuple[Session, Reply]] = []
-        #: (database, argv) of what happened, if ``recording``.
-        self.effects: list[tuple[int, list[bytes]]] = []
+        #: (database, argv) of what happened, if ``recording``; bytes instead of argv are whole commands, encoded already.
+        self.effects: list[tuple[int, list[bytes] | bytes]] = []
         self.recording = False
         #: Effects of another time are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
@@ -163,6 +164,29 @@ class Core:
         if self.ready:
             self.serve_waiters()
         return reply
+
+    def execute_run(self, session: Session, run: Run, now_us: int) -> list[bytes] | None:
+        """Run many XADDs at once; their replies as bytes. None: not possible, and nothing was done.
+
+        Declined too where each command must be seen by itself: in a transaction, with subscribers to keyspace events.
+        """
+        self.now_us = now_us
+        self.now = session.last_ms = now_us // 1000
+        if session.multi is not None or self.pubsub.keyspace_events or not session.authenticated:
+            return None
+        if session.proto == 2 and (session.channels or session.patterns):
+            return None
+        ctx = self._ctx
+        ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = session, self.databases[session.db], self.now, now_us, None
+        first = len(self.effects)
+        replies = add_run(ctx, run)
+        if replies is None:
+            return None
+        session.last_command = b"xadd"
+        self.command_stats[b"xadd"] = self.command_stats.get(b"xadd", 0) + run.count
+        if self.recording:
+            self.seal_effects(first)
+        return replies
 
     def check(self, session: Session, command: Command) -> None:
         """Whether the session may call it now; a CommandError if not."""

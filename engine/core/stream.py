@@ -7,9 +7,13 @@ arguments.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.core.idempotency import Producers
 from engine.core.nodes import NodeLimits, NodeMap
@@ -209,6 +213,15 @@ class Stream:
         self.length += 1
         self.entries_added += 1
         self.last_id = entry_id
+
+    def extend(self, data: bytes, sizes: npt.NDArray[np.int64], ms: array[int], seq: array[int]) -> None:
+        """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's size."""
+        if not self._segments or self._segments[-1].full:
+            self._open_segment(ms[0] << 64 | seq[0])
+        self._segments[-1].extend(data, sizes, ms, seq)
+        self.length += len(ms)
+        self.entries_added += len(ms)
+        self.last_id = ms[-1] << 64 | seq[-1]
 
     def _open_segment(self, first_id: int) -> None:
         if self._segments:

@@ -1,0 +1,224 @@
+"""A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.xadd`.
+
+The run comes as bytes whose shape is proven (:mod:`engine.wire.bulk`). Everything that could make one of its commands answer with
+an error, wake somebody or be heard of is looked at before anything is changed; where there is such a thing the run is
+declined, and its commands go one by one. What is done is the same either way, and a property test says so.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.core import ids
+from engine.core.args import Args
+from engine.core.commands.streams import new_stream, next_id
+from engine.core.context import Context
+from engine.core.replies import CommandError
+from engine.core.stream import Stream
+from engine.core.trimming import Trim
+
+_AUTO = b"$1\r\n*\r\n"
+_DECIMALS = [b"%d" % number for number in range(10_000)]
+
+
+class Run(Protocol):
+    """What is needed of :class:`engine.wire.bulk.AddRun`."""
+
+    count: int
+    head: list[bytes]
+    words: int
+    bodies: list[bytes]
+    sizes: npt.NDArray[np.int64]
+    keys: list[bytes] | None
+    ids: list[bytes] | None
+
+
+#: IDs with the same number of digits: what their bulk strings begin with, and the texts of their sequence numbers.
+_Digits = tuple[bytes, Sequence[bytes]]
+
+
+class _Part:
+    """The commands of a run that are for one key."""
+
+    __slots__ = ("bodies", "explicit", "first", "groups", "key", "key_word", "sizes", "stream", "trim")
+
+    def __init__(
+        self, key: bytes, key_word: bytes, stream: Stream | None, bodies: list[bytes], sizes: npt.NDArray[np.int64]
+    ) -> None:
+        self.key = key
+        self.key_word = key_word
+        self.stream = stream
+        self.bodies = bodies
+        self.sizes = sizes
+        #: The first of consecutive IDs, which ``groups`` has the texts of, ...
+        self.first = 0
+        self.groups: list[_Digits] = []
+        #: ... or every ID, as a bulk string and as a number.
+        self.explicit: tuple[list[bytes], list[int]] | None = None
+        self.trim: Trim | None = None
+
+    def reply_rows(self) -> list[bytes]:
+        """The ID of each entry as a bulk string."""
+        if self.explicit is not None:
+            return self.explicit[0]
+        return [stem + text + b"\r\n" for stem, texts in self.groups for text in texts]
+
+    def replies(self) -> list[bytes]:
+        """The same in few pieces."""
+        if self.explicit is not None:
+            return [b"".join(self.explicit[0])]
+        return [stem + (b"\r\n" + stem).join(texts) + b"\r\n" for stem, texts in self.groups]
+
+
+def _decimals(first: int, end: int) -> Sequence[bytes]:
+    """The decimal texts of the numbers [first, end)."""
+    if end <= len(_DECIMALS):
+        return _DECIMALS[first:end]
+    return [b"%d" % number for number in range(first, end)]
+
+
+def _digit_groups(ms: int, first: int, count: int) -> list[_Digits]:
+    """``count`` consecutive IDs of one millisecond, cut where the number of digits changes."""
+    groups, end = [], first + count
+    while first < end:
+        cut = min(10 ** len(str(first)), end)
+        texts = _decimals(first, cut)
+        groups.append((b"$%d\r\n%d-" % (len(b"%d-" % ms) + len(texts[0]), ms), texts))
+        first = cut
+    return groups
+
+
+def add_run(ctx: Context, run: Run) -> list[bytes] | None:
+    """The replies as they go over the wire, in pieces; None where the run is declined and nothing was done."""
+    try:
+        parts = _plan(ctx, run)
+    except CommandError:
+        return None
+    if parts is None:
+        return None
+    for part in parts:
+        _apply(ctx, part, run.words)
+    ctx.core.commands_processed += run.count
+    if run.keys is None:
+        return parts[0].replies()
+    turns = {part.key_word: iter(part.reply_rows()) for part in parts}
+    return [next(turns[word]) for word in run.keys]
+
+
+def _plan(ctx: Context, run: Run) -> list[_Part] | None:
+    if run.keys is None or run.ids is None:
+        key = run.head[1]
+        if key in ctx.db.waiting:
+            return None
+        part = _Part(key, b"", ctx.db.stream(key), run.bodies, run.sizes)
+        if len(run.head) > 3:
+            part.trim = Trim()
+            args = Args(run.head, 2, len(run.head) - 1)
+            if not part.trim.take_option(args) or len(args):
+                return None
+        part.first = next_id(part.stream, b"*", ctx.now)
+        return [part] if _room(part.first, run.count) else None
+    rows: dict[bytes, list[int]] = {}
+    for row, word in enumerate(run.keys):
+        rows.setdefault(word, []).append(row)
+    parts = []
+    for word, numbers in rows.items():
+        key = word[word.index(b"\n") + 1 : -2]
+        if key in ctx.db.waiting:
+            return None
+        bodies = [run.bodies[row] for row in numbers]
+        part = _Part(key, word, ctx.db.stream(key), bodies, run.sizes[numbers])
+        if not _take_ids(ctx, part, [run.ids[row] for row in numbers]):
+            return None
+        parts.append(part)
+    return parts
+
+
+def _room(first: int, count: int) -> bool:
+    return (first & ids.U64_MAX) + count <= ids.U64_MAX
+
+
+def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
+    if words.count(_AUTO) == len(words):
+        part.first = next_id(part.stream, b"*", ctx.now)
+        return _room(part.first, len(words))
+    last = part.stream.last_id if part.stream is not None else 0
+    numbers = []
+    for word in words:
+        text = word[word.index(b"\n") + 1 : -2]
+        entry_id = ids.parse(text)
+        if entry_id <= last or ids.text(entry_id) != text:
+            return False
+        numbers.append(entry_id)
+        last = entry_id
+    part.explicit = words, numbers
+    return True
+
+
+def _apply(ctx: Context, part: _Part, words: int) -> None:
+    db, count = ctx.db, len(part.bodies)
+    tail = b"*%d\r\n" % words
+    if part.explicit is not None:
+        id_words, numbers = part.explicit
+        ms = array("Q", [number >> 64 for number in numbers])
+        seq = array("Q", [number & ids.U64_MAX for number in numbers])
+        pieces = [b"*2\r\n"] * (4 * count)
+        pieces[1::4], pieces[2::4], pieces[3::4] = id_words, [tail] * count, part.bodies
+        heads = np.fromiter(map(len, id_words), np.int64, count) + 4 + len(tail)
+        data = b"".join(pieces)
+    else:
+        now, first = ids.split(part.first)
+        ms = array("Q", [now]) * count
+        seq = array("Q", np.arange(first, first + count, dtype=np.uint64).tobytes())
+        part.groups = _digit_groups(now, first, count)
+        data, heads = _consecutive(part.groups, part.bodies, b"\r\n" + tail)
+    stream = part.stream
+    if stream is None:
+        stream = new_stream(ctx)
+        stream.extend(data, part.sizes + heads, ms, seq)
+        db.add(part.key, stream)
+    else:
+        stream.extend(data, part.sizes + heads, ms, seq)
+        db.touch(part.key)
+    ctx.core.dirty += count - 1
+    trimmed = part.trim is not None and _trim(part.trim, stream, count)
+    if ctx.core.recording:
+        _record(ctx, part, words, stream.length if trimmed else None)
+
+
+def _trim(trim: Trim, stream: Stream, count: int) -> bool:
+    """Trim as the commands would have one by one, each up to its limit; whether anything went."""
+    length = stream.length
+    while count and trim.apply(stream):
+        count -= 1
+    return stream.length != length
+
+
+def _consecutive(groups: list[_Digits], bodies: list[bytes], tail: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """The frames back to back, and what each takes beside its body; ``tail`` stands between ID and body."""
+    data, heads, at = [], [], 0
+    for stem, texts in groups:
+        size = len(texts)
+        head = b"*2\r\n" + stem
+        pieces = [head] * (4 * size)
+        pieces[1::4], pieces[2::4], pieces[3::4] = texts, [tail] * size, bodies[at : at + size]
+        data.append(b"".join(pieces))
+        heads.append(np.full(size, len(head) + len(texts[0]) + len(tail), np.int64))
+        at += size
+    return b"".join(data), np.concatenate(heads)
+
+
+def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
+    """The run as the log keeps it, encoded at once: every XADD with its final ID, then the trim."""
+    count = len(part.bodies)
+    head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
+    pieces = [head] * (3 * count)
+    pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies
+    ctx.core.effects.append((ctx.db.index, b"".join(pieces)))
+    if left is not None:
+        ctx.effect(b"XTRIM", part.key, b"MAXLEN", b"=", b"%d" % left)

@@ -1,0 +1,121 @@
+"""A run of XADDs done at once against the same commands done one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.config import Config
+from engine.core import ids
+from engine.core.dispatch import Core
+from engine.wire import bulk
+from engine.wire.bulk import MIN_RUN, scan
+from engine.wire.encode import encode
+from engine.wire.parser import RequestParser
+
+NOW = 1_700_000_000_000_000
+VALUES = st.binary(max_size=12) | st.sampled_from([b"a\r\nb", b"", b"$3\r\nabc\r\n", b"*1\r\n", b"x" * 120, b"\n"])
+
+
+def encoded(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+@st.composite
+def pipelines(draw):
+    """A pipeline of mostly equal XADDs, sometimes with something else in it, sometimes cut off."""
+    keys = draw(st.sampled_from([[b"s"], [b"s"], [b"a", b"b", b"longer"]]))
+    options = draw(st.sampled_from([(), (), (b"MAXLEN", b"7"), (b"MAXLEN", b"~", b"10"), (b"NOMKSTREAM",)]))
+    explicit = draw(st.booleans())
+    fields = draw(st.integers(1, 3))
+    out = []
+    for number in range(draw(st.integers(MIN_RUN, 3 * MIN_RUN))):
+        entry_id = b"%d-%d" % (number // 3 + 1, number % 3 + 1) if explicit else b"*"
+        if draw(st.integers(0, 60)) == 0:
+            entry_id = draw(st.sampled_from([b"5-5", b"0-0", b"007-1", b"x", b"9-*", b"*"]))
+        words = [w for f in range(fields) for w in (b"f%d" % f, draw(VALUES))]
+        if draw(st.integers(0, 80)) == 0:
+            words.append(b"odd")
+        name = draw(st.sampled_from([b"XADD"] * 60 + [b"xadd", b"XLEN"]))
+        out.append(encoded(name, keys[number % len(keys)], *options, entry_id, *words))
+    data = b"".join(out)
+    return data[: len(data) - draw(st.sampled_from([0, 0, 1, 7]))]
+
+
+def one_by_one(core: Core, session, data: bytes) -> bytes:
+    out: list[bytes] = []
+    for argv in RequestParser().parse(data):
+        encode(core.execute(session, argv, NOW), 2, out)
+    return b"".join(out)
+
+
+def state(core: Core):
+    return {
+        key: (
+            b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts),
+            stream.length, stream.last_id, stream.entries_added, stream.nodes.extents(stream),
+        )
+        for key, stream, _ in core.databases[0].items()
+    }  # fmt: skip
+
+
+def make() -> tuple[Core, object]:
+    core = Core(Config(), lambda n: 0)
+    core.recording = True
+    return core, core.open_session(NOW)
+
+
+def effects(core: Core) -> list[tuple[list[bytes], int]]:
+    session = core.open_session(NOW)
+    twin = Core(Config(), lambda n: 0)
+    for _, argv in core.effects:
+        commands = RequestParser().parse(argv) if isinstance(argv, bytes) else [argv]
+        for command in commands:
+            if command[0] not in (b"MULTI", b"EXEC"):
+                twin.execute(session, command, NOW)
+    return state(twin)
+
+
+@given(pipelines())
+def test_a_run_does_what_its_commands_do(data):
+    """Replies, streams and effects of a pipeline are the same whether it is done in runs or command by command."""
+    slow, slow_session = make()
+    expected = one_by_one(slow, slow_session, data)
+    core, session = make()
+    out, at = b"", 0
+    while True:
+        run = scan(data, at)
+        replies = core.execute_run(session, run, NOW) if run is not None else None
+        if replies is None:
+            break
+        out += b"".join(replies)
+        at = run.end
+    out += one_by_one(core, session, data[at:])
+    assert out == expected
+    assert state(core) == state(slow)
+    assert effects(core) == effects(slow) == {k: v for k, v in state(slow).items()}
+
+
+def test_a_plain_pipeline_is_one_run():
+    """A thousand commands for one key, for ten keys, or with IDs of their own are one run each."""
+    for key, entry_id in ((b"s", b"*"), (b"s%d", b"*"), (b"s", b"%d-1")):
+        data = b"".join(
+            encoded(b"XADD", key % (n % 10) if b"%" in key else key, entry_id % (n + 1) if b"%" in entry_id else entry_id,
+                    b"sensor", b"%d" % n, b"value", b"19.%d" % n)
+            for n in range(1000)
+        )  # fmt: skip
+        run = bulk.scan(data)
+        assert run is not None
+        assert (run.count, run.end) == (1000, len(data))
+        core, session = make()
+        assert core.execute_run(session, run, NOW) is not None
+
+
+def test_a_declined_run_changes_nothing():
+    """A run with one ID too small in it leaves no entry behind and is left to the commands one by one."""
+    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % n, b"f", b"v") for n in [*range(1, 40), 5, *range(41, 60)])
+    run = bulk.scan(data)
+    core, session = make()
+    assert core.execute_run(session, run, NOW) is None
+    assert state(core) == {}
+    assert core.effects == []
