@@ -1,20 +1,3 @@
-"""A Spark session for the tests of jobs."""
+"""Spark for the tests of jobs: the session that all Spark tests share."""
 
-import os
-import sys
-from collections.abc import Iterator
-
-import pytest
-from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+from tests.spark_session import spark  # noqa: F401 - a fixture
