@@ -15,6 +15,7 @@ import pytest
 from tests import servers
 from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
 from tests.harness.marks import version
+from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
 _LEFT_OUT = pytest.StashKey[Counter[str]]()

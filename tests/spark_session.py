@@ -1,6 +1,6 @@
 """The Spark session of the tests: one for the whole run, small, without a UI, and quiet.
 
-A conftest takes the fixture by importing it: `from tests.spark_session import spark`.
+tests/conftest.py imports the fixture, for all tests.
 """
 
 from __future__ import annotations

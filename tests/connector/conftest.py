@@ -12,7 +12,6 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.spark_session import spark  # noqa: F401 - a fixture
 from tests.waiting import DEADLINE, wait_for
 
 
@@ -84,7 +83,7 @@ class Bench:
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:  # noqa: F811
+def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     """A test's server, Spark and checkpoint."""
     server = request.getfixturevalue(f"{request.param}_process")
     client = redis.Redis(host=server.host, port=server.port, protocol=2)
