@@ -73,14 +73,16 @@ class Core:
         self.ready: dict[tuple[int, bytes], None] = {}
         #: (session, reply) for others than the caller.
         self.outbox: list[tuple[Session, Reply]] = []
-        #: (database, argv) of what happened, if ``recording``; bytes instead of argv are whole commands, encoded already.
+        #: (database, argv) of what happened, if ``recording``; bytes instead of argv are whole commands, encoded
+        #: already.
         self.effects: list[tuple[int, list[bytes] | bytes]] = []
         self.recording = False
         #: Effects of another time are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
         #: No key expires before this time (milliseconds since the epoch): when the shell is to call expire_due.
         self.next_expiry = NEVER
-        #: Until when, in milliseconds since the epoch, CLIENT PAUSE holds commands back, and whether all or only writes.
+        #: Until when, in milliseconds since the epoch, CLIENT PAUSE holds commands back, and whether all or only
+        #: writes.
         self.paused_until = 0
         self.pauses_all = False
         #: Requests to the shell: ("shutdown", flags) and the like, drained by it.
@@ -177,7 +179,8 @@ class Core:
         if session.proto == 2 and (session.channels or session.patterns):
             return None
         ctx = self._ctx
-        ctx.session, ctx.db, ctx.now, ctx.now_us, ctx.retry = session, self.databases[session.db], self.now, now_us, None
+        ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
+        ctx.now, ctx.now_us = self.now, now_us
         first = len(self.effects)
         replies = add_run(ctx, run)
         if replies is None:

@@ -215,7 +215,9 @@ class Stream:
         self.last_id = entry_id
 
     def extend(self, data: bytes, sizes: npt.NDArray[np.int64], ms: array[int], seq: array[int]) -> None:
-        """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's size."""
+        """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's
+        size.
+        """
         if not self._segments or self._segments[-1].full:
             self._open_segment(ms[0] << 64 | seq[0])
         self._segments[-1].extend(data, sizes, ms, seq)

@@ -22,6 +22,7 @@ from engine.directives import output_limits
 from engine.shell.clock import now_us
 from engine.shell.connection import Connection
 from engine.shell.reporting import LOG
+from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode
 
 #: A client's turn, in microseconds, and after how many commands that is looked at.
@@ -159,6 +160,19 @@ class Runner:
             self._arm_expiry()
         if session.close_after_reply or session.close_requested:
             connection.transport.close()
+
+    def run_adds(self, connection: Connection, run: AddRun) -> bool:
+        """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
+        core, session = self.core, connection.session
+        if core.paused_until or session.reply_mode != "on":
+            return False
+        replies = core.execute_run(session, run, now_us())
+        if replies is None:
+            return False
+        self._flush(connection, [*replies])
+        if core.next_expiry != self._expiry_at:
+            self._arm_expiry()
+        return True
 
     def _flush(self, connection: Connection, out: Out) -> None:
         core = self.core

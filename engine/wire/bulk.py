@@ -1,10 +1,10 @@
 r"""Runs of XADD: many equal-shaped commands in one buffer, recognised at once, with a proof.
 
-A pipeline of XADDs is mostly repetition. :func:`scan` takes the first command apart, guesses that the ones behind it have the
-same number of words, and then *proves* it over the whole buffer with numpy: every line ends in ``\r\n``, every header is
-``$`` and a canonical number, every number is the length of the line behind it, every command begins with the same words. Where
-the proof ends the run ends; what is left goes to :class:`engine.wire.parser.RequestParser`, which is the definition. A value
-with a line end inside shifts the lines and so ends the run; it cannot be misread.
+A pipeline of XADDs is mostly repetition. :func:`scan` takes the first command apart, guesses that the ones behind it
+have the same number of words, and then *proves* it over the whole buffer with numpy: every line ends in ``\r\n``, every
+header is ``$`` and a canonical number, every number is the length of the line behind it, every command begins with the
+same words. Where the proof ends the run ends; what is left goes to :class:`engine.wire.parser.RequestParser`, which is
+the definition. A value with a line end inside shifts the lines and so ends the run; it cannot be misread.
 
 What comes out is not words but each command's *body*, the bytes from its first field on: they are stored as they are.
 """
@@ -100,7 +100,9 @@ def _id_position(words: list[bytes]) -> int:
 
 
 def _prove(data: bytes, at: int, words: list[bytes], prefix: bytes, proved: int, head: int) -> AddRun | None:
-    """Prove as many commands as can be; ``prefix`` holds the first ``proved`` words, ``head`` words come before the fields."""
+    """Prove as many commands as can be; ``prefix`` holds the first ``proved`` words, ``head`` words come before the
+    fields.
+    """
     lines = 2 * len(words) + 1
     buffer = np.frombuffer(data, np.uint8, offset=at)
     ends = np.flatnonzero(buffer == _LF)
@@ -143,7 +145,7 @@ def _headers_hold(
     head_ends: npt.NDArray[np.int64],
     word_ends: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    r"""For each header line: ``$``, a canonical number of at most four digits, ``\r\n``, a word just so long, ``\r\n``."""
+    r"""Which headers are ``$`` and a canonical number of at most four digits, with a word just so long behind them."""
     digits = head_ends - heads - 2
     declared = word_ends - head_ends - 2
     good: npt.NDArray[np.bool_] = (buffer[heads] == _DOLLAR) & (digits >= 1) & (digits <= _MAX_DIGITS)
@@ -157,7 +159,8 @@ def _headers_hold(
         good &= (digit <= 9) | ~there
         value += np.where(there, digit, 0).astype(np.int64) * 10**place
     canonical = (digits == 1) | (buffer[heads + 1] != _ZERO)
-    return good & canonical & (value == declared)
+    good &= canonical & (value == declared)
+    return good
 
 
 def _take_heads(
@@ -165,7 +168,7 @@ def _take_heads(
     word_ends: npt.NDArray[np.int64],
     origin: npt.NDArray[np.int64],
 ) -> None:
-    """Split keys and IDs off the bodies, which begin with them; they keep their headers, which equal words have equal."""
+    """Split keys and IDs off the bodies, which begin with them; they keep their headers."""
     rows = run.count
     key_end = (word_ends[:rows, 0] + 1 - origin[:rows]).tolist()
     id_end = (word_ends[:rows, 1] + 1 - origin[:rows]).tolist()

@@ -114,6 +114,19 @@ class RequestParser:
             self._held, self._held_at = data, at
         return commands
 
+    def finish(self, data: bytes) -> tuple[Commands, bytes]:
+        """Read ``data`` up to the end of the command that is being read: that command, if complete now, and the rest.
+
+        For a client that is trusted, and not at a boundary. Errors show in ``error`` as ever.
+        """
+        commands: Commands = []
+        if self._tail:
+            data = self._complete(data)
+        if self._argv and not self._left:
+            return [self._take()], data
+        at = self._scalar(data, 0, commands, one=True)
+        return commands, data[at:]
+
     # -- the definition -----------------------------------------------------------------------------------------------
 
     def _scalar(self, data: bytes, at: int, commands: Commands, one: bool) -> int:

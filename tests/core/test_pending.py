@@ -39,7 +39,7 @@ def _step(real: PendingList, model: Model, step: tuple) -> None:
                 owner,
                 time,
             )
-            model.update({one: (owner, time, 1) for one in entry_ids})
+            model.update(dict.fromkeys(entry_ids, (owner, time, 1)))
         case ("put", entry_id, owner, time, count):
             real.put(entry_id, owner, time, count)
             model[entry_id] = (owner, time, count)
@@ -75,9 +75,8 @@ def test_equals_a_dictionary(steps, low, high, owner, before):
         assert _rows(real.records(low, high)) == [row for row in expected if low <= row[0] <= high]
         assert _rows(real.records(0, 1 << 70, owner)) == [row for row in expected if row[1] == owner]
         assert _rows(real.records(0, 1 << 70, None, before)) == [row for row in expected if row[2] <= before]
-        assert list(real.oldest(before)) == [
-            row[0] for row in sorted(expected, key=lambda row: (row[2], row[0])) if row[2] <= before and row[1] != NOBODY
-        ]
+        by_time = sorted(expected, key=lambda row: (row[2], row[0]))
+        assert list(real.oldest(before)) == [row[0] for row in by_time if row[2] <= before and row[1] != NOBODY]
         assert real.per_owner == {
             one: sum(row[1] == one for row in expected) for one in {row[1] for row in expected}
         }
