@@ -1,0 +1,50 @@
+"""What the three documents show, happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs_examples import documentation, introduction, specification
+from tests.docs_examples.left_out import LEFT_OUT
+from tests.docs_examples.scenes import Scene
+from tests.harness.kinds import Server
+from tests.harness.replies import Streams, entries
+
+SCENES = [
+    pytest.param(scene, id=f"{name}: {scene.name}")
+    for name, module in (("introduction", introduction), ("documentation", documentation), ("draft", specification))
+    for scene in module.SCENES
+]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_examples(server: Server, scene: Scene) -> None:
+    """Each example's commands give the replies that its document shows."""
+    server.given(*scene.before)
+    for command, reply in scene.steps:
+        server.expect(command, reply)
+
+
+def test_waiting_for_new_entries(server: Server) -> None:
+    """The introduction's ``XREAD BLOCK 0 ... $`` gets the entry that comes next, and only that."""
+    server.given("XADD mystream 1519073278252-0 foo value_1")
+    reader = server.client()
+    reader.send("XREAD BLOCK 0 STREAMS mystream $")
+    reader.expect_blocked()
+    server.given("XADD mystream 1519073279157-0 foo value_2")
+    reader.expect_reply(Streams({"mystream": entries("1519073279157-0 foo value_2")}))
+
+
+def test_waiting_for_a_while(server: Server) -> None:
+    """The documentation's ``XREAD COUNT 100 BLOCK 300 ... $`` ends with nil where nothing comes."""
+    server.given("XADD race:france 1692632086370-0 rider Castilla")
+    reader = server.client()
+    reader.send("XREAD COUNT 100 BLOCK 300 STREAMS race:france $")
+    reader.expect_blocked()
+    server.let_pass(300)
+    reader.expect_reply(None)
+
+
+def test_what_is_left_out_has_a_reason() -> None:
+    """Each example that is not run as it stands is listed with its reason."""
+    assert all(document and example and reason for document, example, reason in LEFT_OUT)
