@@ -163,7 +163,7 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
 
 _XINFO_HELP = (
     b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CONSUMERS <key> <group>",
+    b"CONSUMERS <key> <groupname>",
     b"    Show the consumers of a group.",
     b"GROUPS <key>",
     b"    Show the consumer groups of a stream.",
