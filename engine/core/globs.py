@@ -77,7 +77,9 @@ def _bracket(pattern: bytes, at: int, out: list[bytes], ignore_case: bool) -> in
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether the whole of ``text`` matches ``pattern``."""
+    """Whether the whole of ``text`` matches ``pattern``. As in Redis no star matches an empty text."""
+    if not text:
+        return not pattern
     if pattern == b"*":
         return True
     translate = _remembered if len(pattern) <= _REMEMBERED_LENGTH else _translated

@@ -18,7 +18,7 @@ _HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-
 _INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 #: No exponent beyond this one gives a number in range, for mantissas of any length that is taken.
 _MAX_EXPONENT = 20_000
-_MAX_LENGTH = 5_000
+_MAX_LENGTH = 5_119
 
 
 class InfiniteError(Exception):

@@ -17,9 +17,6 @@ from engine.core.replies import OK, CommandError, Map, Reply
 if TYPE_CHECKING:
     from engine.core.context import Context
 
-#: Longer texts are no numbers for a hash.
-_NUMBER_MAX = 255
-
 
 def _hash(ctx: Context, key: bytes) -> Hash | None:
     value: Hash | None = ctx.db.typed(key, Hash)
@@ -198,7 +195,7 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     fields = _hash(ctx, key) or Hash()
     word = fields.get(field, b"0")
     try:
-        number = longdouble.parse(word) if len(word) <= _NUMBER_MAX else None
+        number = longdouble.parse(word)
     except longdouble.InfiniteError:
         raise CommandError(messages.NOT_FINITE) from None
     result = longdouble.text(sum_of_floats(number, by, messages.HASH_NOT_A_FLOAT))

@@ -135,7 +135,8 @@ def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(all keys)", syntax="pattern",
 )  # fmt: skip
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
-    return list(filter(partial(matches, argv[1]), ctx.db.keys()))
+    keys = ctx.db.keys()
+    return keys if argv[1] == b"*" else list(filter(partial(matches, argv[1]), keys))
 
 
 # -- walking --------------------------------------------------------------------------------------------------------

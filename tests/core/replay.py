@@ -1,0 +1,107 @@
+"""The log's promise, for any test: the effects of what a core did bring an empty core to the same state.
+
+``state`` gives all that a core keeps as plain data that can be compared and printed: every database, every key, its
+type, value and deadline. Seen and active times of consumers are only compared where a test asks for them, because
+deliveries reach the log as claims, which carry the delivery's time but not the consumer's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.config import Config
+from engine.core import ids
+from engine.core.dispatch import Core
+from engine.core.group import Group
+from engine.core.keyspace import type_name
+from engine.core.replies import CommandError
+from engine.core.stream import Stream
+from engine.wire.parser import RequestParser
+
+NOW_US = 1_700_000_000_000_000
+
+
+def new_core(pick: Any = None, **settings: str) -> Core:
+    """A core that records its effects. ``settings`` are directives, with _ for -."""
+    config = Config()
+    for name, value in settings.items():
+        assert config.change([(name.replace("_", "-").encode(), value.encode())]) is None
+    core = Core(config, pick or (lambda n: 0))
+    core.recording = True
+    core.set_time(NOW_US)
+    return core
+
+
+def commands(effects: list[tuple[int, Any]]) -> list[tuple[int, list[bytes]]]:
+    """The effects as commands; those that a vectorised path recorded as bytes are taken apart."""
+    found = []
+    for index, effect in effects:
+        argvs = RequestParser().parse(effect) if isinstance(effect, bytes) else [effect]
+        found += [(index, argv) for argv in argvs]
+    return found
+
+
+def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
+    """An empty core after the effects. None of them may fail."""
+    core = new_core()
+    core.replaying = True
+    session = core.open_session(now_us)
+    for index, argv in commands(effects):
+        session.db = index
+        reply = core.execute(session, argv, now_us)
+        for part in reply if isinstance(reply, list) else [reply]:
+            assert not isinstance(part, CommandError), f"{argv}: {part}"
+    assert session.multi is None, "a MULTI without its EXEC"
+    core.replaying = False
+    core.set_time(now_us)
+    return core
+
+
+def _group(group: Group, *, times: bool) -> dict[str, Any]:
+    return {
+        "last_id": ids.text(group.last_id),
+        "entries_read": group.entries_read,
+        "consumers": {
+            one.name: (one.seen_time, one.active_time) if times else None for one in group.sorted_consumers()
+        },
+        "pending": [
+            (ids.text(block.id_at(at)), group.owner_name((block, at)), block.time_at(at), block.count_at(at))
+            for block, at in group.pending.records(ids.MIN_ID, ids.MAX_ID)
+        ],
+        "nacked": [ids.text(entry_id) for entry_id in group.nacked],
+    }
+
+
+def _stream(stream: Stream, *, times: bool) -> dict[str, Any]:
+    return {
+        "frames": b"".join(bytes(part) for part in stream.range(ids.MIN_ID, ids.MAX_ID, 0).parts),
+        "length": stream.length,
+        "last_id": ids.text(stream.last_id),
+        "max_deleted_id": ids.text(stream.max_deleted_id),
+        "entries_added": stream.entries_added,
+        "groups": {name: _group(group, times=times) for name, group in stream.groups.items()},
+    }
+
+
+def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
+    """Everything that the core keeps, by database and key; empty databases are left out."""
+    found: dict[int, dict[bytes, Any]] = {}
+    for db in core.databases:
+        for key, value, deadline in db.items():
+            plain: Any = value
+            if isinstance(value, Stream):
+                plain = _stream(value, times=times)
+            elif isinstance(value, bytes | bytearray):
+                plain = bytes(value)
+            elif isinstance(value, dict):
+                plain = list(value.items())
+            else:
+                plain = list(value)
+            found.setdefault(db.index, {})[key] = (type_name(value), plain, deadline)
+    return found
+
+
+def check_replay(core: Core, now_us: int) -> None:
+    """The effects that ``core`` has recorded so far give its state again."""
+    core.set_time(now_us)
+    assert state(replayed(core.effects, now_us)) == state(core)

