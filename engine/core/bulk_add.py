@@ -11,9 +11,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from engine.core import ids
 from engine.core.args import Args
 from engine.core.commands.streams import new_stream, next_id
@@ -33,7 +30,7 @@ class Run(Protocol):
     head: list[bytes]
     words: int
     bodies: list[bytes]
-    sizes: npt.NDArray[np.int64]
+    sizes: Sequence[int]
     keys: list[bytes] | None
     ids: list[bytes] | None
 
@@ -48,7 +45,7 @@ class _Part:
     __slots__ = ("bodies", "explicit", "first", "groups", "key", "key_word", "sizes", "stream", "trim")
 
     def __init__(
-        self, key: bytes, key_word: bytes, stream: Stream | None, bodies: list[bytes], sizes: npt.NDArray[np.int64]
+        self, key: bytes, key_word: bytes, stream: Stream | None, bodies: list[bytes], sizes: Sequence[int]
     ) -> None:
         self.key = key
         self.key_word = key_word
@@ -132,7 +129,7 @@ def _plan(ctx: Context, run: Run) -> list[_Part] | None:
         if key in ctx.db.waiting:
             return None
         bodies = [run.bodies[row] for row in numbers]
-        part = _Part(key, word, ctx.db.stream(key), bodies, run.sizes[numbers])
+        part = _Part(key, word, ctx.db.stream(key), bodies, [run.sizes[row] for row in numbers])
         if not _take_ids(ctx, part, [run.ids[row] for row in numbers]):
             return None
         parts.append(part)
@@ -169,21 +166,21 @@ def _apply(ctx: Context, part: _Part, words: int) -> None:
         seq = array("Q", [number & ids.U64_MAX for number in numbers])
         pieces = [b"*2\r\n"] * (4 * count)
         pieces[1::4], pieces[2::4], pieces[3::4] = id_words, [tail] * count, part.bodies
-        heads = np.fromiter(map(len, id_words), np.int64, count) + 4 + len(tail)
+        sizes = [len(word) + size + 4 + len(tail) for word, size in zip(id_words, part.sizes, strict=True)]
         data = b"".join(pieces)
     else:
         now, first = ids.split(part.first)
         ms = array("Q", [now]) * count
-        seq = array("Q", np.arange(first, first + count, dtype=np.uint64).tobytes())
+        seq = array("Q", range(first, first + count))
         part.groups = _digit_groups(now, first, count)
-        data, heads = _consecutive(part.groups, part.bodies, b"\r\n" + tail)
+        data, sizes = _consecutive(part, b"\r\n" + tail)
     stream = part.stream
     if stream is None:
         stream = new_stream(ctx)
-        stream.extend(data, part.sizes + heads, ms, seq)
+        stream.extend(data, sizes, ms, seq)
         db.add(part.key, stream)
     else:
-        stream.extend(data, part.sizes + heads, ms, seq)
+        stream.extend(data, sizes, ms, seq)
         db.touch(part.key)
     ctx.core.dirty += count - 1
     trimmed = part.trim is not None and _trim(part.trim, stream, count)
@@ -199,18 +196,21 @@ def _trim(trim: Trim, stream: Stream, count: int) -> bool:
     return stream.length != length
 
 
-def _consecutive(groups: list[_Digits], bodies: list[bytes], tail: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """The frames back to back, and what each takes beside its body; ``tail`` stands between ID and body."""
-    data, heads, at = [], [], 0
-    for stem, texts in groups:
-        size = len(texts)
+def _consecutive(part: _Part, tail: bytes) -> tuple[bytes, list[int]]:
+    """The frames of consecutive IDs back to back, and their sizes; ``tail`` stands between ID and body."""
+    data: list[bytes] = []
+    sizes: list[int] = []
+    at = 0
+    for stem, texts in part.groups:
+        count = len(texts)
         head = b"*2\r\n" + stem
-        pieces = [head] * (4 * size)
-        pieces[1::4], pieces[2::4], pieces[3::4] = texts, [tail] * size, bodies[at : at + size]
-        data.append(b"".join(pieces))
-        heads.append(np.full(size, len(head) + len(texts[0]) + len(tail), np.int64))
-        at += size
-    return b"".join(data), np.concatenate(heads)
+        pieces = [head] * (4 * count)
+        pieces[1::4], pieces[2::4], pieces[3::4] = texts, [tail] * count, part.bodies[at : at + count]
+        data += pieces
+        more = len(head) + len(texts[0]) + len(tail)
+        sizes += [size + more for size in part.sizes[at : at + count]]
+        at += count
+    return b"".join(data), sizes
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:

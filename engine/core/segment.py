@@ -18,9 +18,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from itertools import accumulate
 
 from engine.core.ids import U64_MAX
 
@@ -198,10 +196,9 @@ class Segment:
         if self.dead is not None:
             self.dead.append(0)
 
-    def extend(self, data: bytes, sizes: npt.NDArray[np.int64], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
-        ends = np.cumsum(sizes)
-        self.offsets.frombytes((ends - sizes + len(self.data)).astype(np.uint32).tobytes())
+        self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
         self.data += data
         self.ms += ms
         self.seq += seq

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
 
 from engine.core.idempotency import Producers
 from engine.core.nodes import NodeLimits, NodeMap
@@ -214,7 +211,7 @@ class Stream:
         self.entries_added += 1
         self.last_id = entry_id
 
-    def extend(self, data: bytes, sizes: npt.NDArray[np.int64], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's
         size.
         """

@@ -11,6 +11,7 @@ put what cannot run yet behind what already waits (``commands`` from ``at`` on, 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from engine.core.replies import CommandError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 #: Replies of at most this many bytes go out as one copy; longer ones as the buffers that they are.
 _COPY_LIMIT = 64 * 1024
 #: Shorter input is no pipeline that is worth a look at once.
-BULK_BYTES = 2048
+BULK_BYTES = 256
 #: Bytes of replies on their way to a client, at which its commands stop and go on again.
 _WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
 
@@ -48,7 +49,7 @@ class Connection(asyncio.Protocol):
         self.commands: list[list[bytes]] = []
         self.at = 0
         #: Bytes that came while commands could not run.
-        self.backlog: list[bytes] = []
+        self.backlog: deque[bytes] = deque()
         self.backlog_size = 0
         #: CLIENT PAUSE holds its next command back.
         self.held_back = False
@@ -107,7 +108,7 @@ class Connection(asyncio.Protocol):
             data = self._read_runs(data)
             if self.stopped or self.transport.is_closing():
                 if data:
-                    self.backlog.insert(0, data)
+                    self.backlog.appendleft(data)
                     self.backlog_size += len(data)
                 return
         while True:
@@ -167,9 +168,8 @@ class Connection(asyncio.Protocol):
             elif self.parser.error is not None:
                 self.fail(self.parser.error)
             elif self.backlog:
-                data = b"".join(self.backlog)
-                self.backlog.clear()
-                self.backlog_size = 0
+                data = self.backlog.popleft()
+                self.backlog_size -= len(data)
                 self.read(data)
             elif not self.parser.at_boundary and not self.parser.error:
                 # Held commands of a client that had to be read one by one.

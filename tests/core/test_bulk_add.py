@@ -9,7 +9,7 @@ from engine.config import Config
 from engine.core import ids
 from engine.core.dispatch import Core
 from engine.wire import bulk
-from engine.wire.bulk import MIN_RUN, scan
+from engine.wire.bulk import MANY, MIN_RUN, scan
 from engine.wire.encode import encode
 from engine.wire.parser import RequestParser
 
@@ -29,7 +29,7 @@ def pipelines(draw):
     explicit = draw(st.booleans())
     fields = draw(st.integers(1, 3))
     out = []
-    for number in range(draw(st.integers(MIN_RUN, 3 * MIN_RUN))):
+    for number in range(draw(st.integers(MIN_RUN, 3 * MANY))):
         entry_id = b"%d-%d" % (number // 3 + 1, number % 3 + 1) if explicit else b"*"
         if draw(st.integers(0, 60)) == 0:
             entry_id = draw(st.sampled_from([b"5-5", b"0-0", b"007-1", b"x", b"9-*", b"*"]))
@@ -115,7 +115,7 @@ def test_a_plain_pipeline_is_one_run():
 
 def test_a_declined_run_changes_nothing():
     """A run with one ID too small in it leaves no entry behind and is left to the commands one by one."""
-    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % n, b"f", b"v") for n in [*range(1, 40), 5, *range(41, 60)])
+    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % n, b"f", b"v") for n in [*range(1, MANY), 5, *range(MANY, 2 * MANY)])
     run = bulk.scan(data)
     core, session = make()
     assert core.execute_run(session, run, NOW) is None
