@@ -297,3 +297,108 @@ PUBSUB_HELP = (
 # -- connections ----------------------------------------------------------------------------------------------------
 MAX_CLIENTS = b"ERR max number of clients reached"
 INTERNAL_ERROR = b"ERR internal error"
+DB_OUT_OF_RANGE = b"ERR DB index is out of range"
+NO_SUCH_CLIENT = b"ERR No such client"
+CLIENT_ID_INVALID = b"ERR Invalid client ID"
+CLIENT_ID_POSITIVE = b"ERR client-id should be greater than 0"
+MAXAGE_NOT_INTEGER = b"ERR maxage is not an integer or out of range"
+MAXAGE_POSITIVE = b"ERR maxage should be greater than 0"
+CLIENT_NAME = b"ERR Client names cannot contain spaces, newlines or special characters."
+UNBLOCK_REASON = b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
+PAUSE_MODE = b"ERR CLIENT PAUSE mode must be WRITE or ALL"
+OUT_OF_I32 = b"ERR value is out of range, value must between -2147483648 and 2147483647"
+PROTOCOL_VERSION_NOT_INTEGER = b"ERR Protocol version is not an integer or out of range"
+NO_PROTO = b"NOPROTO unsupported protocol version"
+WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
+NO_PASSWORD_SET = (
+    b"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
+    b"is correct?"
+)
+HELLO_NO_AUTH = (
+    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option "
+    b"can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+NO_CONFIG_FILE = b"ERR The server is running without a config file"
+NO_SHUTDOWN = b"ERR No shutdown in progress."
+FUNCTION_FLUSH = b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+SCRIPT_FLUSH = b"ERR SCRIPT FLUSH only support SYNC|ASYNC option"
+GETKEYS_UNKNOWN = b"ERR Invalid command specified"
+GETKEYS_NO_KEYS = b"ERR The command has no key arguments"
+GETKEYS_ARITY = b"ERR Invalid number of arguments specified for command"
+GETKEYS_NOT_FOUND = b"ERR Invalid arguments specified for command"
+
+
+def hello_option(word: bytes) -> bytes:
+    """HELLO with a word that is no option."""
+    return b"ERR Syntax error in HELLO option '%b'" % word
+
+
+def unknown_client_type(word: bytes) -> bytes:
+    """CLIENT LIST or KILL with a class of clients that there is not."""
+    return b"ERR Unknown client type '%b'" % word
+
+
+def no_such_user(name: bytes) -> bytes:
+    """CLIENT KILL of a user whom nobody knows."""
+    return b"ERR No such user '%b'" % name
+
+
+def unrecognized_client_option(word: bytes) -> bytes:
+    """CLIENT SETINFO of something else than the library's name and version."""
+    return b"ERR Unrecognized option '%b'" % word
+
+
+def client_info_characters(option: bytes) -> bytes:
+    """CLIENT SETINFO of a value that CLIENT LIST could not show."""
+    return b"ERR %b cannot contain spaces, newlines or special characters." % option
+
+
+def rewrite_failed(why: str) -> bytes:
+    """CONFIG REWRITE of a file that cannot be written."""
+    return b"ERR Rewriting config file: %b" % why.encode()
+
+
+def help_lines(container: str, *lines: str) -> list[bytes]:
+    """The answer to ``container HELP``, as Redis frames it; a line that begins with a blank explains the one before."""
+    head = f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    shown = [f"   {line}" if line.startswith(" ") else line for line in lines]
+    return [line.encode() for line in (head, *shown, "HELP", "    Print this help.")]
+
+
+CLIENT_HELP = help_lines(
+    "CLIENT",
+    "GETREDIR", " Where tracking messages go: nowhere, keys are not tracked.",
+    "GETNAME", " The name of the current connection.",
+    "ID", " The number of the current connection.",
+    "INFO", " What LIST says of the current connection.",
+    "KILL <ip:port>", " Close the connection from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]", " Close all connections that fit all options:",
+    " ADDR, LADDR (<ip:port>), TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER, ID, MAXAGE, SKIPME (YES|NO).",
+    "LIST [TYPE <type> | ID <id> ...]", " All connections, or some.",
+    "NO-EVICT (ON|OFF)", " Exempt the current connection from eviction.",
+    "NO-TOUCH (ON|OFF)", " Let the current connection's commands not count as use of keys.",
+    "PAUSE <timeout> [WRITE|ALL]", " Hold back all commands, or those that write, for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)", " Whether the current connection gets replies.",
+    "SETINFO (LIB-NAME|LIB-VER) <value>", " Say which library the current connection is of.",
+    "SETNAME <name>", " Name the current connection.",
+    "TRACKINGINFO", " Whether keys are tracked.",
+    "UNBLOCK <id> [TIMEOUT|ERROR]", " Wake a blocked connection.",
+    "UNPAUSE", " End PAUSE.",
+)  # fmt: skip
+CONFIG_HELP = help_lines(
+    "CONFIG",
+    "GET <pattern> [<pattern> ...]", " Names and values of the directives that match.",
+    "SET <directive> <value> [<directive> <value> ...]", " Change directives, all or none.",
+    "RESETSTAT", " Begin INFO's counts anew.",
+    "REWRITE", " Write the values in force to the configuration file.",
+)  # fmt: skip
+COMMAND_HELP = help_lines(
+    "COMMAND",
+    "(no subcommand)", " Facts about all commands.",
+    "COUNT", " How many commands there are.",
+    "DOCS [<name> ...]", " The documentation of commands.",
+    "GETKEYS <command>", " The keys in a whole command.",
+    "GETKEYSANDFLAGS <command>", " The keys in a whole command, and what it does with them.",
+    "INFO [<name> ...]", " Facts about commands.",
+    "LIST [FILTERBY (MODULE|ACLCAT|PATTERN) <word>]", " Names of commands.",
+)  # fmt: skip

@@ -141,9 +141,17 @@ def command(
 
 
 def container(
-    name: str, *, group: str, since: str, summary: str, arity: int = -2, flags: str = "", acl: str = ""
+    name: str,
+    *,
+    group: str,
+    since: str,
+    summary: str,
+    arity: int = -2,
+    flags: str = "",
+    acl: str = "",
+    alone: Handler | None = None,
 ) -> None:
-    """Declare a command that only has subcommands. Dispatch looks the subcommand up and never calls the container."""
+    """Declare a command with subcommands, which dispatch looks up; ``alone`` does the bare name, if that is one."""
 
     def never(ctx: Context, argv: list[bytes]) -> Reply:  # noqa: ARG001
         raise AssertionError(f"dispatch called the container {name}")
@@ -151,4 +159,4 @@ def container(
     command(
         name, arity=arity, flags=flags, group=group, since=since, summary=summary,
         complexity="Depends on subcommand.", acl=acl,
-    )(never)
+    )(alone or never)

@@ -2,6 +2,10 @@
 
 from engine.core.commands import (
     claims,
+    client,
+    command_info,
+    config_commands,
+    connection,
     expiry,
     extensions,
     groups,
@@ -10,6 +14,7 @@ from engine.core.commands import (
     lists,
     pubsub,
     reading,
+    server,
     stream_info,
     streams,
     strings,
@@ -18,6 +23,10 @@ from engine.core.commands import (
 
 __all__ = [
     "claims",
+    "client",
+    "command_info",
+    "config_commands",
+    "connection",
     "expiry",
     "extensions",
     "groups",
@@ -26,6 +35,7 @@ __all__ = [
     "lists",
     "pubsub",
     "reading",
+    "server",
     "stream_info",
     "streams",
     "strings",

@@ -1,0 +1,180 @@
+"""COMMAND: the command table as clients may ask for it. Everything is derived from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from engine import messages
+from engine.core.globs import matches
+from engine.core.registry import COMMANDS, Command, command, container
+from engine.core.replies import CommandError, Map, Reply, Set, Simple
+from engine.core.syntax import arguments
+
+if TYPE_CHECKING:
+    from engine.core.context import Context
+
+_FLAGS = "loading stale"
+#: Flags of ours that COMMAND INFO does not show.
+_HIDDEN = frozenset({"skip_slowlog"})
+
+
+def find(name: bytes) -> Command | None:
+    """The declaration of ``name``, or of ``container|subcommand``."""
+    parent, bar, sub = name.upper().partition(b"|")
+    found = COMMANDS.get(parent)
+    return found.subcommands.get(sub) if found is not None and bar else found
+
+
+def _all() -> Iterator[Command]:
+    for one in COMMANDS.values():
+        yield one
+        yield from one.subcommands.values()
+
+
+def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
+    return Set([Simple(f"{prefix}{name}".encode()) for name in names])
+
+
+# -- INFO -------------------------------------------------------------------------------------------------------------
+
+
+def _access(one: Command) -> Set:
+    return _words(["RW", "update"] if one.writes else ["RO", "access"])
+
+
+def _key_specs(one: Command) -> Set:
+    keys = one.keys
+    if keys.find is not None and "STREAMS" in one.syntax:
+        begin = Map([b"type", b"keyword", b"spec", Map([b"keyword", b"STREAMS", b"startfrom", 1])])
+        last, step, limit = -1, 1, 2
+    elif keys.find is not None:
+        unknown = Map([b"type", b"unknown", b"spec", Map()])
+        return Set([Map([b"flags", _access(one), b"begin_search", unknown, b"find_keys", unknown])])
+    elif keys.first:
+        begin = Map([b"type", b"index", b"spec", Map([b"index", keys.first])])
+        last, step, limit = keys.last if keys.last < 0 else keys.last - keys.first, keys.step, 0
+    else:
+        return Set()
+    spec = Map([b"lastkey", last, b"keystep", step, b"limit", limit])
+    found = Map([b"type", b"range", b"spec", spec])
+    return Set([Map([b"flags", _access(one), b"begin_search", begin, b"find_keys", found])])
+
+
+def described(one: Command) -> Reply:
+    """A command as COMMAND INFO gives it."""
+    return [
+        one.full_name, one.arity, _words(sorted(one.flags - _HIDDEN)), one.keys.first, one.keys.last, one.keys.step,
+        _words(sorted(one.categories()), "@"), Set(), _key_specs(one),
+        [described(sub) for sub in one.subcommands.values()],
+    ]  # fmt: skip
+
+
+def _all_described(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [described(one) for one in COMMANDS.values()]
+
+
+container("command", group="server", since="2.8.13", arity=-1, flags=_FLAGS, acl="connection",
+          summary="Facts about commands.", alone=_all_described)  # fmt: skip
+
+
+@command("command|info", arity=-2, flags=_FLAGS, group="server", since="2.8.13", acl="connection",
+         summary="Facts about some commands, or all.", complexity="O(commands)",
+         syntax="[command-name [command-name ...]]")  # fmt: skip
+def info(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) == 2:
+        return _all_described(ctx, argv)
+    found = [find(name) for name in argv[2:]]
+    return [None if one is None else described(one) for one in found]
+
+
+@command("command|count", arity=2, flags=_FLAGS, group="server", since="2.8.13", acl="connection",
+         summary="How many commands there are.")  # fmt: skip
+def count(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return len(COMMANDS)
+
+
+@command("command|list", arity=-2, flags=_FLAGS, group="server", since="7.0.0", acl="connection",
+         summary="The names of commands.", complexity="O(commands)",
+         syntax="[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]")  # fmt: skip
+def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    if len(argv) == 2:
+        return [one.full_name for one in _all()]
+    if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
+        raise CommandError(messages.SYNTAX)
+    kind, word = argv[3].upper(), argv[4]
+    if kind == b"MODULE":
+        return []
+    if kind == b"ACLCAT":
+        category = word.decode("latin-1").lower()
+        return [one.full_name for one in _all() if category in one.categories()]
+    if kind == b"PATTERN":
+        return [one.full_name for one in _all() if matches(word, one.full_name, ignore_case=True)]
+    raise CommandError(messages.SYNTAX)
+
+
+# -- DOCS -------------------------------------------------------------------------------------------------------------
+
+
+def _documented(one: Command) -> Map:
+    out = Map([b"summary", one.summary.encode(), b"since", one.since.encode(), b"group", one.group.encode(),
+               b"complexity", one.complexity.encode()])  # fmt: skip
+    if one.syntax:
+        out += [b"arguments", [argument.described() for argument in arguments(one.syntax)]]
+    if one.subcommands:
+        out += [b"subcommands", Map([x for sub in one.subcommands.values() for x in (sub.full_name, _documented(sub))])]
+    return out
+
+
+@command("command|docs", arity=-2, flags=_FLAGS, group="server", since="7.0.0", acl="connection",
+         summary="The documentation of some commands, or all.", complexity="O(commands)",
+         syntax="[command-name [command-name ...]]")  # fmt: skip
+def docs(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    found = [find(name) for name in argv[2:]] if len(argv) > 2 else list(COMMANDS.values())
+    return Map([x for one in found if one is not None for x in (one.full_name, _documented(one))])
+
+
+# -- GETKEYS ----------------------------------------------------------------------------------------------------------
+
+
+def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
+    one = find(argv[0])
+    if one is not None and one.subcommands and len(argv) > 1:
+        one = one.subcommands.get(argv[1].upper())
+    if one is None:
+        raise CommandError(messages.GETKEYS_UNKNOWN)
+    if not one.keys.first and one.keys.find is None:
+        raise CommandError(messages.GETKEYS_NO_KEYS)
+    if not one.arity_fits(len(argv)):
+        raise CommandError(messages.GETKEYS_ARITY)
+    keys = one.keys.of(argv)
+    if not keys:
+        raise CommandError(messages.GETKEYS_NOT_FOUND)
+    return one, keys
+
+
+@command("command|getkeys", arity=-4, flags=_FLAGS, group="server", since="2.8.13", acl="connection",
+         summary="The keys in a command.", complexity="O(words)", syntax="command [arg [arg ...]]")  # fmt: skip
+def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    return _keys_of(argv[2:])[1]
+
+
+@command("command|getkeysandflags", arity=-4, flags=_FLAGS, group="server", since="7.0.0", acl="connection",
+         summary="The keys in a command, and what it does with them.", complexity="O(words)",
+         syntax="command [arg [arg ...]]")  # fmt: skip
+def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    one, keys = _keys_of(argv[2:])
+    return [[key, _access(one)] for key in keys]
+
+
+@command("command|help", arity=2, flags=_FLAGS, group="server", since="5.0.0", acl="connection",
+         summary="What COMMAND can do.")  # fmt: skip
+def help_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.COMMAND_HELP]
