@@ -87,9 +87,8 @@ def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], 
         # Outside brackets, a bar joins its two neighbours.
         here = alternatives[0]
         if 0 < position < len(here):
-            choices = tuple(
-                part for one in here[position - 1 : position + 1] for part in (one.parts if one.kind == "oneof" else (one,))
-            )
+            pair = here[position - 1 : position + 1]
+            choices = tuple(part for one in pair for part in (one.parts if one.kind == "oneof" else (one,)))
             here[position - 1 : position + 1] = [Argument(_joined(choices), "oneof", parts=choices)]
     sequences = [_with_tokens(one) for one in alternatives]
     if len(sequences) == 1:
@@ -127,13 +126,14 @@ def _with_tokens(items: list[Argument]) -> list[Argument]:
     for item in items:
         owner = out[-1] if out else None
         plain = not item.token and not item.optional and item.kind not in ("oneof", "repeat")
-        if owner is not None and plain and owner.kind == "pure-token" and not owner.optional and owner.token.isupper():
+        takes = owner is not None and owner.token.isupper() and not owner.optional
+        if owner is None or not plain or not takes:
+            out.append(item)
+        elif owner.kind == "pure-token":
             out[-1] = replace(item, token=owner.token)
-        elif owner is not None and plain and owner.token.isupper() and not owner.optional and owner.kind != "pure-token":
+        else:
             parts = owner.parts if owner.kind == "block" else (replace(owner, token=""),)
             out[-1] = Argument(owner.token.lower(), "block", owner.token, parts=(*parts, item))
-        else:
-            out.append(item)
     return out
 
 

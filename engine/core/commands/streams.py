@@ -126,7 +126,7 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
     summary="Appends an entry to a stream, creating the stream where it does not exist.",
     complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
     syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
-    "[MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+    "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
 )  # fmt: skip
 def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Append one entry; the reply is its ID."""
