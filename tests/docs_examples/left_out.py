@@ -4,7 +4,7 @@ LEFT_OUT = [
     ("introduction", "XAUTOCLAIM ... 0-0 COUNT 1 => cursor 1526569498055-0",
      "the cursor is the next pending ID, 1526569506935-0, and since 7.0 a list of deleted IDs follows; run with these"),
     ("introduction", "XAUTOCLAIM ... => two elements", "since 7.0 a third one lists deleted IDs; run with it"),
-    ("introduction", "XINFO STREAM without last-generated-id and the counters", "fields came later; those shown are compared"),
+    ("introduction", "XINFO STREAM without the counters", "fields came later; those shown are compared"),
     ("introduction", "XINFO HELP's lines", "prose that each server words itself; the subcommands are compared"),
     ("introduction", "XREAD BLOCK 0 STREAMS mystream $", "shows no reply; run with the entry that ends the wait"),
     ("introduction", "the Ruby consumer", "a program; its two ways to read are the steps around it"),
