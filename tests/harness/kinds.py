@@ -183,17 +183,17 @@ class CoreServer(Server):
         end = self.clock.now_us + ms * 1000
         while True:
             due = [
-                (session.waiter.deadline, session.id, session)
+                (session.waiter.wake_at, session.id, session)
                 for session in self.core.blocked()
-                if session.waiter.deadline is not None and session.waiter.deadline * 1000 <= end
+                if session.waiter.wake_at is not None and session.waiter.wake_at * 1000 <= end
             ]
             if not due:
                 break
-            deadline, _, session = min(due, key=lambda item: item[:2])
-            self.clock.now_us = max(self.clock.now_us, deadline * 1000)
+            wake_at, _, session = min(due, key=lambda item: item[:2])
+            self.clock.now_us = max(self.clock.now_us, wake_at * 1000)
             self.core.expire_due(self.clock.now_us)
             self._deliver()
-            self.core.time_out(session)
+            self.core.wake(session, self.clock.now_us)
             self._deliver()
         self.clock.now_us = end
         self.core.expire_due(end)

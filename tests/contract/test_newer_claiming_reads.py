@@ -1,0 +1,387 @@
+"""XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import hand_clock, since
+from tests.harness.replies import ANY, INVALID_ID, WRONGTYPE, Between, Error, Map, Streams, entries, entry
+
+I64MAX = 9223372036854775807
+
+
+@pytest.fixture
+def group(server: Server) -> Server:
+    """A stream s with 1-0 to 4-0; in group g, a has got 1-0 and 2-0."""
+    server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 5)), "XGROUP CREATE s g 0")
+    server.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >")
+    return server
+
+
+def claimed(number: int, idle: Any, count: int) -> list[Any]:
+    """An entry as a claiming read shows it: with idle time and deliveries before the claim."""
+    return [*entry(f"{number}-0 f {number}"), idle, count]
+
+
+def got(*some: Any) -> Streams:
+    return Streams({"s": list(some)})
+
+
+# -- CLAIM ------------------------------------------------------------------------------------------------------------
+
+
+@since("8.4")
+def test_claim_then_new(group: Server) -> None:
+    """Pending entries that are idle long enough come first, then new ones, each with its idle time and deliveries."""
+    expected = got(claimed(1, ANY, 1), claimed(2, ANY, 1), claimed(3, 0, 0), claimed(4, 0, 0))
+    group.expect("XREADGROUP GROUP g b CLAIM 0 STREAMS s >", expected)
+    group.expect(
+        "XPENDING s g - + 10", [["1-0", "b", ANY, 2], ["2-0", "b", ANY, 2], ["3-0", "b", ANY, 1], ["4-0", "b", ANY, 1]]
+    )
+
+
+@since("8.4")
+def test_claim_with_count(group: Server) -> None:
+    """COUNT counts claimed and new entries together."""
+    group.expect(
+        "XREADGROUP GROUP g b COUNT 3 CLAIM 0 STREAMS s >",
+        got(claimed(1, ANY, 1), claimed(2, ANY, 1), claimed(3, 0, 0)),
+    )
+    group.expect("XPENDING s g", [3, "1-0", "3-0", [["b", "3"]]])
+
+
+@since("8.4")
+@hand_clock
+def test_claim_by_idle_time(group: Server) -> None:
+    """Entries are claimed by delivery time, the oldest first, up to the given idle time."""
+    group.given("XCLAIM s g a 0 1-0 IDLE 50 JUSTID", "XCLAIM s g a 0 2-0 IDLE 100 JUSTID")
+    group.expect("XREADGROUP GROUP g b COUNT 2 CLAIM 60 STREAMS s >", got(claimed(2, 100, 1), claimed(3, 0, 0)))
+    group.let_pass(10)
+    group.expect("XREADGROUP GROUP g b CLAIM 60 STREAMS s >", got(claimed(1, 60, 1), claimed(4, 0, 0)))
+    group.expect("XREADGROUP GROUP g b CLAIM 60 STREAMS s >", None)
+
+
+@since("8.4")
+def test_claim_skips_vanished_entries(group: Server) -> None:
+    """A pending entry that is gone from the stream is passed over and stays pending."""
+    group.given("XDEL s 1-0")
+    group.expect("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >", got(claimed(2, ANY, 1)))
+    group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["2-0", "b", ANY, 2]])
+
+
+@since("8.4")
+def test_claim_and_noack(group: Server) -> None:
+    """NOACK holds for new entries only; what is pending is claimed."""
+    group.given("XREADGROUP GROUP g b NOACK CLAIM 0 STREAMS s >")
+    group.expect("XPENDING s g", [2, "1-0", "2-0", [["b", "2"]]])
+
+
+@since("8.4")
+def test_claim_and_history(group: Server) -> None:
+    """History ignores CLAIM and has entries of two elements."""
+    group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s 0", got(*entries("1-0 f 1", "2-0 f 2")))
+
+
+@since("8.4")
+def test_history_switches_claiming_off(group: Server) -> None:
+    """Streams behind one that is read as history are read without CLAIM."""
+    group.given("XADD t 1-0 f 1", "XGROUP CREATE t g 0")
+    reply = Streams({"s": entries("1-0 f 1", "2-0 f 2"), "t": entries("1-0 f 1")})
+    group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s t 0 >", reply)
+
+
+@since("8.4")
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("CLAIM x", Error("ERR min-idle-time is not an integer or out of range")),
+        ("CLAIM -1", Error("ERR min-idle-time must be a positive integer")),
+    ],
+)
+def test_claim_errors(group: Server, words: str, reply: Error) -> None:
+    """The idle time is a number from 0 on."""
+    group.expect(f"XREADGROUP GROUP g b {words} STREAMS s >", reply)
+
+
+@since("8.4")
+@hand_clock
+def test_claim_waits_for_idleness(group: Server) -> None:
+    """A blocked reader with CLAIM is served when a pending entry becomes idle enough."""
+    group.given("XREADGROUP GROUP g a STREAMS s >")
+    reader = group.client()
+    reader.send("XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 100 STREAMS s >")
+    reader.expect_blocked()
+    group.let_pass(99)
+    reader.expect_blocked()
+    group.let_pass(2)
+    reader.expect_reply(got(claimed(1, Between(100, 101), 1)))
+
+
+@since("8.4")
+@hand_clock
+def test_new_entries_end_the_wait_for_idleness(group: Server) -> None:
+    """A blocked reader with CLAIM is served by new entries before anything is idle enough."""
+    group.given("XREADGROUP GROUP g a STREAMS s >")
+    reader = group.client()
+    reader.send("XREADGROUP GROUP g b BLOCK 0 CLAIM 100 STREAMS s >")
+    reader.expect_blocked()
+    group.let_pass(50)
+    group.given("XADD s 5-0 f 5")
+    reader.expect_reply(got(claimed(5, 0, 0)))
+    group.let_pass(1000)
+    reader.expect_nothing()
+
+
+# -- XNACK ------------------------------------------------------------------------------------------------------------
+
+
+@since("8.8")
+@pytest.mark.parametrize(
+    ("words", "reply", "count"),
+    [
+        ("SILENT IDS 1 1-0", 1, 0),
+        ("FAIL IDS 1 1-0", 1, 1),
+        ("FATAL IDS 1 1-0", 1, I64MAX),
+        ("fail ids 1 1", 1, 1),
+        ("FAIL IDS 1 1-0 RETRYCOUNT 7", 1, 7),
+        ("SILENT IDS 1 1-0 RETRYCOUNT 0", 1, 0),
+        ("FATAL IDS 1 1-0 RETRYCOUNT 3", 1, 3),
+    ],
+)
+def test_nack(group: Server, words: str, reply: int, count: int) -> None:
+    """XNACK takes an entry from its consumer and sets the number of deliveries as its mode says."""
+    group.expect(f"XNACK s g {words}", reply)
+    group.expect("XPENDING s g - + 10", [["1-0", "", -1, count], ["2-0", "a", ANY, 1]])
+    group.expect("XREADGROUP GROUP g a STREAMS s 0", got(entry("2-0 f 2")))
+
+
+@since("8.8")
+def test_nack_counts(group: Server) -> None:
+    """XNACK answers how many entries were pending; others are ignored, or made with FORCE if the entry exists."""
+    group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0", 1)
+    group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0 FORCE", 2)
+    group.expect("XPENDING s g - + 10", [["1-0", "", -1, 1], ["2-0", "a", ANY, 1], ["3-0", "", -1, 0]])
+    group.expect("XNACK s g FATAL IDS 1 4-0 FORCE", 1)
+    group.expect("XNACK s g FAIL IDS 1 4-0 RETRYCOUNT 2 FORCE", 1)
+    group.expect("XPENDING s g 4 4 1", [["4-0", "", -1, 2]])
+
+
+@since("8.8")
+def test_silent_does_not_go_below_zero(group: Server) -> None:
+    """SILENT takes one delivery back, down to zero."""
+    group.given("XNACK s g SILENT IDS 1 1-0", "XNACK s g SILENT IDS 1 1-0")
+    group.expect("XPENDING s g 1 1 1", [["1-0", "", -1, 0]])
+
+
+@since("8.8")
+def test_what_was_nacked(group: Server) -> None:
+    """NACKed entries count as pending of the group and of no consumer, survive the consumer, and go by XACK."""
+    group.given("XNACK s g FAIL IDS 1 1-0")
+    group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "1"]]])
+    group.expect("XGROUP DELCONSUMER s g a", 1)
+    group.expect("XPENDING s g - + 10", [["1-0", "", -1, 1]])
+    group.expect("XACK s g 1-0", 1)
+    group.expect("XPENDING s g", [0, None, None, None])
+
+
+@since("8.8")
+@pytest.mark.parametrize("command", ["XCLAIM s g b 99999999 1-0 JUSTID", "XAUTOCLAIM s g b 99999999 0 JUSTID"])
+def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
+    """A NACKed entry may be claimed whatever idle time is asked for."""
+    group.given("XNACK s g FAIL IDS 1 1-0")
+    group.given(command)
+    group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "a", ANY, 1]])
+
+
+@since("8.8")
+def test_nacked_entries_come_first(group: Server) -> None:
+    """A claiming read gives NACKed entries first, in the order in which they were NACKed."""
+    group.given("XNACK s g FAIL IDS 1 2-0", "XNACK s g FAIL IDS 1 1-0")
+    group.expect("XREADGROUP GROUP g b COUNT 3 CLAIM 99999999 STREAMS s >",
+                 got(claimed(2, ANY, 1), claimed(1, ANY, 1), claimed(3, 0, 0)))  # fmt: skip
+
+
+@since("8.8")
+def test_nack_wakes_claiming_readers(group: Server) -> None:
+    """A reader that waits with CLAIM gets what is NACKed meanwhile."""
+    group.given("XREADGROUP GROUP g a STREAMS s >")
+    reader = group.client()
+    reader.send("XREADGROUP GROUP g b BLOCK 0 CLAIM 99999999 STREAMS s >")
+    reader.expect_blocked()
+    group.expect("XNACK s g FAIL IDS 1 2-0", 1)
+    reader.expect_reply(got(claimed(2, ANY, 1)))
+
+
+@since("8.8")
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("XNACK none g FAIL IDS 1 1-0", "NOGROUP No such key 'none' or consumer group 'g'"),
+        ("XNACK s none FAIL IDS 1 1-0", "NOGROUP No such key 's' or consumer group 'none'"),
+        ("XNACK s g WAT IDS 1 1-0", "ERR mode must be SILENT, FAIL, or FATAL"),
+        ("XNACK s none WAT IDS 1 1-0", "NOGROUP No such key 's' or consumer group 'none'"),
+        ("XNACK s g FAIL IDS 0 1-0", "ERR numids must be a positive integer"),
+        ("XNACK s g FAIL IDS x 1-0", "ERR numids must be a positive integer"),
+        ("XNACK s g FAIL IDS 2 1-0", "ERR number of IDs doesn't match numids"),
+        ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT x", "ERR Invalid RETRYCOUNT value, must be >= 0"),
+        ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT -1", "ERR Invalid RETRYCOUNT value, must be >= 0"),
+        ("XNACK s g FAIL IDS 1 1-0 WAT", "ERR Unrecognized XNACK option 'WAT'"),
+        ("XNACK s g FAIL WAT 1 1-0", "ERR syntax error, expected IDS keyword"),
+    ],
+)
+def test_nack_errors(group: Server, command: str, reply: str) -> None:
+    """XNACK's errors; nothing changes."""
+    group.expect_error(command, reply)
+    group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "2"]]])
+
+
+@since("8.8")
+def test_nack_of_what_is_no_id(group: Server) -> None:
+    """IDs are read before anything is done; another type is an error."""
+    group.expect("XNACK s g FAIL IDS 2 1-0 x", INVALID_ID)
+    group.given("SET k v")
+    group.expect("XNACK k g FAIL IDS 1 1-0", WRONGTYPE)
+    group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "2"]]])
+
+
+@since("8.8")
+def test_info_of_nacked_entries(group: Server) -> None:
+    """XINFO STREAM FULL counts NACKed entries and lists them without consumer and time."""
+    group.given("XNACK s g FAIL IDS 1 1-0")
+    reply = group.run("XINFO STREAM s FULL")
+    fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+    row = fields[b"groups"][0]
+    row = row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True))
+    names = ["name", "last-delivered-id", "entries-read", "lag", "pel-count", "nacked-count", "pending", "consumers"]
+    assert list(row) == [name.encode() for name in names]
+    assert (row[b"pel-count"], row[b"nacked-count"]) == (2, 1)
+    assert row[b"pending"] == [[b"1-0", b"", 0, 1], [b"2-0", b"a", ANY, 1]]
+
+
+# -- MAXCOUNT and MAXSIZE ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_streams(server: Server) -> Server:
+    """Streams a, b, c with three entries each, and a group g on each."""
+    for key in ("a", "b", "c"):
+        server.given(*(f"XADD {key} {n}-0 f {key}{n}" for n in range(1, 4)), f"XGROUP CREATE {key} g 0")
+    return server
+
+
+def of(key: str, *numbers: int) -> list[Any]:
+    return entries(*(f"{n}-0 f {key}{n}" for n in numbers))
+
+
+@since("8.10")
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("MAXCOUNT 100", {"a": (1, 2, 3), "b": (1, 2, 3), "c": (1, 2, 3)}),
+        ("MAXCOUNT 4", {"a": (1, 2, 3), "b": (1,)}),
+        ("MAXCOUNT 3", {"a": (1, 2, 3)}),
+        ("COUNT 2 MAXCOUNT 5", {"a": (1, 2), "b": (1, 2), "c": (1,)}),
+        ("COUNT 1 MAXCOUNT 2", {"a": (1,), "b": (1,)}),
+        ("COUNT 0 MAXCOUNT 2", {"a": (1, 2)}),
+        ("MAXCOUNT 1 COUNT 1", {"a": (1,)}),
+        ("MAXSIZE 1", {"a": (1,)}),
+        ("MAXSIZE 1000000", {"a": (1, 2, 3), "b": (1, 2, 3), "c": (1, 2, 3)}),
+        ("MAXSIZE 1000000 MAXCOUNT 4", {"a": (1, 2, 3), "b": (1,)}),
+    ],
+)
+def test_limits_over_all_streams(three_streams: Server, words: str, reply: dict[str, tuple[int, ...]]) -> None:
+    """MAXCOUNT and MAXSIZE hold for the whole reply; streams for which nothing is left are not in it."""
+    expected = Streams({key: of(key, *numbers) for key, numbers in reply.items()})
+    three_streams.expect(f"XREAD {words} STREAMS a b c 0 0 0", expected)
+    three_streams.expect(f"XREADGROUP GROUP g c {words} STREAMS a b c > > >", expected)
+    for key in ("a", "b", "c"):
+        delivered = len(reply.get(key, ()))
+        consumers = three_streams.run(f"XINFO CONSUMERS {key} g")
+        assert len(consumers) == (1 if key in reply else 0), key
+        three_streams.expect(f"XPENDING {key} g - + 10", [[f"{n}-0", "c", ANY, 1] for n in range(1, delivered + 1)])
+
+
+@since("8.10")
+def test_the_size_is_soft(server: Server) -> None:
+    """The entry that reaches MAXSIZE is still given, the next one not; what is not given is not delivered."""
+    value = "x" * 100
+    server.given(*(f"XADD s {n}-0 f {value}" for n in range(1, 10)), "XGROUP CREATE s g 0")
+    reply = server.run("XREADGROUP GROUP g c MAXSIZE 300 STREAMS s >")
+    rows = reply[b"s"] if isinstance(reply, dict) else reply[0][1]
+    assert 2 <= len(rows) <= 4
+    server.expect("XREADGROUP GROUP g c COUNT 1 STREAMS s >", Streams({"s": entries(f"{len(rows) + 1}-0 f {value}")}))
+
+
+@since("8.10")
+@pytest.mark.parametrize("command", ["XREAD {} STREAMS a 0", "XREADGROUP GROUP g c {} STREAMS a >"])
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("MAXCOUNT 0", "ERR MAXCOUNT must be a positive integer"),
+        ("MAXCOUNT -1", "ERR MAXCOUNT must be a positive integer"),
+        ("MAXSIZE 0", "ERR MAXSIZE must be a positive integer"),
+        ("MAXSIZE -5", "ERR MAXSIZE must be a positive integer"),
+        ("COUNT 3 MAXCOUNT 2", "ERR MAXCOUNT must be greater than or equal to COUNT"),
+        ("MAXCOUNT 2 COUNT 3", "ERR MAXCOUNT must be greater than or equal to COUNT"),
+    ],
+)
+def test_errors_of_limits(three_streams: Server, command: str, words: str, reply: str) -> None:
+    """Limits are positive, and MAXCOUNT not below COUNT."""
+    three_streams.expect_error(command.format(words), reply)
+
+
+@since("8.10")
+def test_limits_of_a_late_answer(server: Server) -> None:
+    """A reader that waited is limited too."""
+    reader = server.client()
+    reader.send("XREAD BLOCK 0 MAXCOUNT 2 STREAMS s t 0 0")
+    reader.expect_blocked()
+    server.given("MULTI", "XADD s 1-0 f 1", "XADD t 1-0 f 1", "XADD t 2-0 f 2", "EXEC")
+    reader.expect_reply(Streams({"s": entries("1-0 f 1"), "t": entries("1-0 f 1")}))
+
+
+@since("7.2")
+@hand_clock
+def test_the_full_record(group: Server) -> None:
+    """XINFO STREAM FULL shows every group with its pending entries, and every consumer with its times."""
+    delivered = group.now
+    group.let_pass(40)
+    group.given("XGROUP CREATECONSUMER s g b")
+    created = group.now
+    consumers = [
+        Map({"name": "a", "seen-time": delivered, "active-time": delivered, "pel-count": 2,
+             "pending": [["1-0", delivered, 1], ["2-0", delivered, 1]]}),
+        Map({"name": "b", "seen-time": created, "active-time": -1, "pel-count": 0, "pending": []}),
+    ]  # fmt: skip
+    row = Map({
+        "name": "g", "last-delivered-id": "2-0", "entries-read": 2, "lag": 2, "pel-count": 2, "nacked-count": 0,
+        "pending": [["1-0", "a", delivered, 1], ["2-0", "a", delivered, 1]], "consumers": consumers,
+    })  # fmt: skip
+    full = {
+        "length": 4, "radix-tree-keys": 1, "radix-tree-nodes": 2, "last-generated-id": "4-0",
+        "max-deleted-entry-id": "0-0", "entries-added": 4, "recorded-first-entry-id": "1-0", "idmp-duration": 100,
+        "idmp-maxsize": 100, "pids-tracked": 0, "iids-tracked": 0, "iids-added": 0, "iids-duplicates": 0,
+        "entries": entries("1-0 f 1", "2-0 f 2", "3-0 f 3", "4-0 f 4"), "groups": [row],
+    }  # fmt: skip
+    group.expect("XINFO STREAM s FULL", Map(full))
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [("", 10), ("COUNT 3", 3), ("COUNT 0", 20), ("COUNT -1", 10), ("count 50", 20)]
+)
+def test_how_much_full_shows(server: Server, words: str, shown: int) -> None:
+    """COUNT limits entries and pending entries; without it ten are shown, with 0 all."""
+    server.given(
+        *(f"XADD s {n}-0 f v" for n in range(1, 21)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"
+    )
+    reply = server.run(f"XINFO STREAM s FULL {words}")
+    fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+    row = fields[b"groups"][0]
+    row = row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True))
+    consumer = row[b"consumers"][0]
+    consumer = consumer if isinstance(consumer, dict) else dict(zip(consumer[::2], consumer[1::2], strict=True))
+    assert [len(fields[b"entries"]), len(row[b"pending"]), len(consumer[b"pending"])] == [shown] * 3
+    assert row[b"pel-count"] == 20
