@@ -70,6 +70,11 @@ AUTOCLAIM_MIN_IDLE = b"ERR Invalid min-idle-time argument for XAUTOCLAIM"
 AUTOCLAIM_COUNT = b"ERR COUNT must be > 0"
 
 
+def exec_refused(reason: bytes) -> bytes:
+    """EXEC itself was refused, which ends its transaction."""
+    return b"EXECABORT Transaction discarded because of: %b" % reason.removeprefix(b"ERR ")
+
+
 def wrong_arity(full_name: bytes) -> bytes:
     """A command, or ``container|subcommand``, called with the wrong number of words."""
     return b"ERR wrong number of arguments for '%b' command" % full_name

@@ -19,7 +19,7 @@ from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.bulk_add import Run, add_run
 from engine.core.context import Context
 from engine.core.keyspace import Database, type_name
-from engine.core.nodes import NodeLimits
+from engine.core.storage import Storage
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
 from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply
@@ -60,7 +60,7 @@ class Core:
         self.now = 0
         self.now_us = 0
         self.databases: list[Database] = []
-        self.node_limits = NodeLimits()
+        self.storage = Storage()
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
         self._limit_nodes()
@@ -103,8 +103,8 @@ class Core:
             for _, value, _ in db.items():
                 if isinstance(value, Stream):
                     value.nodes.complete(value)
-        self.node_limits.max_bytes = self.config.integer("stream-node-max-bytes")
-        self.node_limits.max_entries = self.config.integer("stream-node-max-entries")
+        self.storage.max_bytes = self.config.integer("stream-node-max-bytes")
+        self.storage.max_entries = self.config.integer("stream-node-max-entries")
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -151,10 +151,7 @@ class Core:
             command = look_up(argv)
             self.check(session, command)
         except CommandError as error:
-            if session.multi is not None:
-                session.multi_failed = True
-            self.count_error(error)
-            return error
+            return self._refused(session, argv, error)
         if session.multi is not None and command.name not in _NOT_QUEUED:
             session.multi.append((command, argv))
             return QUEUED
@@ -166,6 +163,17 @@ class Core:
         if self.ready:
             self.serve_waiters()
         return reply
+
+    def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
+        """The reply to a command that never ran; the transaction that it stands in cannot run either."""
+        if argv[0].upper() == b"EXEC":
+            session.multi, session.multi_failed = None, False
+            self.unwatch(session)
+            error = CommandError(messages.exec_refused(error.text))
+        elif session.multi is not None:
+            session.multi_failed = True
+        self.count_error(error)
+        return error
 
     def execute_run(self, session: Session, run: Run, now_us: int) -> list[bytes] | None:
         """Run many XADDs at once; their replies as bytes. None: not possible, and nothing was done.
