@@ -69,16 +69,15 @@ class Command:
     syntax: str
     acl: frozenset[str]
     subcommands: dict[bytes, Command] = field(default_factory=dict)
+    #: The name as error texts and INFO give it, ``xgroup|create`` for a subcommand.
+    full_name: bytes = field(init=False)
+    #: Whether it may change data.
+    writes: bool = field(init=False)
 
-    @property
-    def full_name(self) -> bytes:
-        """The name as error texts and INFO give it, ``xgroup|create`` for a subcommand."""
-        return self.name.encode()
-
-    @property
-    def writes(self) -> bool:
-        """Whether it may change data."""
-        return "write" in self.flags
+    def __post_init__(self) -> None:
+        # Fields rather than properties, because dispatch reads them for each command.
+        object.__setattr__(self, "full_name", self.name.encode())
+        object.__setattr__(self, "writes", "write" in self.flags)
 
     def arity_fits(self, count: int) -> bool:
         """Whether ``count`` words, the name among them, are as many as it wants."""
