@@ -11,7 +11,7 @@
 
 Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`: its id is stable, its text
 says what happened and where, and the advice what to do next. The documents' table of error conditions is made from
-it. Only this module holds such texts. No text may hold a password: addresses are shown redacted (`spark_streams.address`).
+it. Only this module holds such texts. No text may hold a password: addresses show themselves redacted.
 """
 
 from __future__ import annotations

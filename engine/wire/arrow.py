@@ -32,7 +32,8 @@ Column = tuple[bytes, Any]
 """A field's name, and a binary array of its values, where null means that the entry does not have the field."""
 
 _Ints = NDArray[np.int64]
-_LF, _CR, _STAR, _DOLLAR, _ZERO, _TWO, _DASH = 10, 13, 42, 36, 48, 50, 45
+_LF, _CR, _STAR, _DOLLAR, _DASH = 10, 13, 42, 36, 45
+_ZERO = np.uint8(48)
 _MAX_BYTES = 2**31 - 1
 _MAX_DIGITS = 10  # of a declared length or count; more is never a page's
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
@@ -80,89 +81,109 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Vector
     if data[-1] != _LF:
         return None
     ends = np.flatnonzero(data == _LF)
-    if ends[0] == 0 or np.any(data[ends - 1] != _CR):
+    if ends[0] == 0 or not np.all(data.take(ends - 1) == _CR):
         return None
-    firsts = np.empty_like(ends)
-    firsts[0] = 0
-    firsts[1:] = ends[:-1] + 1
-    sizes = ends - firsts - 1  # of the lines' contents
-    if np.any(sizes < 0):
+    sizes = np.empty_like(ends)  # of the lines' contents
+    sizes[0] = ends[0] - 1
+    np.subtract(ends[1:], ends[:-1], out=sizes[1:])
+    sizes[1:] -= 2
+    if sizes.min() < 0:
         return None
-
-    shape = _frame_lines(data, firsts, sizes, count)
-    if shape is None:
-        return None
-    heads, tokens = shape  # each frame's first line; its number of field tokens
-    # The head lines: `*2`, and `*c`, which `_frame_lines` has read already.
-    if np.any(sizes[heads] != 2) or np.any(data[firsts[heads]] != _STAR) or np.any(data[firsts[heads] + 1] != _TWO):
-        return None
-    # The length lines: one for the ID and one for each token; contents stand on the line below.
-    token_row_starts = np.concatenate(([0], np.cumsum(tokens + 1)))
-    total = int(token_row_starts[-1])
-    within = np.arange(total) - np.repeat(token_row_starts[:-1], tokens + 1)
-    length_lines = np.repeat(heads, tokens + 1) + 2 + 2 * within
-    length_lines[token_row_starts[:-1]] -= 1
-    if np.any(data[firsts[length_lines]] != _DOLLAR):
-        return None
-    declared = _decimals(data, firsts[length_lines] + 1, sizes[length_lines] - 1)
-    content_lines = length_lines + 1
-    if declared is None or not np.array_equal(declared, sizes[content_lines]):
-        return None
-    begins = firsts[content_lines]
-    return VectorPage(buffer, start, data, begins, begins + declared, token_row_starts)
+    firsts = ends - sizes - 1
+    proven = _one_shape(data, firsts, sizes, count) or _many_shapes(data, firsts, sizes, count)
+    return None if proven is None else VectorPage(buffer, start, data, *proven)
 
 
-def _frame_lines(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> tuple[_Ints, _Ints] | None:
-    """Each frame's first line and its number of field tokens, if frames fill the lines exactly; None to decline."""
-    lines = firsts.size
-    if lines % count == 0 and lines // count >= 8 and (lines // count) % 4 == 0:
-        stride = lines // count
-        heads = np.arange(0, lines, stride)
-        text = b"*%d" % ((stride - 4) // 2)
-        counts = heads + 3
-        if np.all(sizes[counts] == len(text)) and all(
-            np.all(data[firsts[counts] + i] == byte) for i, byte in enumerate(text)
-        ):
-            return heads, np.full(count, (stride - 4) // 2)
-    # Entries of different widths: a frame's width is known where it starts, so follow them one by one.
-    starred = np.flatnonzero(data[firsts] == _STAR)
+_Proven = tuple[_Ints, _Ints, _Ints]
+"""Where each token begins and ends, in order; and the number of each row's first token, with their total at the end."""
+
+
+def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
+    """The proof for frames that all have the same number of tokens: a table with a frame to each row."""
+    stride, rest = divmod(firsts.size, count)
+    if rest or stride < 8 or stride % 4:
+        return None
+    # A line of the frame to each row, so that what is looked at together lies together.
+    firsts = np.ascontiguousarray(firsts.reshape(count, stride).T)
+    sizes = np.ascontiguousarray(sizes.reshape(count, stride).T)
+    if not (_read(data, firsts[0], sizes[0], b"*2") and _read(data, firsts[3], sizes[3], b"*%d" % (stride // 2 - 2))):
+        return None
+    lines = np.array([1, *range(4, stride, 2)])
+    declared = _declared(data, firsts[lines].ravel(), sizes[lines].ravel())
+    contents = sizes[lines + 1]
+    if declared is None or not np.array_equal(declared, contents.ravel()):
+        return None
+    begins = np.ascontiguousarray(firsts[lines + 1].T).ravel()
+    row_starts = np.arange(0, count * lines.size + 1, lines.size)
+    return begins, begins + np.ascontiguousarray(contents.T).ravel(), row_starts
+
+
+def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
+    """The proof for frames of different widths: a frame's width is known where it starts, so they are followed."""
+    starred = np.flatnonzero(data.take(firsts) == _STAR)
     short = starred[(sizes[starred] > 1) & (sizes[starred] <= _MAX_DIGITS)]
-    value = np.zeros(lines, np.int64)
-    digits = np.ones(short.size, bool)
+    numbers = np.zeros(firsts.size, np.int64)  # what each line says that could be the head of an array
     number = np.zeros(short.size, np.int64)
+    plain = np.ones(short.size, bool)
     for i in range(1, int(sizes[short].max(initial=1))):
         inside = sizes[short] > i
-        digit = data[firsts[short] + np.where(inside, i, 0)].astype(np.int64) - _ZERO
-        digits &= ~inside | ((digit >= 0) & (digit <= 9))
+        digit = data.take(firsts[short] + np.where(inside, i, 0)).astype(np.int64) - _ZERO
+        plain &= ~inside | ((digit >= 0) & (digit <= 9))
         number = np.where(inside, number * 10 + digit, number)
-    value[short] = np.where(digits, number, 0)
-    widths: list[int] = value.tolist()
+    numbers[short] = np.where(plain, number, 0)
+    widths: list[int] = numbers.tolist()
     found: list[int] = []
     line = 0
-    while line + 3 < lines and len(found) < count:
+    while line + 3 < firsts.size and len(found) < count:
         tokens = widths[line + 3]
-        if tokens < 2 or tokens & 1:
+        if widths[line] != 2 or tokens < 2 or tokens & 1:
             return None
         found.append(line)
         line += 4 + 2 * tokens
-    if line != lines or len(found) != count:
+    if line != firsts.size or len(found) != count:
         return None
     heads = np.array(found, np.int64)
-    return heads, value[heads + 3]
+    counts = numbers[heads + 3] + 1  # tokens of each row, the ID among them
+    row_starts = np.concatenate(([0], np.cumsum(counts)))
+    lines = np.repeat(heads + 2 - 2 * row_starts[:-1], counts) + 2 * np.arange(int(row_starts[-1]))
+    lines[row_starts[:-1]] -= 1  # the ID stands above the second head line
+    declared = _declared(data, firsts[lines], sizes[lines])
+    if declared is None or not np.array_equal(declared, sizes[lines + 1]):
+        return None
+    begins = firsts[lines + 1]
+    return begins, begins + declared, row_starts
 
 
-def _decimals(data: NDArray[np.uint8], starts: _Ints, sizes: _Ints) -> _Ints | None:
-    """The decimal numbers of `sizes` digits at `starts`; None if one is not a plain number."""
+def _read(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, text: bytes) -> bool:
+    """Whether each of these lines reads `text`."""
+    return bool(np.all(sizes == len(text))) and _begin(data, firsts, text)
+
+
+def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
+    """Whether `text` stands at each of these places; there must be that many bytes. Eight are compared at a time."""
+    size = len(text)
+    if size < 8:
+        return all(np.all(data.take(firsts + i) == text[i]) for i in range(size))
+    words = np.ndarray((data.size - 7,), np.dtype("<u8"), data, 0, (1,))  # one at every byte, whatever its alignment
+    return all(
+        np.all(words[firsts + at] == int.from_bytes(text[at : at + 8], "little"))
+        for at in (min(at, size - 8) for at in range(0, size, 8))
+    )
+
+
+def _declared(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints) -> _Ints | None:
+    """The lengths that these lines declare; None if one is not `$` and a plain number."""
     longest = int(sizes.max(initial=0))
-    if int(sizes.min(initial=1)) < 1 or longest > _MAX_DIGITS:
+    if int(sizes.min(initial=2)) < 2 or longest > _MAX_DIGITS or not np.all(data.take(firsts) == _DOLLAR):
         return None
-    number = data[starts].astype(np.int64) - _ZERO
-    if np.any((number < 0) | (number > 9)):
+    first = data.take(firsts + 1) - _ZERO  # below zero wraps around, and is too large as well
+    if first.max(initial=0) > 9:
         return None
-    for i in range(1, longest):
+    number = first.astype(np.int64)
+    for i in range(2, longest):
         more = np.flatnonzero(sizes > i)
-        digit = data[starts[more] + i].astype(np.int64) - _ZERO
-        if np.any((digit < 0) | (digit > 9)):
+        digit = data.take(firsts[more] + i) - _ZERO
+        if digit.max(initial=0) > 9:
             return None
         number[more] = number[more] * 10 + digit
     return number
@@ -214,10 +235,8 @@ class VectorPage:
         names = []
         for token in range(1, width, 2):
             name = self._token(token)
-            if np.any(self._ends[self._rows + token] - self._begins[self._rows + token] != len(name)):
-                return None
-            at = self._begins[self._rows + token]
-            if any(np.any(self._data[at + i] != byte) for i, byte in enumerate(name)):
+            begins, ends = self._begins[token::width], self._ends[token::width]
+            if not _read(self._data, begins, ends - begins, name):
                 return None
             names.append(name)
         return names
@@ -245,12 +264,13 @@ class VectorPage:
             self._data[begins + _MS_DIGITS] == _DASH
         ):
             number = np.zeros(self.count, np.int64)
-            valid = np.ones(self.count, bool)
+            largest = 0
             for i in range(_MS_DIGITS):
-                digit = self._data[begins + i].astype(np.int64) - _ZERO
-                valid &= (digit >= 0) & (digit <= 9)
-                number = number * 10 + digit
-            if valid.all():
+                digit = self._data.take(begins + i) - _ZERO  # below zero wraps around
+                largest = max(largest, int(digit.max()))
+                number *= 10
+                number += digit
+            if largest <= 9:
                 return pa.array(number)
         return arrow_scalar.milliseconds(self.ids().to_pylist())
 

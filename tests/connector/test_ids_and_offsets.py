@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams import positions
@@ -14,17 +14,20 @@ from spark_streams.errors import OptionsError, StreamError
 from spark_streams.ids import LARGEST_SEQ, LAST, ZERO, StreamId
 from spark_streams.offsets import VERSION, Offsets
 
+unhurried = settings(deadline=None)
 NUMBERS = st.integers(0, 2**64 - 1)
 IDS = st.builds(StreamId, NUMBERS, NUMBERS)
 GOLDEN = Path(__file__).with_name("offsets_v1.json")
 
 
+@unhurried
 @given(IDS)
 def test_an_id_is_its_text(stream_id: StreamId) -> None:
     """An ID that is written and read again is the same."""
     assert StreamId.parse(str(stream_id)) == stream_id == StreamId.parse(str(stream_id).encode())
 
 
+@unhurried
 @given(IDS, IDS)
 def test_nothing_lies_between_an_id_and_the_one_before(one: StreamId, other: StreamId) -> None:
     """Whatever is smaller than an ID is at most the one before it."""
@@ -42,6 +45,7 @@ def test_what_is_no_id_is_refused(text: str) -> None:
         StreamId.parse(text)
 
 
+@unhurried
 @given(st.dictionaries(st.text(), IDS))
 def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
     """Offsets written as JSON and read again are equal, and equal offsets have equal texts."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams import planning
 from spark_streams.ids import ZERO, StreamId
 
+unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)
 
 
+@unhurried
 @given(st.integers(1, 2000), BACKLOGS, st.integers(0, 50))
 def test_shares_add_up(limit: int, backlog: dict[str, int], turn: int) -> None:
     """Shares add up to the limit or to all there is, and none exceeds its backlog."""
@@ -21,6 +23,7 @@ def test_shares_add_up(limit: int, backlog: dict[str, int], turn: int) -> None:
     assert all(0 < share <= backlog[name] for name, share in shares.items())
 
 
+@unhurried
 @given(st.integers(1, 2000), BACKLOGS)
 def test_none_is_starved(limit: int, backlog: dict[str, int]) -> None:
     """With at least as many entries as waiting streams, each gets one; with fewer, the turns go round."""
@@ -31,6 +34,7 @@ def test_none_is_starved(limit: int, backlog: dict[str, int]) -> None:
         assert set().union(*(planning.shares(limit, backlog, turn) for turn in range(len(waiting)))) == waiting
 
 
+@unhurried
 @given(st.integers(1, 2000), BACKLOGS)
 def test_shares_are_in_proportion(limit: int, backlog: dict[str, int]) -> None:
     """Each stream's share differs from its proportion by no more than rounding, and one each, can explain."""
@@ -49,6 +53,7 @@ def streams(draw: st.DrawFn) -> dict[str, list[StreamId]]:
     return found
 
 
+@unhurried
 @given(streams(), st.integers(1, 120), st.data())
 def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, data: st.DataObject) -> None:
     """However wrong the estimated backlogs are, a batch has exactly `limit` entries, or all there are."""
@@ -76,6 +81,7 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
     assert calls <= 4 * len(entries) + 4
 
 
+@unhurried
 @given(st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=3))
 def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
     """Every ID after the start and up to the end lies in exactly one range, every other ID in none."""

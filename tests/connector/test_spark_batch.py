@@ -158,6 +158,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("bench", [pytest.param("redis", marks=pytest.mark.redis)], indirect=True)
 def test_a_password_is_used_and_not_shown(bench: Bench) -> None:
     """A user with a password reads and writes; a wrong password is an error that does not show it."""
     bench.client.execute_command("ACL", "SETUSER", "job", "on", ">s3cret", "~*", "+@all")

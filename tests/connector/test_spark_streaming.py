@@ -91,6 +91,8 @@ def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
     wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be made")
     query.stop()
     bench.add("s", 5, first=10)
+    # A checkpoint of its own: the first one may hold a half-written offset, depending on when the query was stopped.
+    bench.checkpoint = bench.checkpoint.with_name("another")
     bench.run(stream_of(bench, startingOffsets="latest"), stream="out")
     assert bench.numbers("out") == [10, 11, 12, 13, 14]
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams import values, values_scalar
 
+unhurried = settings(deadline=None)
 UTC = datetime.UTC
 TYPES = [
     pa.string(), pa.binary(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(),
@@ -48,6 +49,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize("target", TYPES, ids=str)
+@unhurried
 @given(
     column=st.one_of(
         st.lists(st.one_of(st.none(), TEXTS, SENSIBLE, st.binary(max_size=6)), max_size=5),
@@ -84,6 +86,7 @@ THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "of"), THERE_AND_BACK, ids=[str(kind) for kind, _ in THERE_AND_BACK])
+@unhurried
 @given(data=st.data())
 def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
     """A value written as text and read with the same type is the same value; null stays null."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hiredis
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.wire import arrow, arrow_scalar
+
+unhurried = settings(deadline=None)
 
 WORDS = st.one_of(
     st.sampled_from(
@@ -65,6 +67,7 @@ def seen(page: arrow.Page, names: list[bytes]) -> dict[str, object]:
     }
 
 
+@unhurried
 @given(st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape()), st.binary(max_size=3))
 def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes]]], before: bytes) -> None:
     """Whatever the entries hold, the vectorised half either declines or reads what the parser reads."""
@@ -77,6 +80,7 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
     assert seen(arrow.decode(buffer, len(before), len(buffer), len(entries)), names) == expected
 
 
+@unhurried
 @given(entries_of(PLAIN))
 def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[bytes, list[bytes]]]) -> None:
     """The fast half declines nothing that it could prove: entries of any mix of shapes are taken."""
@@ -84,6 +88,7 @@ def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[byt
     assert arrow.scan(buffer, 0, len(buffer), len(entries)) is not None
 
 
+@unhurried
 @given(entries_of(WORDS), st.data())
 def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes]]], data: st.DataObject) -> None:
     """With any one byte changed, what the vectorised half accepts is still exactly what a parser finds there."""
@@ -158,6 +163,7 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
+@unhurried
 @given(tables())
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
     """The vectorised encoder gives the slow one's bytes, row by row, and the same rows without any field."""
@@ -165,6 +171,7 @@ def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
     assert fast.to_pylist() == arrow_scalar.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 
 
+@unhurried
 @given(one_shape())
 def test_commands_are_what_the_protocol_reads(entries: list[tuple[bytes, list[bytes]]]) -> None:
     """A parser reads the buffer of commands as the words of one XADD per row."""
