@@ -207,7 +207,9 @@ class Connection(asyncio.Protocol):
             return
         size = sum(map(len, parts))
         self.runner.bytes_out += size
-        if size <= _COPY_LIMIT:
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif size <= _COPY_LIMIT:
             transport.write(b"".join(parts))
         else:
             transport.writelines(_gathered(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ class Facts:
         self._config = config
         self._runner = runner
         self._port = port
+        self._run_id = secrets.token_hex(20)
         self._started_us = now_us()
         self._peak = 0
         self._sample = (self._started_us, 0, 0, 0)
@@ -46,6 +48,7 @@ class Facts:
         bytes_in, bytes_out, accepted, rejected = self._base
         return {
             "pid": os.getpid(),
+            "run_id": self._run_id,
             "port": self._port,
             "now_us": now,
             "started_us": self._started_us,
@@ -57,9 +60,9 @@ class Facts:
             "memory": resident,
             "memory_peak": self._peak,
             "memory_system": os.sysconf("SC_PHYS_PAGES") * _PAGE,
-            "cpu_system": usage.ru_stime,
+            "cpu_sys": usage.ru_stime,
             "cpu_user": usage.ru_utime,
-            "cpu_system_children": children.ru_stime,
+            "cpu_sys_children": children.ru_stime,
             "cpu_user_children": children.ru_utime,
             "connections": len(runner.connections),
             "accepted": runner.accepted - accepted,

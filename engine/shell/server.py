@@ -46,8 +46,10 @@ class Server:
         facts = Facts(self.config, self.runner, self._port)
         self.core.facts["process"] = facts.collect
         self.core.facts["reset"] = facts.reset
+        self.core.facts["rewrite"] = self._rewrite_config
         for name in ("port", "bind"):
             self.config.on_change(name, self._keep_address)
+        self.config.on_change("dir", self._change_directory)
         self._address = (self.config.text("port"), self.config.text("bind"))
         backlog = self.config.integer("tcp-backlog") or 511
         for sock in sockets:
@@ -107,6 +109,24 @@ class Server:
     def _keep_address(self) -> None:
         if (self.config.text("port"), self.config.text("bind")) != self._address:
             raise ConfigError("the address cannot change while the engine runs")
+
+    def _rewrite_config(self) -> str:
+        """Write the values in force to the configuration file; why not, or nothing."""
+        path = self.config.file
+        assert path is not None
+        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            new.write_bytes(self.config.rewritten(path.read_bytes()))
+            new.replace(path)
+        except OSError as error:
+            return os.strerror(error.errno or 0)
+        return ""
+
+    def _change_directory(self) -> None:
+        try:
+            os.chdir(self.config.text("dir").decode())
+        except OSError as error:
+            raise ConfigError(os.strerror(error.errno or 0)) from None
 
     def _accept(self) -> asyncio.Protocol:
         return _Accepted(self.runner, self.config.integer("tcp-keepalive"))
