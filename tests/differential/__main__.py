@@ -39,7 +39,11 @@ def main() -> int:
                 rate = done / (shown - began)
                 print(f"{done:,} commands, {sequences:,} sequences, {rate:,.0f}/s", file=sys.stderr)  # noqa: T201
     seconds = time.monotonic() - began
-    print(f"{done:,} commands in {sequences:,} sequences, {seconds:.0f} s: {found} differences")  # noqa: T201
+    errors, ended = sum(machine.errors for machine in both), sum(machine.ended for machine in both)
+    print(  # noqa: T201
+        f"{done:,} commands in {sequences:,} sequences, {seconds:.0f} s: {found} differences; "
+        f"{errors / done:.0%} of the replies were errors, {ended} sequences ended at an exclusion"
+    )
     return 1 if found else 0
 
 

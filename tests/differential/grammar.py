@@ -37,6 +37,7 @@ class Grammar:
         self._random = random
         self._top = 0
         self.plain = random.random() < 0.33
+        self.transactions = "transaction" in families
         commands = [item for family, items in _FAMILIES.items() if family in families for item in items]
         self._makers = [maker for maker, _ in commands]
         self._weights = [weight for _, weight in commands]
@@ -44,13 +45,31 @@ class Grammar:
     def sequence(self, length: int) -> list[Step]:
         """``length`` steps, most of them by the first of two clients."""
         client = 0
-        steps: list[Step] = []
-        for _ in range(length):
+        # Most groups exist from the beginning, so that few commands find nothing to act on.
+        groups = [(key, group) for key in sorted(set(KEYS)) for group in sorted(set(GROUPS)) if self.chance(0.7)]
+        steps: list[Step] = [(0, ("XGROUP", "CREATE", key, group, "$", "MKSTREAM")) for key, group in groups]
+        while len(steps) < length:
             if self._random.random() < 0.06:
                 client = 1 - client
-            maker = self._random.choices(self._makers, self._weights)[0]
-            steps.append((client, tuple(self._noisy(maker(self)))))
+            if self.transactions and self._random.random() < 0.04:
+                steps += self._transaction(client)
+            else:
+                steps.append((client, self._command()))
         return steps
+
+    def _command(self) -> tuple[str, ...]:
+        maker = self._random.choices(self._makers, self._weights)[0]
+        return tuple(self._noisy(maker(self)))
+
+    def _transaction(self, client: int) -> list[Step]:
+        """A few commands in MULTI and EXEC, some with WATCH before, some with the other client in between."""
+        steps: list[Step] = [(client, ("WATCH", self.key()))] if self.chance(0.4) else []
+        if steps and self.chance(0.3):
+            steps.append((1 - client, self._command()))
+        steps.append((client, ("MULTI",)))
+        inside = [self._command() for _ in range(self.number(1, 6))]
+        steps += [(1 - client if self.chance(0.1) else client, words) for words in inside]
+        return [*steps, (client, ("EXEC",) if self.chance(0.9) else ("DISCARD",))]
 
     def _noisy(self, words: Words) -> Words:
         """Now and then a command that is not quite right."""
@@ -269,10 +288,10 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (lambda g: ["HDEL", "fence", g.one(["a", "b"])], 0.2),
     ],
     "transaction": [
-        (_plain("MULTI"), 1.2),
-        (_plain("EXEC"), 2),
-        (_plain("DISCARD"), 0.2),
-        (lambda g: ["WATCH", g.key()], 0.8),
+        (_plain("MULTI"), 0.05),
+        (_plain("EXEC"), 0.3),
+        (_plain("DISCARD"), 0.1),
+        (lambda g: ["WATCH", g.key()], 0.5),
         (_plain("UNWATCH"), 0.2),
     ],
 }

@@ -19,6 +19,7 @@ from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
 from tests.harness.clients import SocketClient
 from tests.harness.kinds import Clock, CoreServer
+from tests.harness.replies import Error
 
 #: Nodes are kept small, so that short sequences fill several.
 NODE_ENTRIES = 4
@@ -80,7 +81,10 @@ class Machine:
         self.proto = proto
         self._clients = [SocketClient(running.connect(), proto, None) for _ in range(2)]
         self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
-        self.commands = 0
+        #: Commands that were run and compared, how many of them answered with an error, sequences cut by an exclusion.
+        self.commands = self.errors = self.ended = 0
+        #: What each client has queued since MULTI.
+        self._queued: list[list[list[bytes]]] = [[], []]
 
     def close(self) -> None:
         for client in self._clients:
@@ -92,11 +96,11 @@ class Machine:
         began = int(time.time() * 1000)
         theirs = self._real(done)
         ended = int(time.time() * 1000)
+        self._queued = [[], []]
         core = CoreServer(self.proto)
         core.clock = Clock(began * 1000)
         core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
         ours_clients = [core.main, core.client()]
-        self.commands += len(done)
         for position, (client, words) in enumerate(done):
             if words[0].upper() in ("XADD", "EXEC"):
                 core.clock.now_us = max(core.clock.now_us, _time_in(theirs[position], began, ended) * 1000)
@@ -105,12 +109,32 @@ class Machine:
                 ours = ours_clients[client].run(*argv)
             except Exception as error:  # noqa: BLE001  (whatever it is, it is a difference, to be shrunk and shown)
                 ours = error
-            if _equal_replies(argv, ours, theirs[position], plain):
-                continue
-            if any(ending.applies(argv, ours, theirs[position]) for ending in ENDINGS):
+            self.commands += 1
+            self.errors += isinstance(ours, Error)
+            verdict = self._verdict(client, argv, ours, theirs[position], plain)
+            if verdict == "excluded":
+                self.ended += 1
                 return None
+            if verdict == "same":
+                continue
             return Difference(self.proto, done[: position + 1], ours, theirs[position])
         return None
+
+    def _verdict(self, client: int, argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> str:
+        """``same``, ``excluded`` or ``different``. EXEC's replies are compared as those of the queued commands."""
+        queue = self._queued[client]
+        if theirs == b"QUEUED" and ours == theirs:
+            queue.append(argv)
+            return "same"
+        pairs = [(argv, ours, theirs)]
+        if argv[0].upper() in (b"EXEC", b"DISCARD"):
+            queued, self._queued[client] = queue, []
+            if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs) == len(queued):
+                pairs = list(zip(queued, ours, theirs, strict=True))
+        for words, mine, other in pairs:
+            if not same(words, mine, other, plain):
+                return "excluded" if any(one.applies(words, mine, other) for one in ENDINGS) else "different"
+        return "same"
 
     def _real(self, steps: list[Step]) -> list[Any]:
         """The real server's replies. Runs of one client's commands are sent in one go."""
@@ -155,25 +179,6 @@ class Machine:
                 if difference is not None:
                     steps, best = fewer, difference
         return best
-
-
-def _equal_replies(argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> bool:
-    if same(argv, ours, theirs, plain):
-        return True
-    # EXEC answers several commands at once; which they were is not known here, so every reading is tried.
-    return (
-        isinstance(ours, list)
-        and isinstance(theirs, list)
-        and argv[0].upper() == b"EXEC"
-        and _all_same(ours, theirs, plain)
-    )
-
-
-def _all_same(ours: list[Any], theirs: list[Any], plain: bool) -> bool:
-    readings = [[b"PING"], [b"XPENDING", b"", b"", b"", b"", b""], [b"XINFO"], [b"TTL"]]
-    return len(ours) == len(theirs) and all(
-        any(same(words, mine, other, plain) for words in readings) for mine, other in zip(ours, theirs, strict=True)
-    )
 
 
 def _time_in(reply: Any, began: int, ended: int) -> int:
