@@ -1,0 +1,302 @@
+"""Commands on keys, whatever they hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.marks import hand_clock
+from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, Between, Error
+
+SAME = Error("ERR source and destination objects are the same")
+DB_RANGE = Error("ERR DB index is out of range")
+NO_KEY = Error("ERR no such key")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("SET a 1", OK), ("RPUSH b x", 1), ("DEL a b a missing", 2), ("DBSIZE", 0)],
+        [("SET a 1", OK), ("UNLINK a missing", 1), ("EXISTS a", 0)],
+        [("SET a 1", OK), ("EXISTS a a b", 2), ("TOUCH a a b", 2)],
+        [
+            ("SET a 1", OK),
+            ("HSET h f v", 1),
+            ("RPUSH l x", 1),
+            ("XADD s 1-1 f v", "1-1"),
+            ("TYPE a", "string"),
+            ("TYPE h", "hash"),
+            ("TYPE l", "list"),
+            ("TYPE s", "stream"),
+            ("TYPE no", "none"),
+        ],
+        [("RANDOMKEY", None), ("SET a 1", OK), ("RANDOMKEY", "a")],
+        [("KEYS *", []), ("SET abc 1", OK), ("SET abd 1", OK), ("KEYS ab[^d]", ["abc"]), ("KEYS a?d", ["abd"])],
+        [("FLUSHDB", OK), ("SET a 1", OK), ("FLUSHDB ASYNC", OK), ("DBSIZE", 0), ("FLUSHALL sync", OK)],
+        [("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],
+    ],
+)
+def test_coming_and_going(server: Server, dialogue) -> None:
+    """Keys are counted, listed, typed and deleted, whatever they hold."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("SET a 1", OK), ("RENAME a b", OK), ("GET b", "1"), ("EXISTS a", 0)],
+        [("RENAME a b", NO_KEY), ("RENAME a a", NO_KEY), ("RENAMENX a b", NO_KEY)],
+        [("SET a 1", OK), ("RENAME a a", OK), ("RENAMENX a a", 0)],
+        [("SET a 1", OK), ("SET b 2", OK), ("RENAMENX a b", 0), ("RENAME a b", OK), ("GET b", "1"), ("DBSIZE", 1)],
+        [("SET a 1 EX 1000", OK), ("SET b 2", OK), ("RENAME a b", OK), ("TTL b", Between(990, 1000))],
+        [("SET a 1", OK), ("SET b 2 EX 1000", OK), ("RENAME a b", OK), ("TTL b", -1)],
+    ],
+)
+def test_renaming(server: Server, dialogue) -> None:
+    """A key keeps its value and its expiry under its new name, and takes the place of what was there."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("COPY a b", 0), ("SET a 1 EX 1000", OK), ("COPY a b", 1), ("GET b", "1"), ("TTL b", Between(990, 1000))],
+        [("SET a 1", OK), ("SET b 2", OK), ("COPY a b", 0), ("GET b", "2"), ("COPY a b REPLACE", 1), ("GET b", "1")],
+        [("SET a 1", OK), ("COPY a a", SAME), ("COPY a a DB 0", SAME), ("COPY a a DB 1", 1)],
+        [
+            ("COPY a b DB", SYNTAX),
+            ("COPY a b DB x", NOT_AN_INTEGER),
+            ("COPY a b DB 16", DB_RANGE),
+            ("COPY a b C", SYNTAX),
+        ],
+        [("COPY a b DB -1", DB_RANGE)],
+        [
+            (
+                "COPY a b DB 99999999999",
+                Error("ERR value is out of range, value must between -2147483648 and 2147483647"),
+            ),
+        ],
+        [("RPUSH l 1 2", 2), ("COPY l m", 1), ("RPUSH m 3", 3), ("LRANGE l 0 -1", ["1", "2"])],
+        [("HSET h f 1", 1), ("COPY h i", 1), ("HSET i f 2", 0), ("HGET h f", "1")],
+        [
+            ("XADD s 1-1 f v", "1-1"),
+            ("XGROUP CREATE s g 0", OK),
+            ("COPY s t", 1),
+            ("XADD t 2-1 f v", "2-1"),
+            ("XGROUP DESTROY t g", 1),
+            ("XLEN s", 1),
+            ("XGROUP DESTROY s g", 1),
+        ],
+    ],
+)
+def test_copies(server: Server, dialogue) -> None:
+    """A copy is a key of its own."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("SET a 1", OK), ("MOVE a 1", 1), ("EXISTS a", 0), ("SELECT 1", OK), ("GET a", "1"), ("SELECT 0", OK)],
+        [("MOVE a 1", 0), ("MOVE a 0", SAME), ("MOVE a 16", DB_RANGE), ("MOVE a x", NOT_AN_INTEGER)],
+        [("SET a 1", OK), ("COPY a a DB 1", 1), ("MOVE a 1", 0), ("EXISTS a", 1)],
+        [("SET a 1", OK), ("SWAPDB 0 1", OK), ("EXISTS a", 0), ("SWAPDB 1 0", OK), ("GET a", "1"), ("SWAPDB 0 0", OK)],
+        [
+            ("SWAPDB x 0", Error("ERR invalid first DB index")),
+            ("SWAPDB 0 x", Error("ERR invalid second DB index")),
+            ("SWAPDB 0 16", DB_RANGE),
+            ("SWAPDB -1 0", DB_RANGE),
+        ],
+    ],
+)
+def test_databases(server: Server, dialogue) -> None:
+    """Keys go to other databases, one by one or all at once."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("TTL a", -2),
+            ("PTTL a", -2),
+            ("EXPIRETIME a", -2),
+            ("PEXPIRETIME a", -2),
+            ("EXPIRE a 10", 0),
+            ("PERSIST a", 0),
+        ],
+        [
+            ("SET a 1", OK),
+            ("TTL a", -1),
+            ("PERSIST a", 0),
+            ("EXPIRE a 100", 1),
+            ("TTL a", Between(99, 100)),
+            ("PERSIST a", 1),
+        ],
+        [
+            ("SET a 1", OK),
+            ("PEXPIREAT a 4102444800500", 1),
+            ("EXPIRETIME a", 4102444801),
+            ("PEXPIRETIME a", 4102444800500),
+        ],
+        [("SET a 1", OK), ("EXPIREAT a 4102444800", 1), ("EXPIRETIME a", 4102444800)],
+        [("SET a 1", OK), ("EXPIRE a -1", 1), ("EXISTS a", 0), ("SET a 1", OK), ("PEXPIREAT a 1", 1), ("EXISTS a", 0)],
+        [
+            ("SET a 1", OK),
+            ("EXPIRE a 100 XX", 0),
+            ("EXPIRE a 100 GT", 0),
+            ("EXPIRE a 100 NX", 1),
+            ("EXPIRE a 99 NX", 0),
+        ],
+        [
+            ("SET a 1", OK),
+            ("EXPIRE a 100 LT", 1),
+            ("EXPIRE a 200 LT", 0),
+            ("EXPIRE a 50 GT", 0),
+            ("EXPIRE a 200 xx gt", 1),
+        ],
+        [
+            ("EXPIRE a 1 NX XX", Error("ERR NX and XX, GT or LT options at the same time are not compatible")),
+            ("EXPIRE a 1 GT LT", Error("ERR GT and LT options at the same time are not compatible")),
+            ("EXPIRE a 1 soon", Error("ERR Unsupported option soon")),
+            ("EXPIRE a x soon", Error("ERR Unsupported option soon")),
+            ("EXPIRE a x", NOT_AN_INTEGER),
+        ],
+        [
+            ("EXPIRE a 9223372036854776", Error("ERR invalid expire time in 'expire' command")),
+            ("EXPIRE a -9223372036854776", Error("ERR invalid expire time in 'expire' command")),
+            ("PEXPIRE a 9223372036854775807", Error("ERR invalid expire time in 'pexpire' command")),
+            ("EXPIREAT a 9223372036854775807", Error("ERR invalid expire time in 'expireat' command")),
+            ("PEXPIREAT a 9223372036854775807", 0),
+        ],
+    ],
+)
+def test_expiry(server: Server, dialogue) -> None:
+    """A key's deadline is set, changed under conditions, shown and taken away."""
+    play(server, dialogue)
+
+
+def test_a_key_expires(server: Server) -> None:
+    """When its time has come a key is gone for every command."""
+    server.given("SET a 1 PX 20", "SET b 1")
+    server.let_pass(25)
+    play(server, [("GET a", None), ("EXISTS a b", 1), ("KEYS *", ["b"]), ("TTL a", -2), ("SETNX a 2", 1)])
+
+
+@hand_clock
+def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
+    """TTL rounds, PTTL is exact."""
+    server.given("SET a 1 PX 1500")
+    play(server, [("TTL a", 2), ("PTTL a", 1500)])
+    server.let_pass(1)
+    play(server, [("TTL a", 1), ("PTTL a", 1499)])
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("SCAN x", Error("ERR invalid cursor")),
+        ("SCAN 1x", Error("ERR invalid cursor")),
+        ("SCAN 18446744073709551616", Error("ERR invalid cursor")),
+        (("SCAN", ""), ["0", []]),
+        ("SCAN 0 COUNT 0", SYNTAX),
+        ("SCAN 0 COUNT x", NOT_AN_INTEGER),
+        ("SCAN 0 COUNT", SYNTAX),
+        ("SCAN 0 LIMIT 5", SYNTAX),
+        ("SCAN 0 TYPE none", ["0", []]),
+        ("HSCAN h x", Error("ERR invalid cursor")),
+        ("HSCAN h 0 COUNT 0", ["0", []]),
+        ("HSCAN h 0 TYPE hash", ["0", []]),
+    ],
+)
+def test_scan_of_nothing(server: Server, command, reply) -> None:
+    """What SCAN and HSCAN say to wrong words, and of nothing."""
+    server.expect(command, reply)
+
+
+def test_scan_finds_all(server: Server) -> None:
+    """A whole walk meets every key, and the filters leave out what they should."""
+    for number in range(60):
+        server.run("SET", f"k{number}", "v")
+    server.given("HSET hash f v")
+
+    def walk(*options: str) -> set[bytes]:
+        found, cursor = set(), b"0"
+        while True:
+            cursor, keys = server.run("SCAN", cursor, *options)
+            found |= set(keys)
+            if cursor == b"0":
+                return found
+
+    assert walk() == walk("COUNT", "3") == {b"k%d" % number for number in range(60)} | {b"hash"}
+    assert walk("MATCH", "k1?", "COUNT", "7") == {b"k%d" % number for number in range(10, 20)}
+    assert walk("TYPE", "HASH") == {b"hash"}
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("SET a 123", OK), ("OBJECT ENCODING a", "int"), ("APPEND a 4", 4), ("OBJECT ENCODING a", "raw")],
+        [
+            ("SET a -0", OK),
+            ("OBJECT ENCODING a", "embstr"),
+            ("SET a 9223372036854775808", OK),
+            ("OBJECT ENCODING a", "embstr"),
+        ],
+        [
+            ("SET a " + "x" * 44, OK),
+            ("OBJECT ENCODING a", "embstr"),
+            ("SET a " + "x" * 45, OK),
+            ("OBJECT ENCODING a", "raw"),
+        ],
+        [
+            ("APPEND a 12", 2),
+            ("OBJECT ENCODING a", "int"),
+            ("SETRANGE a 0 34", 2),
+            ("OBJECT ENCODING a", "raw"),
+            ("INCR a", 35),
+        ],
+        [
+            ("HSET h f v", 1),
+            ("OBJECT ENCODING h", "listpack"),
+            ("HSET h f " + "x" * 65, 0),
+            ("OBJECT ENCODING h", "hashtable"),
+        ],
+        [("XADD s 1-1 f v", "1-1"), ("OBJECT ENCODING s", "stream"), ("OBJECT REFCOUNT s", 1)],
+        [("SET a 9999", OK), ("OBJECT REFCOUNT a", 2147483647), ("SET a 10000", OK), ("OBJECT REFCOUNT a", 1)],
+        [
+            ("SET a 1", OK),
+            ("OBJECT IDLETIME a", Between(0, 1)),
+            ("OBJECT IDLETIME b", None),
+            ("OBJECT ENCODING b", None),
+        ],
+        [
+            ("SET a 1", OK),
+            ("OBJECT FREQ b", None),
+            (
+                "OBJECT FREQ a",
+                Error(
+                    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when "
+                    "switching between policies at runtime LRU and LFU data will take some time to adjust."
+                ),
+            ),
+        ],
+        [
+            ("OBJECT ENCODING", Error("ERR wrong number of arguments for 'object|encoding' command")),
+            ("OBJECT NOTHING a", Error("ERR unknown subcommand 'NOTHING'. Try OBJECT HELP.")),
+        ],
+    ],
+)
+def test_object(server: Server, dialogue) -> None:
+    """OBJECT tells how Redis would keep a value."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize("command", ["OBJECT HELP", "PUBSUB HELP"])
+def test_help_begins_with_the_form_of_the_command(server: Server, command: str) -> None:
+    """HELP is lines of text, the last one about itself."""
+    lines = server.run(command)
+    name = command.partition(" ")[0].encode()
+    assert lines[0] == name + b" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    assert lines[-2:] == [b"HELP", b"    Prints this help."]

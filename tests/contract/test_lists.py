@@ -1,0 +1,291 @@
+"""Lists, and clients that wait for an element of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error
+
+POSITIVE = Error("ERR value is out of range, must be positive")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("RPUSH l 1 2", 2),
+            ("LPUSH l 0 -1", 4),
+            ("LRANGE l 0 -1", ["-1", "0", "1", "2"]),
+            ("LLEN l", 4),
+            ("LLEN no", 0),
+        ],
+        [
+            ("LPUSHX l 1", 0),
+            ("RPUSHX l 1", 0),
+            ("EXISTS l", 0),
+            ("RPUSH l 1", 1),
+            ("LPUSHX l 0", 2),
+            ("RPUSHX l 2 3", 4),
+        ],
+        [
+            ("RPUSH l 1 2 3 4 5", 5),
+            ("LPOP l", "1"),
+            ("RPOP l", "5"),
+            ("LPOP l 2", ["2", "3"]),
+            ("LPOP l 0", []),
+            ("RPOP l 9", ["4"]),
+            ("EXISTS l", 0),
+        ],
+        [
+            ("LPOP l", None),
+            ("LPOP l 5", None),
+            ("LPOP l -1", POSITIVE),
+            ("LPOP l x", POSITIVE),
+            ("RPOP l 1 2", Error("ERR wrong number of arguments for 'rpop' command")),
+        ],
+        [
+            ("RPUSH l a b c d e", 5),
+            ("LRANGE l 1 3", ["b", "c", "d"]),
+            ("LRANGE l -2 -1", ["d", "e"]),
+            ("LRANGE l -100 1", ["a", "b"]),
+            ("LRANGE l 3 100", ["d", "e"]),
+            ("LRANGE l 4 2", []),
+            ("LRANGE l 5 9", []),
+            ("LRANGE no 0 -1", []),
+            ("LRANGE l 0 x", NOT_AN_INTEGER),
+        ],
+        [
+            ("RPUSH l a b c", 3),
+            ("LINDEX l 0", "a"),
+            ("LINDEX l -1", "c"),
+            ("LINDEX l 3", None),
+            ("LINDEX l -4", None),
+            ("LINDEX no x", None),
+            ("LINDEX l x", NOT_AN_INTEGER),
+        ],
+        [
+            ("SET s 1", OK),
+            ("LPUSH s 1", WRONGTYPE),
+            ("LPOP s", WRONGTYPE),
+            ("LRANGE s 0 1", WRONGTYPE),
+            ("LLEN s", WRONGTYPE),
+            ("BLPOP s 0", WRONGTYPE),
+            ("LMOVE s l LEFT LEFT", WRONGTYPE),
+            ("LINDEX s x", WRONGTYPE),
+            ("LREM s 0 a", WRONGTYPE),
+        ],
+    ],
+)
+def test_ends_and_ranges(server: Server, dialogue) -> None:
+    """Elements are pushed and popped at both ends and read by index; an empty list is no key."""
+    play(server, dialogue)
+
+
+def test_a_pop_with_a_count_from_nothing_is_the_null_array(server: Server) -> None:
+    """Where there is no list LPOP gives a null, with a count the null array."""
+    assert server.wire("LPOP l") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
+    assert server.wire("LPOP l 1") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("LSET l 0 x", Error("ERR no such key")),
+            ("RPUSH l a b", 2),
+            ("LSET l -1 c", OK),
+            ("LSET l 2 d", Error("ERR index out of range")),
+            ("LSET l x d", NOT_AN_INTEGER),
+            ("LRANGE l 0 -1", ["a", "c"]),
+        ],
+        [
+            ("LINSERT l BEFORE a x", 0),
+            ("RPUSH l a b", 2),
+            ("LINSERT l before b x", 3),
+            ("LINSERT l AFTER b y", 4),
+            ("LINSERT l AFTER c z", -1),
+            ("LINSERT l BESIDE a x", SYNTAX),
+            ("LRANGE l 0 -1", ["a", "x", "b", "y"]),
+        ],
+        [
+            ("RPUSH l a b a c a", 5),
+            ("LREM l 1 a", 1),
+            ("LRANGE l 0 -1", ["b", "a", "c", "a"]),
+            ("LREM l -1 a", 1),
+            ("LREM l 0 x", 0),
+            ("LREM l 0 a", 1),
+            ("LRANGE l 0 -1", ["b", "c"]),
+            ("LREM l x a", NOT_AN_INTEGER),
+            ("LREM no 0 a", 0),
+        ],
+        [
+            ("RPUSH l a b c d", 4),
+            ("LTRIM l 1 -2", OK),
+            ("LRANGE l 0 -1", ["b", "c"]),
+            ("LTRIM l 5 9", OK),
+            ("EXISTS l", 0),
+            ("LTRIM l 0 0", OK),
+        ],
+        [
+            ("RPUSH l a b c b b", 5),
+            ("LPOS l b", 1),
+            ("LPOS l b RANK 2", 3),
+            ("LPOS l b RANK -1", 4),
+            ("LPOS l x", None),
+            ("LPOS l b COUNT 0", [1, 3, 4]),
+            ("LPOS l b COUNT 2 RANK -1", [4, 3]),
+            ("LPOS l b COUNT 0 MAXLEN 3", [1]),
+            ("LPOS l x COUNT 1", []),
+            ("LPOS no x", None),
+            ("LPOS no x COUNT 1", []),
+        ],
+        [
+            (
+                "LPOS l a RANK 0",
+                Error(
+                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use "
+                    "negative to start from the end of the list"
+                ),
+            ),
+            ("LPOS l a COUNT -1", Error("ERR COUNT can't be negative")),
+            ("LPOS l a MAXLEN -1", Error("ERR MAXLEN can't be negative")),
+            ("LPOS l a RANK x", NOT_AN_INTEGER),
+            ("LPOS l a COUNT", SYNTAX),
+        ],
+        [
+            ("RPUSH a 1 2 3", 3),
+            ("LMOVE a b RIGHT LEFT", "3"),
+            ("LMOVE a b left right", "1"),
+            ("LRANGE b 0 -1", ["3", "1"]),
+            ("RPOPLPUSH a a", "2"),
+            ("RPOPLPUSH a b", "2"),
+            ("EXISTS a", 0),
+            ("LMOVE a b LEFT LEFT", None),
+            ("LMOVE a b UP LEFT", SYNTAX),
+            ("RPOPLPUSH b b", "1"),
+            ("LRANGE b 0 -1", ["1", "2", "3"]),
+        ],
+        [
+            ("RPUSH a 1", 1),
+            ("SET s 1", OK),
+            ("LMOVE a s LEFT LEFT", WRONGTYPE),
+            ("LLEN a", 1),
+            ("LMOVE no s LEFT LEFT", None),
+        ],
+    ],
+)
+def test_changes(server: Server, dialogue) -> None:
+    """Elements are replaced, inserted, removed, found and moved."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "reply"),
+    [
+        ("x", Error("ERR timeout is not a float or out of range")),
+        ("nan", Error("ERR timeout is not a float or out of range")),
+        ("-1", Error("ERR timeout is negative")),
+        ("1e400", Error("ERR timeout is negative")),
+        ("0.001", None),
+    ],
+)
+def test_timeouts(server: Server, timeout: str, reply) -> None:
+    """A timeout is a number of seconds, with decimals."""
+    if reply is None:
+        client = server.client()
+        client.send("BLPOP", "l", timeout)
+        server.let_pass(5)
+        client.expect_reply(None)
+    else:
+        play(server, [(f"BLPOP l {timeout}", reply), (f"BLMOVE l m LEFT LEFT {timeout}", reply)])
+
+
+def test_an_element_that_is_there_is_taken_at_once(server: Server) -> None:
+    """BLPOP and BRPOP take from the first list that has an element, BLMOVE moves, BRPOPLPUSH too."""
+    server.given("RPUSH b 1 2 3 4")
+    play(
+        server,
+        [
+            ("BLPOP a b 0", ["b", "1"]),
+            ("BRPOP a b 0", ["b", "4"]),
+            ("BLMOVE b c LEFT RIGHT 0", "2"),
+            ("BRPOPLPUSH b c 0", "3"),
+            ("LRANGE c 0 -1", ["3", "2"]),
+        ],
+    )
+
+
+def test_waiting_clients_are_served_in_order(server: Server) -> None:
+    """Who came first gets the first element; who finds nothing left goes on waiting."""
+    first, second, third = server.client(), server.client(), server.client()
+    for client in (first, second, third):
+        client.send("BLPOP q other 0")
+        client.expect_blocked()
+    server.expect("RPUSH q a b", 2)
+    first.expect_reply(["q", "a"])
+    second.expect_reply(["q", "b"])
+    third.expect_blocked()
+    server.expect("LPUSH other c", 1)
+    third.expect_reply(["other", "c"])
+    server.expect("EXISTS q other", 0)
+
+
+def test_waiters_see_what_a_transaction_left(server: Server) -> None:
+    """Nobody is served before EXEC is over: an element that came and went was never there."""
+    client = server.client()
+    client.send("BRPOP q 0")
+    client.expect_blocked()
+    play(
+        server,
+        [("MULTI", OK), ("RPUSH q a", "QUEUED"), ("DEL q", "QUEUED"), ("RPUSH q b c", "QUEUED"), ("EXEC", [1, 1, 2])],
+    )
+    client.expect_reply(["q", "c"])
+
+
+def test_a_moved_element_wakes_the_next(server: Server) -> None:
+    """What BLMOVE puts down serves who waits there, in the same turn."""
+    mover, taker = server.client(), server.client()
+    taker.send("BLPOP b 0")
+    taker.expect_blocked()
+    mover.send("BLMOVE a b LEFT RIGHT 0")
+    mover.expect_blocked()
+    server.expect("RPUSH a x", 1)
+    mover.expect_reply("x")
+    taker.expect_reply(["b", "x"])
+    server.expect("DBSIZE", 0)
+
+
+def test_a_blocked_move_onto_another_type(server: Server) -> None:
+    """A target that is no list is an error when the element comes, and the element stays."""
+    client = server.client()
+    client.send("BLMOVE a s LEFT RIGHT 0")
+    client.expect_blocked()
+    server.given("SET s 1", "RPUSH a x")
+    client.expect_reply(WRONGTYPE)
+    server.expect("LRANGE a 0 -1", ["x"])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["RPUSH tmp x", "RENAME tmp q"],
+        ["RPUSH tmp x", "COPY tmp q"],
+        ["SET q 1", "DEL q", "RPUSH q x"],
+        ["MULTI", "RPUSH tmp x", "SWAPDB 0 1", "SWAPDB 1 0", "RENAME tmp q", "EXEC"],
+    ],
+)
+def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list[str]) -> None:
+    """A waiter is served by every command that brings its list."""
+    client = server.client()
+    client.send("BLPOP q 0")
+    client.expect_blocked()
+    server.given(*lines)
+    client.expect_reply(["q", "x"])
+
+
+def test_nothing_blocks_in_a_transaction(server: Server) -> None:
+    """Inside EXEC a blocking pop that finds nothing answers as at its timeout."""
+    server.given("MULTI", "BLPOP q 0", "BLMOVE q p LEFT LEFT 0", "PING")
+    server.expect("EXEC", [None, None, "PONG"])

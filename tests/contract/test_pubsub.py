@@ -1,0 +1,221 @@
+"""Channels, patterns, and events of the keyspace."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.replies import OK, Error
+
+
+def test_subscribing_answers_for_each_channel(server: Server) -> None:
+    """Each channel and pattern is answered by itself, with the number of subscriptions."""
+    client = server.client()
+    client.send("SUBSCRIBE a b a")
+    for channel, count in (("a", 1), ("b", 2), ("a", 2)):
+        client.expect_reply(["subscribe", channel, count])
+    client.send("PSUBSCRIBE p* q?")
+    client.expect_reply(["psubscribe", "p*", 3])
+    client.expect_reply(["psubscribe", "q?", 4])
+    client.send("UNSUBSCRIBE a nothing")
+    client.expect_reply(["unsubscribe", "a", 3])
+    client.expect_reply(["unsubscribe", "nothing", 3])
+    client.send("PUNSUBSCRIBE p*")
+    client.expect_reply(["punsubscribe", "p*", 2])
+    client.send("UNSUBSCRIBE")
+    client.expect_reply(["unsubscribe", "b", 1])
+    client.send("PUNSUBSCRIBE")
+    client.expect_reply(["punsubscribe", "q?", 0])
+    client.expect("PING", "PONG")
+
+
+def test_unsubscribing_from_nothing_is_answered(server: Server) -> None:
+    """UNSUBSCRIBE and PUNSUBSCRIBE without subscriptions answer once, with nil for a channel."""
+    play(server, [("UNSUBSCRIBE", ["unsubscribe", None, 0]), ("PUNSUBSCRIBE", ["punsubscribe", None, 0])])
+
+
+def test_messages_reach_those_who_listen(server: Server) -> None:
+    """PUBLISH counts its deliveries; a client gets a message once for its channel and once for each pattern."""
+    client = server.client()
+    client.send("SUBSCRIBE news")
+    client.receive()
+    client.send("PSUBSCRIBE n* *s")
+    client.receive(), client.receive()
+    play(server, [("PUBLISH news hello", 3), ("PUBLISH other x", 0), ("PUBLISH names y", 2)])
+    client.expect_reply(["message", "news", "hello"])
+    client.expect_reply(["pmessage", "n*", "news", "hello"])
+    client.expect_reply(["pmessage", "*s", "news", "hello"])
+    client.expect_reply(["pmessage", "n*", "names", "y"])
+    client.expect_reply(["pmessage", "*s", "names", "y"])
+    client.expect_nothing()
+
+
+def test_messages_are_pushes_in_resp3(server: Server) -> None:
+    """In RESP3 subscriptions and messages are push data, in RESP2 arrays."""
+    client = server.client()
+    kind = b">" if server.proto == 3 else b"*"
+    assert client.wire("SUBSCRIBE c") == kind + b"3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+    server.run("PUBLISH c m")
+    client.receive()
+    assert client.last_bytes == kind + b"3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"
+
+
+def test_what_a_subscriber_may_call(server: Server) -> None:
+    """A subscriber in RESP2 may only subscribe and ping, and its PONG is an array; in RESP3 it may do anything."""
+    client = server.client()
+    client.run("SUBSCRIBE c")
+    if server.proto == 3:
+        client.expect("GET k", None)
+        client.expect("PING", "PONG")
+        return
+    client.expect(
+        "GET k",
+        Error(
+            "ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+            "context"
+        ),
+    )
+    client.expect("PING", ["pong", ""])
+    client.expect("PING x", ["pong", "x"])
+
+
+def test_pubsub_tells_who_listens(server: Server) -> None:
+    """PUBSUB lists channels with subscribers, counts subscribers and patterns."""
+    one, two = server.client(), server.client()
+    one.run("SUBSCRIBE a")
+    two.run("SUBSCRIBE a")
+    two.run("PSUBSCRIBE a*")
+    play(
+        server,
+        [
+            ("PUBSUB CHANNELS", ["a"]),
+            ("PUBSUB CHANNELS b*", []),
+            ("PUBSUB NUMSUB a b", ["a", 2, "b", 0]),
+            ("PUBSUB NUMSUB", []),
+            ("PUBSUB NUMPAT", 1),
+            ("PUBSUB SHARDCHANNELS", []),
+            ("PUBSUB SHARDNUMSUB a", ["a", 0]),
+            ("PUBSUB NUMPAT x", Error("ERR wrong number of arguments for 'pubsub|numpat' command")),
+            ("PUBSUB FOO", Error("ERR unknown subcommand 'FOO'. Try PUBSUB HELP.")),
+            (
+                "PUBSUB CHANNELS a b",
+                Error("ERR unknown subcommand or wrong number of arguments for 'CHANNELS'. Try PUBSUB HELP."),
+            ),
+        ],
+    )
+
+
+def test_subscribing_in_a_transaction(server: Server) -> None:
+    """SUBSCRIBE can be queued; its answer stands in EXEC's reply."""
+    client = server.client()
+    client.run("MULTI")
+    client.run("SUBSCRIBE c")
+    client.expect("EXEC", [["subscribe", "c", 1]])
+    server.expect("PUBLISH c m", 1)
+    client.expect_reply(["message", "c", "m"])
+
+
+#: What is set, what is done, and the events that must come, (what, key) for each.
+EVENTS = [
+    (
+        "E$",
+        ["SET k v", "SET k v EX 100", "GETSET k 1", "INCR k", "APPEND k 1", "DEL k"],
+        ["set k", "set k", "set k", "incrby k", "append k"],
+    ),
+    (
+        "EA",
+        ["SET k v EX 100", "PERSIST k", "EXPIRE k 5", "DEL k"],
+        ["set k", "expire k", "persist k", "expire k", "del k"],
+    ),
+    ("EA", ["SET k v", "EXPIRE k -1", "GETDEL k"], ["set k", "del k"]),
+    (
+        "EA",
+        ["SET a v", "RENAME a b", "COPY b c", "MOVE c 1"],
+        ["set a", "rename_from a", "rename_to b", "copy_to c", "move_from c", "move_to c"],
+    ),
+    ("EnA", ["SET a v", "SET a w", "RENAME a b"], ["new a", "set a", "set a", "new b", "rename_from a", "rename_to b"]),
+    (
+        "Em",
+        ["GET no", "EXISTS no", "TTL no", "HGET no f", "LLEN no", "DEL no", "MGET no"],
+        ["keymiss no", "keymiss no", "keymiss no", "keymiss no", "keymiss no", "keymiss no"],
+    ),
+    (
+        "Eh",
+        ["HSET h f 1", "HINCRBY h f 1", "HINCRBYFLOAT h f 1", "HDEL h x", "HDEL h f"],
+        ["hset h", "hincrby h", "hincrbyfloat h", "hdel h"],
+    ),
+    ("EA", ["HSET h f 1", "HDEL h f"], ["hset h", "hdel h", "del h"]),
+    (
+        "EA",
+        ["RPUSH l 1 2 3", "LPOP l", "LSET l 0 x", "LINSERT l AFTER x y", "LREM l 0 y", "LTRIM l 0 0", "RPOP l"],
+        ["rpush l", "lpop l", "lset l", "linsert l", "lrem l", "ltrim l", "rpop l", "del l"],
+    ),
+    ("EA", ["RPUSH l 1", "LMOVE l m LEFT RIGHT"], ["rpush l", "rpush m", "lpop l", "del l"]),
+    ("Eg", ["SET a 1", "FLUSHALL"], []),
+]
+
+
+@pytest.mark.parametrize(("letters", "lines", "events"), EVENTS)
+def test_keyspace_events(server: Server, letters: str, lines: list[str], events: list[str]) -> None:
+    """Each change tells its event to who listens, for the classes that are asked for."""
+    server.config("notify-keyspace-events", letters)
+    client = server.client()
+    client.run("PSUBSCRIBE __keyevent@*")
+    server.given(*lines)
+    for event in events:
+        _, _, channel, key = client.receive()
+        assert (channel.rpartition(b":")[2] + b" " + key).decode() == event
+    client.expect_nothing()
+
+
+def test_both_forms_of_events(server: Server) -> None:
+    """K tells on the key's channel which event it was, E on the event's channel which key."""
+    server.config("notify-keyspace-events", "KE$")
+    client = server.client()
+    client.run("PSUBSCRIBE __key*__:*")
+    server.given("SET k v")
+    client.expect_reply(["pmessage", "__key*__:*", "__keyspace@0__:k", "set"])
+    client.expect_reply(["pmessage", "__key*__:*", "__keyevent@0__:set", "k"])
+
+
+def test_an_expired_key_is_an_event(server: Server) -> None:
+    """A key that expires tells so, when it is looked up at the latest."""
+    server.config("notify-keyspace-events", "Ex")
+    client = server.client()
+    client.run("SUBSCRIBE __keyevent@0__:expired")
+    server.given("SET k v PX 10")
+    server.let_pass(15)
+    server.expect("GET k", None)
+    client.expect_reply(["message", "__keyevent@0__:expired", "k"])
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("KEA", "AKE"),
+        ("g$lshzxetdKE", "AKE"),
+        ("Kgx", "gxK"),
+        ("AnmKE", "AKEm"),
+        ("nK$", "$nK"),
+        ("", ""),
+    ],
+)
+def test_how_the_setting_is_shown(server: Server, given: str, shown: str) -> None:
+    """CONFIG GET shows the letters in a fixed order, and A for all types at once."""
+    server.config("notify-keyspace-events", given)
+    reply = server.run("CONFIG GET notify-keyspace-events")
+    assert (reply if isinstance(reply, list) else [*reply.keys(), *reply.values()])[1] == shown.encode()
+
+
+def test_a_wrong_letter_is_refused(server: Server) -> None:
+    """CONFIG SET says which letters there are."""
+    server.expect(
+        "CONFIG SET notify-keyspace-events Q",
+        Error(
+            "ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - Invalid event class "
+            "character. Use 'Ag$lshzxeKEtmdn'."
+        ),
+    )
+    server.expect("CONFIG SET notify-keyspace-events KEA", OK)
+    server.expect(("CONFIG", "SET", "notify-keyspace-events", ""), OK)

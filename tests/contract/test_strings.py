@@ -1,0 +1,269 @@
+"""Strings and the numbers in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Between, Error
+
+NOT_A_FLOAT = Error("ERR value is not a valid float")
+OVERFLOW = Error("ERR increment or decrement would overflow")
+
+
+def invalid_expire(command: str) -> Error:
+    return Error(f"ERR invalid expire time in '{command}' command")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("SET a 1", OK), ("GET a", "1"), (("SET", "a", ""), OK), ("GET a", ""), ("GET b", None)],
+        [("SET a 1 XX", None), ("SET a 1 NX", OK), ("SET a 2 NX", None), ("SET a 2 xx", OK), ("GET a", "2")],
+        [
+            ("SET a 1 GET", None),
+            ("SET a 2 GET", "1"),
+            ("SET a 3 NX GET", "2"),
+            ("GET a", "2"),
+            ("SET b 1 XX GET", None),
+        ],
+        [("SET a 1 EX 100", OK), ("TTL a", Between(99, 100)), ("SET a 2 KEEPTTL", OK), ("TTL a", Between(99, 100))],
+        [
+            ("SET a 1 EX 100", OK),
+            ("SET a 2", OK),
+            ("TTL a", -1),
+            ("SET a 1 px 100000", OK),
+            ("TTL a", Between(99, 100)),
+        ],
+        [
+            ("SET a 1 EXAT 4102444800", OK),
+            ("EXPIRETIME a", 4102444800),
+            ("SET a 1 PXAT 4102444800123", OK),
+            ("PEXPIRETIME a", 4102444800123),
+            ("SET a 1 EXAT 1", OK),
+            ("GET a", None),
+        ],
+        [
+            ("SET a 1 EX 0", invalid_expire("set")),
+            ("SET a 1 PX -1", invalid_expire("set")),
+            ("SET a 1 EX x", NOT_AN_INTEGER),
+            ("SET a 1 EX 9223372036854775807", invalid_expire("set")),
+            ("SET a 1 PX 9223372036854775807", invalid_expire("set")),
+        ],
+        [
+            ("SET a 1 NX XX", SYNTAX),
+            ("SET a 1 EX", SYNTAX),
+            ("SET a 1 EX 1 PX 1", SYNTAX),
+            ("SET a 1 EX 1 KEEPTTL", SYNTAX),
+            ("SET a 1 PERSIST", SYNTAX),
+            ("SET a 1 foo", SYNTAX),
+            ("SET a 1 EX 5 EX 100", OK),
+            ("TTL a", Between(99, 100)),
+        ],
+        [("RPUSH l x", 1), ("SET l 1 GET", WRONGTYPE), ("GET l", WRONGTYPE), ("SET l 1", OK), ("GET l", "1")],
+        [("SETNX a 1", 1), ("SETNX a 2", 0), ("GETSET a 3", "1"), ("GETSET b 1", None), ("GET a", "3")],
+        [
+            ("SETEX a 100 x", OK),
+            ("TTL a", Between(99, 100)),
+            ("PSETEX a 100000 x", OK),
+            ("TTL a", Between(99, 100)),
+            ("SETEX a 0 x", invalid_expire("setex")),
+            ("PSETEX a -1 x", invalid_expire("psetex")),
+            ("SETEX a x x", NOT_AN_INTEGER),
+        ],
+        [
+            ("MSET a 1 b 2 a 3", OK),
+            ("MGET a b c", ["3", "2", None]),
+            ("RPUSH l x", 1),
+            ("MGET l a", [None, "3"]),
+            ("MSET a 1 b", Error("ERR wrong number of arguments for 'mset' command")),
+            ("MSETNX c 1 a 2", 0),
+            ("EXISTS c", 0),
+            ("MSETNX c 1 d 2", 1),
+            ("MSETNX c 1 d", Error("ERR wrong number of arguments for 'msetnx' command")),
+        ],
+        [
+            ("GETDEL a", None),
+            ("SET a 1", OK),
+            ("GETDEL a", "1"),
+            ("EXISTS a", 0),
+            ("RPUSH l x", 1),
+            ("GETDEL l", WRONGTYPE),
+        ],
+    ],
+)
+def test_setting_and_getting(server: Server, dialogue) -> None:
+    """SET with all its options, and the commands that do parts of it."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("GETEX a EX 0", None), ("GETEX a EX x", None), ("GETEX a EX 1 PX 1", SYNTAX), ("GETEX a KEEPTTL", SYNTAX)],
+        [
+            ("SET a 1", OK),
+            ("GETEX a", "1"),
+            ("TTL a", -1),
+            ("GETEX a EX 100", "1"),
+            ("TTL a", Between(99, 100)),
+            ("GETEX a", "1"),
+            ("TTL a", Between(99, 100)),
+            ("GETEX a persist", "1"),
+            ("TTL a", -1),
+        ],
+        [("SET a 1", OK), ("GETEX a EX 0", invalid_expire("getex")), ("GETEX a PXAT 5", "1"), ("EXISTS a", 0)],
+        [
+            ("SET a 1", OK),
+            ("GETEX a PXAT 4102444800123", "1"),
+            ("PEXPIRETIME a", 4102444800123),
+            ("GETEX a PERSIST EX 1", SYNTAX),
+        ],
+    ],
+)
+def test_getex(server: Server, dialogue) -> None:
+    """GETEX reads a string and changes its expiry."""
+    play(server, dialogue)
+
+
+TOO_LONG = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("APPEND a ab", 2),
+            ("APPEND a cd", 4),
+            ("GET a", "abcd"),
+            ("STRLEN a", 4),
+            ("STRLEN b", 0),
+            (("APPEND", "b", ""), 0),
+            ("GET b", ""),
+        ],
+        [
+            ("SETRANGE a 3 xy", 5),
+            ("GET a", "\0\0\0xy"),
+            ("SETRANGE a 1 ab", 5),
+            ("GET a", "\0abxy"),
+            (("SETRANGE", "b", "5", ""), 0),
+            ("EXISTS b", 0),
+        ],
+        [
+            ("SETRANGE a -1 x", Error("ERR offset is out of range")),
+            ("SETRANGE a x x", NOT_AN_INTEGER),
+            ("SETRANGE a 536870912 x", TOO_LONG),
+            ("SETRANGE a 9223372036854775807 x", TOO_LONG),
+        ],
+        [
+            ("SET a abcdef", OK),
+            ("GETRANGE a 0 -1", "abcdef"),
+            ("GETRANGE a 1 2", "bc"),
+            ("GETRANGE a -2 -1", "ef"),
+            ("GETRANGE a 5 1", ""),
+            ("GETRANGE a -1 -2", ""),
+            ("GETRANGE a -100 1", "ab"),
+            ("GETRANGE a 4 100", "ef"),
+            ("SUBSTR a 0 0", "a"),
+            ("GETRANGE b 0 -1", ""),
+            ("GETRANGE a 0 x", NOT_AN_INTEGER),
+            ("GETRANGE a -100 -50", "a"),
+        ],
+        [
+            ("RPUSH l x", 1),
+            ("APPEND l x", WRONGTYPE),
+            ("SETRANGE l 0 x", WRONGTYPE),
+            ("GETRANGE l 0 1", WRONGTYPE),
+            ("STRLEN l", WRONGTYPE),
+        ],
+        [("SET a 1 EX 100", OK), ("APPEND a 2", 2), ("INCR a", 13), ("SETRANGE a 0 5", 2), ("TTL a", Between(99, 100))],
+    ],
+)
+def test_parts_of_strings(server: Server, dialogue) -> None:
+    """Strings grow, are overwritten in part and read in part."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("INCR a", 1),
+            ("INCRBY a 41", 42),
+            ("DECR a", 41),
+            ("DECRBY a 1", 40),
+            ("GET a", "40"),
+            ("INCRBY a -50", -10),
+        ],
+        [
+            ("SET a 9223372036854775807", OK),
+            ("INCR a", OVERFLOW),
+            ("SET a -9223372036854775808", OK),
+            ("DECR a", OVERFLOW),
+        ],
+        [
+            ("DECRBY a -9223372036854775808", Error("ERR decrement would overflow")),
+            ("INCRBY a 1.5", NOT_AN_INTEGER),
+            ("EXISTS a", 0),
+        ],
+        [
+            ("SET a 01", OK),
+            ("INCR a", NOT_AN_INTEGER),
+            ("SET a +1", OK),
+            ("INCR a", NOT_AN_INTEGER),
+            (("SET", "a", ""), OK),
+            ("INCR a", NOT_AN_INTEGER),
+        ],
+        [("RPUSH l x", 1), ("INCR l", WRONGTYPE), ("INCRBYFLOAT l 1", WRONGTYPE), ("DECRBY l x", NOT_AN_INTEGER)],
+        [
+            ("INCRBYFLOAT a 10.5", "10.5"),
+            ("INCRBYFLOAT a 0.1", "10.6"),
+            ("INCRBYFLOAT a -5", "5.6"),
+            ("SET a 5.0e3", OK),
+            ("INCRBYFLOAT a 2.0e2", "5200"),
+        ],
+        [
+            ("SET a 3.0", OK),
+            ("INCRBYFLOAT a 1.0", "4"),
+            ("INCRBYFLOAT a -4", "0"),
+            ("INCRBYFLOAT a -0.0", "0"),
+            ("INCRBYFLOAT a 0x10", "16"),
+        ],
+        [
+            ("SET a 3.14159265358979323846264338327950288", OK),
+            ("INCRBYFLOAT a 0", "3.14159265358979324"),
+            ("INCRBYFLOAT a 1e-17", "3.14159265358979325"),
+        ],
+        [
+            ("SET a 1e15", OK),
+            ("INCRBYFLOAT a 0.0001", "1000000000000000.0001220703125"),
+            ("SET a 1e40", OK),
+            ("INCRBYFLOAT a 1", "9999999999999999999783686092270256259072"),
+        ],
+        [
+            ("INCRBYFLOAT a inf", Error("ERR increment would produce NaN or Infinity")),
+            ("INCRBYFLOAT a nan", NOT_A_FLOAT),
+            ("INCRBYFLOAT a 1x", NOT_A_FLOAT),
+            (("INCRBYFLOAT", "a", " 1"), NOT_A_FLOAT),
+            ("INCRBYFLOAT a 1e5000", NOT_A_FLOAT),
+            ("INCRBYFLOAT a 1e-5000", NOT_A_FLOAT),
+            ("EXISTS a", 0),
+        ],
+        [
+            ("SET a x", OK),
+            ("INCRBYFLOAT a 1", NOT_A_FLOAT),
+            ("SET a 1e4932", OK),
+            ("INCRBYFLOAT a 1e4932", Error("ERR increment would produce NaN or Infinity")),
+        ],
+    ],
+)
+def test_numbers(server: Server, dialogue) -> None:
+    """Integers and floats in strings, with 64 bits each, and what is no number."""
+    play(server, dialogue)
+
+
+def test_a_value_may_be_any_bytes(server: Server) -> None:
+    """Keys and values with line ends, zero bytes and bytes that are no UTF-8 come back as they were."""
+    data = bytes(range(256)) + b"\r\n"
+    play(server, [(("SET", data, data), OK), (("GET", data), data), (("STRLEN", data), 258), ("KEYS *", [data])])

@@ -1,0 +1,182 @@
+"""MULTI, EXEC, DISCARD, WATCH."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.replies import NOT_AN_INTEGER, OK, WRONGTYPE, Error, entries
+
+ABORTED = Error("EXECABORT Transaction discarded because of previous errors.")
+QUEUED = b"QUEUED"
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("MULTI", OK), ("SET a 1", QUEUED), ("INCR a", QUEUED), ("EXEC", ["OK", 2]), ("GET a", "2")],
+        [("MULTI", OK), ("EXEC", [])],
+        [("MULTI", OK), ("SET a 1", QUEUED), ("DISCARD", OK), ("GET a", None)],
+        [("EXEC", Error("ERR EXEC without MULTI")), ("DISCARD", Error("ERR DISCARD without MULTI"))],
+        [("MULTI", OK), ("MULTI", Error("ERR MULTI calls can not be nested")), ("PING", QUEUED), ("EXEC", ["PONG"])],
+        [
+            ("MULTI", OK),
+            ("WATCH a", Error("ERR WATCH inside MULTI is not allowed")),
+            ("PING", QUEUED),
+            ("EXEC", ["PONG"]),
+        ],
+        [
+            ("MULTI", OK),
+            ("NOTHING", Error("ERR unknown command 'NOTHING', with args beginning with: ")),
+            ("SET a 1", QUEUED),
+            ("EXEC", ABORTED),
+            ("GET a", None),
+        ],
+        [
+            ("MULTI", OK),
+            ("GET", Error("ERR wrong number of arguments for 'get' command")),
+            ("EXEC", ABORTED),
+            ("EXEC", Error("ERR EXEC without MULTI")),
+        ],
+        [
+            ("MULTI", OK),
+            ("GET", Error("ERR wrong number of arguments for 'get' command")),
+            ("DISCARD", OK),
+            ("MULTI", OK),
+            ("EXEC", []),
+        ],
+        [
+            ("SET s x", OK),
+            ("MULTI", OK),
+            ("INCR s", QUEUED),
+            ("RPUSH s 1", QUEUED),
+            ("SET t 1", QUEUED),
+            ("EXEC", [NOT_AN_INTEGER, WRONGTYPE, "OK"]),
+            ("GET t", "1"),
+        ],
+        [
+            ("MULTI", OK),
+            ("SELECT 1", QUEUED),
+            ("SET a 1", QUEUED),
+            ("SELECT 0", QUEUED),
+            ("GET a", QUEUED),
+            ("EXEC", ["OK", "OK", "OK", None]),
+        ],
+        [("MULTI", OK), ("XADD s 1-1 f v", QUEUED), ("XRANGE s - +", QUEUED), ("EXEC", ["1-1", entries("1-1 f v")])],
+        [("MULTI", OK), ("UNWATCH", QUEUED), ("EXEC", ["OK"])],
+    ],
+)
+def test_transactions(server: Server, dialogue) -> None:
+    """Commands are queued and run together; one that could not be queued aborts all, one that fails does not."""
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET k 2",
+        "INCR k",
+        "APPEND k 1",
+        "DEL k",
+        "EXPIRE k 100",
+        "RENAME k l",
+        "RENAME other k",
+        "FLUSHALL",
+        "FLUSHDB",
+        "COPY other k REPLACE",
+        "MOVE k 1",
+        "SWAPDB 0 1",
+        "SETRANGE k 0 1",
+        "GETDEL k",
+        "PEXPIREAT k 1",
+        "GETEX k EX 100",
+    ],
+)
+def test_a_change_of_a_watched_key_stops_the_transaction(server: Server, change: str) -> None:
+    """Whatever changes a watched key, EXEC answers nil and runs nothing."""
+    server.given("SET k 1", "SET other 2", "WATCH k")
+    server.client().run(change)
+    server.given("MULTI", "SET done 1")
+    assert server.wire("EXEC") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n")
+    server.given("SELECT 0")
+    server.expect("EXISTS done", 0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "GET k",
+        "SET l 2",
+        "EXPIRE missing 5",
+        "SETNX k 5",
+        "SET k 5 NX",
+        "PERSIST k",
+        "DEL missing",
+        "COPY k l",
+        "TOUCH k",
+        "RENAME k k",
+    ],
+)
+def test_what_does_not_change_a_watched_key(server: Server, other: str) -> None:
+    """Reads, and writes that do nothing to the key, leave the transaction alone."""
+    server.given("SET k 1", "WATCH k")
+    server.client().run(other)
+    server.given("MULTI", "PING")
+    server.expect("EXEC", ["PONG"])
+
+
+@pytest.mark.parametrize("forget", ["UNWATCH", "EXEC", "DISCARD"])
+def test_watching_ends(server: Server, forget: str) -> None:
+    """UNWATCH, EXEC and DISCARD end the watch."""
+    server.given("WATCH k")
+    server.given(*(["UNWATCH"] if forget == "UNWATCH" else ["MULTI", forget]))
+    server.client().run("SET k 1")
+    server.given("MULTI", "PING")
+    server.expect("EXEC", ["PONG"])
+
+
+def test_watched_keys_that_come_into_being(server: Server) -> None:
+    """A missing key can be watched, and in each database by itself."""
+    server.given("WATCH a b", "SELECT 1", "WATCH c", "SELECT 0")
+    server.client().run("SET c 1")
+    server.given("MULTI", "PING")
+    server.expect("EXEC", ["PONG"])
+    server.given("WATCH a b")
+    server.client().run("HSET b f v")
+    server.given("MULTI", "PING")
+    server.expect("EXEC", None)
+
+
+def test_a_watched_key_that_expires_stops_the_transaction(server: Server) -> None:
+    """Expiry between WATCH and EXEC is a change."""
+    server.given("SET k 1 PX 15", "WATCH k")
+    server.let_pass(20)
+    server.given("MULTI", "PING")
+    server.expect("EXEC", None)
+
+
+def test_a_key_that_had_expired_when_it_was_watched(server: Server) -> None:
+    """What was gone at WATCH may go on being gone."""
+    server.given("SET k 1 PX 15")
+    server.let_pass(20)
+    server.given("WATCH k")
+    server.client().expect("GET k", None)
+    server.given("MULTI", "PING")
+    server.expect("EXEC", ["PONG"])
+
+
+def test_ones_own_change_counts(server: Server) -> None:
+    """A client's own write after WATCH stops its transaction too."""
+    play(
+        server,
+        [
+            ("WATCH k", OK),
+            ("SET k 1", OK),
+            ("MULTI", OK),
+            ("PING", QUEUED),
+            ("EXEC", None),
+            ("MULTI", OK),
+            ("EXEC", []),
+        ],
+    )
