@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from spark_streams.errors import error, fail
 Command = tuple[bytes | str | int, ...]
 
 _RECEIVE = 1 << 20
-_IDLE_SECONDS = 5.0  # a kept connection that was not used for so long is tried with a PING first
+_IDLE_SECONDS = 30.0  # a kept connection that was not used for so long is tried with a PING first
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -88,6 +89,10 @@ class Connection:
         socket.sendall(b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)
         return word
 
+    def has_input(self) -> bool:
+        """Whether something has arrived that was not received yet."""
+        return bool(self._ahead) or bool(select.select([self._link._sock], [], [], 0)[0])
+
     def can_skip_replies(self) -> bool:
         """Whether the server knows CLIENT REPLY SKIP; it is asked once."""
         if self._skips is None:
@@ -130,7 +135,7 @@ def borrow(address: Address) -> Iterator[Connection]:
     """
     key = (os.getpid(), address.url)
     connection = _kept.pop(key, None)
-    if connection is not None and time.monotonic() - connection.used > _IDLE_SECONDS and not _alive(connection):
+    if connection is not None and not _usable(connection):
         connection = None
     if connection is None:
         connection = Connection(address)
@@ -155,12 +160,17 @@ def close_all() -> None:
         _kept.popitem()[1].close()
 
 
-def _alive(connection: Connection) -> bool:
+def _usable(connection: Connection) -> bool:
+    """Whether a kept connection can be used again; it is closed if not."""
     try:
-        return connection.pipeline([("PING",)]) == [b"PONG"]
+        # Nothing is due on it: something to read is the server's farewell, or what nobody will ever ask for.
+        rested = time.monotonic() - connection.used > _IDLE_SECONDS
+        if not connection.has_input() and (not rested or connection.pipeline([("PING",)]) == [b"PONG"]):
+            return True
     except (redis.RedisError, OSError):
-        connection.close()
-        return False
+        pass
+    connection.close()
+    return False
 
 
 def _reason(cause: BaseException) -> str:

@@ -19,7 +19,7 @@ from spark_streams.connection import Command, Connection
 from spark_streams.errors import fail
 from spark_streams.ids import StreamId
 
-_FIRST_PAGE = 500
+_FIRST_PAGE = 50
 _TARGET_BYTES = 512 << 10  # what the codec works on then fits into a core's cache
 _GROWTH = 16
 

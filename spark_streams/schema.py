@@ -6,6 +6,7 @@ and from a record batch to fields. Knows Spark's types and the codec, no server.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,7 @@ class ReadSchema:
                 _check_reserved(field)
             elif not isinstance(kind, _READABLE) and not _is_fields_map(field):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
-        return cls(to_arrow_schema(schema, timezone="UTC"))
+        return cls(_arrow_schema(schema))
 
     def batch(self, page: Page, stream: str) -> Any:
         """The page as a record batch."""
@@ -71,6 +72,12 @@ class ReadSchema:
         if pa.types.is_map(field.type):
             return _map(page, stream, field.type)
         return values.from_text(page.column(field.name.encode()), field.type)
+
+
+def _arrow_schema(schema: spark.StructType) -> Any:
+    """What Spark expects a batch to look like. Its function takes the zone as an argument in some releases only."""
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def _is_fields_map(field: spark.StructField) -> bool:

@@ -127,6 +127,6 @@ def _parts(text: str) -> tuple[datetime.datetime, Any] | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6])
-    numbers = [int(number or 0) for number in (year, month, day, hour, minute, second)]
-    moment = datetime.datetime(*numbers, micros)  # type: ignore[arg-type]  # noqa: DTZ001 - the caller's to apply
-    return moment, zone
+    moment = datetime.datetime(int(year), int(month), int(day))  # noqa: DTZ001 - the zone is the caller's to apply
+    clock = datetime.time(int(hour or 0), int(minute or 0), int(second or 0), micros)
+    return datetime.datetime.combine(moment, clock), zone

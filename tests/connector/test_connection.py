@@ -1,0 +1,225 @@
+"""Connections and server facts, without Spark, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from engine.wire import arrow
+from spark_streams import connection as connections
+from spark_streams import facts as facts_module
+from spark_streams import fetch
+from spark_streams.address import Address
+from spark_streams.connection import Connection, borrow
+from spark_streams.errors import ServerError, StreamError
+from spark_streams.facts import RedisFacts
+from spark_streams.fetch import Delivery
+from spark_streams.ids import LAST, ZERO, StreamId
+from tests import servers
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        yield made
+        made.flushall()
+    connections.close_all()
+
+
+@pytest.fixture
+def connection(place: servers.Running) -> Iterator[Connection]:
+    made = Connection(Address(place.url))
+    yield made
+    made.close()
+
+
+def add(client: redis.Redis, stream: str, count: int, first: int = 1, size: int = 1) -> None:
+    pipeline = client.pipeline(transaction=False)
+    for n in range(first, first + count):
+        pipeline.xadd(stream, {"n": "x" * size}, id=f"{n}-0")
+    pipeline.execute()
+
+
+def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: servers.Running) -> None:
+    """One connection serves a process; one that failed midway, or that the server closed, is replaced."""
+    address = Address(place.url)
+    with borrow(address) as first:
+        number = first.command("CLIENT", "ID")
+    with borrow(address) as second:
+        assert second.command("CLIENT", "ID") == number
+    client.client_kill_filter(_id=number)
+    with borrow(address) as third:
+        other = third.command("CLIENT", "ID")
+        assert other != number
+    with pytest.raises(RuntimeError), borrow(address):
+        raise RuntimeError
+    with borrow(address) as fourth, borrow(address) as fifth:
+        assert len({number, other, fourth.command("CLIENT", "ID"), fifth.command("CLIENT", "ID")}) == 4
+
+
+def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
+    """The error names the address, and neither the user nor the password."""
+    nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1")
+    with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*redis://127\.0\.0\.1") as caught, borrow(nowhere):
+        pass
+    assert "s3cret" not in str(caught.value)
+    assert "user" not in str(caught.value)
+
+
+def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None:
+    """The database stands in the URL's path; a Unix socket is an address like any other."""
+    with borrow(Address(f"{redis_process.url}/3")) as tcp:
+        tcp.command("SET", "where", "three")
+    with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
+        assert unix.command("GET", "where") == b"three"
+        unix.command("FLUSHALL")
+    connections.close_all()
+
+
+def test_raw_replies_are_told_apart(connection: Connection) -> None:
+    """Replies to several raw requests that arrive together are cut where they belong, whatever their size."""
+    big = b"v" * 3_000_000
+    first = connection.send_raw(b"*2\r\n$4\r\nECHO\r\n$3000000\r\n" + big + b"\r\n")
+    second = connection.request([("PING",), ("ECHO", "x")])
+    third = connection.request([])
+    buffer, stop = connection.receive(first)
+    assert bytes(buffer[:stop]) == b"$3000000\r\n" + big + b"\r\n"
+    buffer, stop = connection.receive(second)
+    assert bytes(buffer[:stop]) == b"+PONG\r\n$1\r\nx\r\n"
+    assert connection.receive(third)[1] == 0
+    assert connection.command("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connection, most: int) -> None:
+    """Whatever the page size, the pages of a range are its entries in order, each once."""
+    add(client, "s", 50)
+    for after, upto in ((0, 50), (0, 1), (10, 30), (49, 50), (20, 20), (30, 99)):
+        if upto == 99:
+            client.xadd("s", {"n": "last"}, id="99-0")
+            client.xdel("s", "99-0")
+        found = [
+            int(entry_id.partition(b"-")[0])
+            for page in fetch.pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
+            for entry_id in page.ids().to_pylist()
+        ]
+        assert found == list(range(after + 1, min(upto, 50) + 1))
+
+
+def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
+    """With large values a page has few entries, however many are allowed."""
+    add(client, "s", 70, size=300_000)
+    add(client, "s", 500, first=71)
+    counts = [page.count for page in fetch.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
+    assert sum(counts) == 570
+    assert counts[1:6] == [1, 1, 1, 1, 1]
+    assert max(counts) > 50
+
+
+@pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
+def test_delivery_fills_the_pending_list(
+    client: redis.Redis, connection: Connection, position: int, delivered: int
+) -> None:
+    """What the group has not been given yet is delivered, and nothing beyond the range; the rows are all of them."""
+    add(client, "s", 60)
+    client.xgroup_create("s", "g", f"{position}-0")
+    delivery = Delivery("g", "c-0", StreamId(position, 0))
+    pages = list(fetch.pages(connection, "s", ZERO, StreamId(50, 0), 8, delivery))
+    assert sum(page.count for page in pages) == 50
+    (group,) = client.xinfo_groups("s")
+    assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
+
+
+def test_a_range_that_is_gone_is_an_error(client: redis.Redis, connection: Connection) -> None:
+    """If the stream disappears between planning and reading, the read fails."""
+    for found, entries in (("does not exist", 0), ("ends at 3-0", 3)):
+        add(client, "s", entries)
+        with pytest.raises(StreamError, match=f"STREAM_LOST.*{found}"):
+            list(fetch.pages(connection, "s", ZERO, StreamId(50, 0), 8))
+    client.set("text", "x")
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        list(fetch.pages(connection, "text", ZERO, LAST, 8))
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        RedisFacts(connection).states(["text"], None)
+
+
+def test_states(client: redis.Redis, connection: Connection) -> None:
+    """A stream's state tells its ends, and the group's position and lag; a missing one is None."""
+    add(client, "s", 10)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c", {"s": ">"}, count=4)
+    states = RedisFacts(connection).states(["s", "t"], "g")
+    state = states["s"]
+    assert states["t"] is None
+    assert state is not None
+    assert state.group is not None
+    assert (state.last, state.length, state.first) == (StreamId(10, 0), 10, StreamId(1, 0))
+    assert (state.group.position, state.group.lag, state.group.pending) == (StreamId(4, 0), 6, 4)
+    assert state.backlog(StreamId(4, 0)) == (6, True)
+    assert state.backlog(StreamId(10, 0)) == (0, True)
+    assert state.backlog(ZERO) == (10, True)
+    assert state.backlog(StreamId(5, 0))[1] is False
+
+
+def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
+    """The ID of the n-th entry after an ID, or the end and how many there are."""
+    add(client, "s", 30)
+    facts = RedisFacts(connection)
+    assert facts.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
+    assert facts.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
+    assert facts.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
+    assert facts.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+
+
+@pytest.mark.parametrize("many", [20_000, 5])
+def test_acknowledging_up_to_an_id(
+    client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
+    monkeypatch.setattr(facts_module, "_MANY_PENDING", many)
+    monkeypatch.setattr(facts_module, "_ACK_PAGE", 4)
+    add(client, "s", 30)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "job-0", {"s": ">"}, count=10)
+    client.xreadgroup("g", "other", {"s": ">"}, count=3)
+    client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
+    facts = RedisFacts(connection)
+    facts.acknowledge("s", "g", "job-", StreamId(16, 0))
+    assert client.xpending("s", "g")["consumers"] == [
+        {"name": b"job-1", "pending": 4},
+        {"name": b"other", "pending": 3},
+    ]
+    facts.acknowledge("s", "g", "job-", StreamId(20, 0))
+    assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
+    facts.acknowledge("s", "nobody", "job-", LAST)
+    facts.acknowledge("nothing", "g", "job-", LAST)
+
+
+def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
+    """A group is made together with its stream; one that exists is left as it is."""
+    facts = RedisFacts(connection)
+    assert facts.make_group("s", "g", StreamId(5, 0)) is True
+    assert facts.make_group("s", "g", StreamId(9, 0)) is False
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
+    facts.move_group("s", "g", StreamId(9, 0))
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
+
+
+def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connection: Connection) -> None:
+    """Where a server cannot suppress replies they are read and dropped, to the same effect."""
+    add(client, "s", 20)
+    client.xgroup_create("s", "g", "0")
+    connection._skips = False
+    pages = list(fetch.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
+    assert sum(page.count for page in pages) == 20
+    assert client.xinfo_groups("s")[0]["pending"] == 20
+    assert isinstance(pages[0], arrow.VectorPage)
