@@ -312,6 +312,15 @@ def report(outcome: Outcome) -> None:
     )
 
 
+def verdict(wrong: list[str]) -> int:
+    """Print what is wrong, or that nothing is; return the job's exit code."""
+    for problem in wrong:
+        print("WRONG:", problem)
+    if not wrong:
+        print("Every figure and every alert equals what pandas computes.")
+    return 1 if wrong else 0
+
+
 @contextmanager
 def checkpoint_directory(given: str | None, url: str) -> Iterator[Path]:
     """Yield the directory that was given, or a temporary one; refuse to mix a new run with an old one's streams."""
@@ -368,12 +377,7 @@ def main(argv: list[str] | None = None) -> int:
         with checkpoint_directory(options.checkpoint, url) as checkpoint:
             outcome = run(spark, url, checkpoint, options.limit)
         report(outcome)
-        wrong = problems(outcome, options.limit)
-        for problem in wrong:
-            print("WRONG:", problem)
-        if not wrong:
-            print("Every figure and every alert equals what pandas computes.")
-        return 1 if wrong else 0
+        return verdict(problems(outcome, options.limit))
     finally:
         spark.stop()
 

@@ -75,6 +75,12 @@ def test_a_run_with_the_same_checkpoint_continues_the_one_before(spark: SparkSes
         assert len(flight_delays.problems(wrong, 3_000)) == 1
 
 
+def test_one_wrong_figure_makes_the_job_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    assert flight_delays.verdict([]) == 0
+    assert flight_delays.verdict(["JFK <1: late is 1, pandas says 2"]) == 1
+    assert "WRONG: JFK <1: late is 1, pandas says 2" in capsys.readouterr().out
+
+
 @pytest.mark.redis
 def test_a_new_run_refuses_the_streams_of_an_old_one(url: str, tmp_path: Path) -> None:
     with redis.Redis.from_url(url) as client:
