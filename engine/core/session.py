@@ -88,5 +88,6 @@ class Session:
         self.argv_bytes = 0
         self.no_evict = False
         self.no_touch = False
-        #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields.
+        #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields,
+        #: and whether CLIENT PAUSE holds a command back (``held-back``).
         self.transport_info: Callable[[], dict[bytes, int]] | None = None

@@ -377,7 +377,8 @@ def _buffers(connection: Connection) -> dict[bytes, int]:
     transport = connection.transport
     pending = transport.get_write_buffer_size()
     held = connection.parser.buffered + connection.backlog_size
-    return {b"qbuf": held, b"qbuf-free": 0, b"obl": 0, b"oll": int(pending > 0), b"omem": pending}
+    return {b"qbuf": held, b"qbuf-free": 0, b"obl": 0, b"oll": int(pending > 0), b"omem": pending,
+            b"held-back": int(connection.held_back)}  # fmt: skip
 
 
 def _names(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:

@@ -125,12 +125,12 @@ def getredir(ctx: Context, argv: list[bytes]) -> Reply:
 # -- all connections ------------------------------------------------------------------------------------------------
 
 
-def _flags(session: Session) -> bytes:
+def _flags(session: Session, held_back: int) -> bytes:
     marks = (
         (b"O", session.monitor),
         (b"P", bool(session.channels or session.patterns)),
         (b"x", session.multi is not None),
-        (b"b", session.waiter is not None),
+        (b"b", session.waiter is not None or bool(held_back)),
         (b"d", session.dirty_exec),
         (b"c", session.close_after_reply),
         (b"e", session.no_evict),
@@ -142,11 +142,12 @@ def _flags(session: Session) -> bytes:
 def describe(session: Session, now_ms: int) -> bytes:
     """The line of CLIENT LIST for a session, without its end."""
     sizes = session.transport_info() if session.transport_info is not None else {}
+    flags = _flags(session, sizes.get(b"held-back", 0))
     queued = sum(len(word) for _, argv in session.multi or () for word in argv)
     fields: list[tuple[bytes, bytes | int]] = [
         (b"id", session.id), (b"addr", session.addr), (b"laddr", session.laddr), (b"fd", session.fd),
         (b"name", session.name), (b"age", max(now_ms - session.created_ms, 0) // 1000),
-        (b"idle", max(now_ms - session.last_ms, 0) // 1000), (b"flags", _flags(session)), (b"db", session.db),
+        (b"idle", max(now_ms - session.last_ms, 0) // 1000), (b"flags", flags), (b"db", session.db),
         (b"sub", len(session.channels)), (b"psub", len(session.patterns)), (b"ssub", 0),
         (b"multi", -1 if session.multi is None else len(session.multi)), (b"watch", len(session.watching)),
         (b"qbuf", sizes.get(b"qbuf", 0)), (b"qbuf-free", sizes.get(b"qbuf-free", 0)),

@@ -1,0 +1,360 @@
+"""Commands about connections and the server: the same answers from the core, the engine over TCP and a real Redis."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp, since
+from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
+
+WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
+BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")
+
+
+def arity(name: str) -> Error:
+    return Error(f"ERR wrong number of arguments for '{name}' command")
+
+
+def unknown_subcommand(container: str, word: str, *, known: bool = False) -> Error:
+    what = "unknown subcommand or wrong number of arguments for" if known else "unknown subcommand"
+    return Error(f"ERR {what} '{word}'. Try {container} HELP.")
+
+
+#: Commands (words divided by blanks, or a tuple) and their replies.
+CASES: list[tuple[Any, Any]] = [
+    ("PING", "PONG"),
+    ("PING a", "a"),
+    ("PING a b", arity("ping")),
+    ("ECHO", arity("echo")),
+    ("ECHO a", "a"),
+    ("HELLO 1", Error("NOPROTO unsupported protocol version")),
+    ("HELLO x", Error("ERR Protocol version is not an integer or out of range")),
+    ("HELLO 2 FOO", Error("ERR Syntax error in HELLO option 'FOO'")),
+    ("HELLO 2 SETNAME", Error("ERR Syntax error in HELLO option 'SETNAME'")),
+    ("HELLO 2 SETNAME a b", Error("ERR Syntax error in HELLO option 'b'")),
+    (("HELLO", "2", "SETNAME", "a b"), BAD_NAME),
+    ("HELLO 2 AUTH a", Error("ERR Syntax error in HELLO option 'AUTH'")),
+    ("HELLO 2 AUTH a b", WRONG_PASSWORD),
+    ("AUTH", arity("auth")),
+    (
+        "AUTH a",
+        Error(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+            "configuration is correct?"
+        ),
+    ),
+    ("AUTH a b", WRONG_PASSWORD),
+    ("AUTH default a", OK),
+    ("AUTH default a b", SYNTAX),
+    ("SELECT 1", OK),
+    ("SELECT 16", Error("ERR DB index is out of range")),
+    ("SELECT -1", Error("ERR DB index is out of range")),
+    ("SELECT x", NOT_AN_INTEGER),
+    ("SELECT 99999999999", Error("ERR value is out of range, value must between -2147483648 and 2147483647")),
+    ("CLIENT", arity("client")),
+    ("CLIENT FOO", unknown_subcommand("CLIENT", "FOO")),
+    ("CLIENT ID x", arity("client|id")),
+    ("CLIENT SETNAME", arity("client|setname")),
+    (("CLIENT", "SETNAME", "a b"), BAD_NAME),
+    ("CLIENT LIST x", SYNTAX),
+    ("CLIENT LIST TYPE x", Error("ERR Unknown client type 'x'")),
+    ("CLIENT LIST TYPE normal x", SYNTAX),
+    ("CLIENT LIST ID", SYNTAX),
+    ("CLIENT LIST ID x", Error("ERR Invalid client ID")),
+    ("CLIENT LIST ID 99999", ""),
+    ("CLIENT LIST TYPE master", ""),
+    ("CLIENT KILL", arity("client|kill")),
+    ("CLIENT KILL x", Error("ERR No such client")),
+    ("CLIENT KILL ID x", Error("ERR client-id should be greater than 0")),
+    ("CLIENT KILL ID 0", Error("ERR client-id should be greater than 0")),
+    ("CLIENT KILL ID 99999", 0),
+    ("CLIENT KILL TYPE x", Error("ERR Unknown client type 'x'")),
+    ("CLIENT KILL FOO x", SYNTAX),
+    ("CLIENT KILL ID 99999 SKIPME maybe", SYNTAX),
+    ("CLIENT KILL ID 99999 SKIPME", SYNTAX),
+    ("CLIENT KILL USER nobody", Error("ERR No such user 'nobody'")),
+    ("CLIENT KILL ADDR 1:2 LADDR 3:4", 0),
+    ("CLIENT NO-EVICT on", OK),
+    ("CLIENT NO-EVICT x", SYNTAX),
+    ("CLIENT NO-EVICT off", OK),
+    ("CLIENT REPLY x", SYNTAX),
+    ("CLIENT REPLY on", OK),
+    ("CLIENT UNBLOCK x", NOT_AN_INTEGER),
+    ("CLIENT UNBLOCK 99999", 0),
+    ("CLIENT UNBLOCK 99999 FOO", Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    ("CLIENT UNBLOCK 99999 ERROR x", unknown_subcommand("CLIENT", "UNBLOCK", known=True)),
+    ("CLIENT PAUSE x", Error("ERR timeout is not an integer or out of range")),
+    ("CLIENT PAUSE -1", Error("ERR timeout is negative")),
+    ("CLIENT PAUSE 1 FOO", Error("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    ("CLIENT PAUSE 1 WRITE x", unknown_subcommand("CLIENT", "PAUSE", known=True)),
+    ("CLIENT UNPAUSE", OK),
+    ("CLIENT GETREDIR", -1),
+    ("COMMAND FOO", unknown_subcommand("COMMAND", "FOO")),
+    ("COMMAND COUNT x", arity("command|count")),
+    ("COMMAND INFO nosuch", [None]),
+    ("COMMAND GETKEYS", arity("command|getkeys")),
+    ("COMMAND GETKEYS foo bar", Error("ERR Invalid command specified")),
+    ("COMMAND GETKEYS ping x", Error("ERR The command has no key arguments")),
+    ("COMMAND GETKEYS xadd a", Error("ERR Invalid number of arguments specified for command")),
+    ("COMMAND GETKEYS mset a 1 b 2", ["a", "b"]),
+    ("COMMAND GETKEYS xgroup create a b c", ["a"]),
+    ("COMMAND GETKEYS xreadgroup group g c streams a b > >", ["a", "b"]),
+    ("COMMAND LIST FILTERBY x", SYNTAX),
+    ("COMMAND LIST FILTERBY foo x", SYNTAX),
+    ("COMMAND LIST FILTERBY module x", []),
+    ("COMMAND LIST FILTERBY pattern xgroup|dest*", ["xgroup|destroy"]),
+    ("COMMAND LIST FILTERBY aclcat nosuch", []),
+    ("COMMAND DOCS nosuch", Map()),
+    ("CONFIG GET", arity("config|get")),
+    ("CONFIG GET nosuch", Map()),
+    ("CONFIG GET TIMEOUT", Map(TIMEOUT="0")),
+    ("CONFIG SET timeout", arity("config|set")),
+    ("CONFIG SET nosuch 1", Error("ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")),
+    ("CONFIG SET timeout 5 hz", SYNTAX),
+    (
+        "CONFIG SET timeout 5 timeout 6",
+        Error("ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),
+    ),
+    (
+        "CONFIG SET timeout 5 hz x",
+        Error(
+            "ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer"
+        ),
+    ),
+    ("CONFIG GET timeout", Map(timeout="0")),
+    (
+        "CONFIG SET maxmemory-policy x",
+        Error(
+            "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the "
+            "following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, "
+            "allkeys-random, noeviction"
+        ),
+    ),
+    (
+        "CONFIG SET databases 3",
+        Error("ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config"),
+    ),
+    ("CONFIG REWRITE", Error("ERR The server is running without a config file")),
+    ("TIME x", arity("time")),
+    ("SHUTDOWN foo", SYNTAX),
+    ("SHUTDOWN nosave save", SYNTAX),
+    ("SHUTDOWN abort", Error("ERR No shutdown in progress.")),
+    ("WAIT 0 0", 0),
+    ("WAIT x 0", NOT_AN_INTEGER),
+    ("WAIT 0 -1", Error("ERR timeout is negative")),
+    ("INFO nosuch", ""),
+    ("INFO cluster", "# Cluster\r\ncluster_enabled:0\r\n"),
+    ("FUNCTION FLUSH", OK),
+    ("FUNCTION FLUSH foo", Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    ("SCRIPT FLUSH SYNC", OK),
+    ("SCRIPT FLUSH foo", Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+    ("RESET x", arity("reset")),
+]  # fmt: skip
+
+
+def test_each_command_answers_as_redis_does(server: Server) -> None:
+    """All cases, one after the other on one connection."""
+    client = server.client()
+    for command, reply in CASES:
+        client.expect(command, reply)
+
+
+def test_hello_tells_who_the_server_is_and_changes_the_protocol(server: Server) -> None:
+    """HELLO without a version keeps the protocol; its answer is a map in RESP3."""
+    client = server.client()
+    told = Map(server="redis", version=ANY, proto=server.proto, id=ANY, mode="standalone", role="master", modules=[])
+    client.expect("HELLO", told)
+    client.expect(f"HELLO {server.proto} SETNAME me", told)
+    client.expect("CLIENT GETNAME", "me")
+
+
+def test_names_are_kept_and_forgotten(server: Server) -> None:
+    """CLIENT SETNAME with nothing takes the name away; CLIENT LIST and INFO show it."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+    client.expect("CLIENT SETNAME worker-1", OK)
+    client.expect("CLIENT GETNAME", "worker-1")
+    for line in (client.run("CLIENT INFO"), client.run(f"CLIENT LIST ID {number}")):
+        assert re.match(rb"id=%d addr=.* name=worker-1 age=0 .* db=0 .*multi=-1 " % number, line)
+    client.expect(("CLIENT", "SETNAME", ""), OK)
+    client.expect("CLIENT GETNAME", None)
+
+
+def test_client_list_tells_what_a_client_does(server: Server) -> None:
+    """Flags, database, subscriptions and queued commands stand in CLIENT LIST."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+
+    def fields() -> dict[str, str]:
+        line: bytes = server.run(f"CLIENT LIST ID {number}")
+        return dict(word.split("=", 1) for word in line.decode().split())  # type: ignore[misc]
+
+    client.expect("SELECT 3", OK)
+    assert (fields()["db"], fields()["flags"], fields()["cmd"]) == ("3", "N", "select")
+    client.expect("MULTI", OK)
+    client.expect("PING", "QUEUED")
+    assert (fields()["multi"], fields()["flags"]) == ("1", "x")
+    client.expect("DISCARD", OK)
+    client.expect("SUBSCRIBE c", ["subscribe", "c", 1])
+    assert (fields()["sub"], fields()["flags"]) == ("1", "P")
+    assert server.run("CLIENT LIST TYPE pubsub").startswith(b"id=%d " % number)
+
+
+def test_reset_makes_the_connection_new(server: Server) -> None:
+    """RESET ends a transaction and subscriptions, and goes back to database 0, RESP2 and no name."""
+    client = server.client()
+    for command in ("SELECT 2", "CLIENT SETNAME x", "WATCH k", "MULTI"):
+        client.expect(command, OK)
+    client.expect("RESET", "RESET")
+    client.expect("CLIENT GETNAME", None)
+    assert b" db=0 " in client.run("CLIENT INFO")
+    assert b" resp=2" in client.run("CLIENT INFO")
+    client.expect("EXEC", Error("ERR EXEC without MULTI"))
+
+
+@since("7.2")
+def test_libraries_say_who_they_are(server: Server) -> None:
+    """CLIENT SETINFO is shown by CLIENT INFO; blanks are refused."""
+    client = server.client()
+    client.expect("CLIENT SETINFO lib-name redis-py", OK)
+    client.expect("CLIENT SETINFO LIB-VER 8.1", OK)
+    assert client.run("CLIENT INFO").rstrip().endswith(b"lib-name=redis-py lib-ver=8.1")
+    client.expect(
+        ("CLIENT", "SETINFO", "lib-name", "a b"),
+        Error("ERR lib-name cannot contain spaces, newlines or special characters."),
+    )
+    client.expect("CLIENT SETINFO other x", Error("ERR Unrecognized option 'other'"))
+
+
+def test_a_blocked_client_can_be_woken(server: Server) -> None:
+    """CLIENT UNBLOCK answers 1, and the client gets its timeout's reply, or an error."""
+    for how, reply in (
+        ("", None),
+        (" TIMEOUT", None),
+        (" ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+    ):
+        client = server.client()
+        number = client.run("CLIENT ID")
+        server.expect(f"CLIENT UNBLOCK {number}", 0)
+        client.send("XREAD BLOCK 0 STREAMS nothing $")
+        client.expect_blocked()
+        server.expect(f"CLIENT UNBLOCK {number}{how}", 1)
+        client.expect_reply(reply)
+        client.expect("PING", "PONG")
+
+
+def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
+    """Each section opens with its title; several are divided by an empty line; default, all and none are several."""
+    text: bytes = server.run("INFO replication clients")
+    assert text.startswith(b"# Clients\r\nconnected_clients:")
+    assert b"\r\n\r\n# Replication\r\nrole:master\r\n" in text
+    titles = re.findall(rb"^# (\w+)", server.run("INFO"), re.MULTILINE)
+    assert titles == [
+        b"Server", b"Clients", b"Memory", b"Persistence", b"Stats", b"Replication", b"CPU", b"Modules", b"Errorstats",
+        b"Cluster", b"Keyspace",
+    ]  # fmt: skip
+    assert b"# Commandstats\r\ncmdstat_" in server.run("INFO everything")
+
+
+def test_info_counts_keys_per_database(server: Server) -> None:
+    """The keyspace section has a line for each database that has keys, with how many of them expire."""
+    server.given("FLUSHALL", "SET a 1", "SET b 1 EX 1000", "XADD s * f v")
+    assert b"db0:keys=3,expires=1," in server.run("INFO keyspace")
+
+
+@pytest.mark.parametrize("name", ["get", "xadd", "xread", "xreadgroup", "mset", "xgroup"])
+def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
+    """Ten things: name, arity, flags, key positions, categories, tips, key specifications, subcommands."""
+    (told,) = server.run(f"COMMAND INFO {name}")
+    expected = {
+        "get": (2, 1, 1, 1), "xadd": (-5, 1, 1, 1), "xread": (-4, 0, 0, 0), "xreadgroup": (-7, 0, 0, 0),
+        "mset": (-3, 1, -1, 2), "xgroup": (-2, 0, 0, 0),
+    }  # fmt: skip
+    assert told[0] == name.encode()
+    assert (told[1], *told[3:6]) == expected[name]
+    assert len(told) == 10
+    assert bool(told[9]) is (name == "xgroup")
+
+
+def test_config_get_takes_patterns_and_set_goes_back(server: Server) -> None:
+    """Several patterns at once; a value that was got can be set again."""
+    server.expect("CONFIG GET stream-node-max-* TIMEOUT", ANY)
+    before = server.run("CONFIG GET stream-node-max-entries")
+    server.expect("CONFIG SET stream-node-max-entries 7 stream-node-max-bytes 1kb", OK)
+    server.expect("CONFIG GET stream-node-max-bytes", Map({"stream-node-max-bytes": "1024"}))
+    server.expect("CONFIG SET stream-node-max-entries 100 stream-node-max-bytes 4096", OK)
+    assert server.run("CONFIG GET stream-node-max-entries") == before
+
+
+def test_time_is_seconds_and_microseconds(server: Server) -> None:
+    """TIME answers two numbers as text, the second below a million."""
+    seconds, micros = server.run("TIME")
+    assert int(seconds) > 1_600_000_000
+    assert 0 <= int(micros) < 1_000_000
+
+
+@over_tcp
+def test_replies_can_be_switched_off(server: Server) -> None:
+    """CLIENT REPLY OFF ends replies until ON, which answers; SKIP leaves out the next one only."""
+    client = server.client()
+    for command in ("CLIENT REPLY OFF", "PING one", "CLIENT REPLY SKIP", "PING two"):
+        client.send(command)
+    client.expect("CLIENT REPLY ON", OK)
+    client.send("CLIENT REPLY SKIP")
+    client.send("PING three")
+    client.expect("PING four", "four")
+
+
+@over_tcp
+def test_connections_can_be_killed(server: Server) -> None:
+    """CLIENT KILL closes others at once, by address in the old form, by any filter in the new; by ID oneself too."""
+    victims = [server.client() for _ in range(3)]
+    line: bytes = victims[0].run("CLIENT INFO")
+    address = re.search(rb" addr=(\S+)", line)
+    assert address is not None
+    server.expect(("CLIENT", "KILL", address[1]), OK)
+    server.expect(f"CLIENT KILL ID {victims[1].run('CLIENT ID')} TYPE normal", 1)
+    for victim in victims[:2]:
+        victim.expect_closed()  # type: ignore[attr-defined]
+    number = victims[2].run("CLIENT ID")
+    victims[2].expect(f"CLIENT KILL ID {number}", 0)
+    victims[2].expect(f"CLIENT KILL ID {number} SKIPME no", 1)
+    victims[2].expect_closed()  # type: ignore[attr-defined]
+
+
+@over_tcp
+def test_quit_answers_and_closes(server: Server) -> None:
+    """QUIT in a pipeline: its own reply is the last."""
+    client = server.client()
+    client.send_bytes(b"PING\r\nQUIT\r\nPING\r\n")  # type: ignore[attr-defined]
+    client.expect_reply("PONG")
+    client.expect_reply(OK)
+    client.expect_closed()  # type: ignore[attr-defined]
+
+
+@over_tcp
+def test_a_pause_holds_commands_back(server: Server) -> None:
+    """CLIENT PAUSE WRITE lets reads through and holds writes back until UNPAUSE, the caller's own ones too."""
+    client = server.client()
+    server.expect("CLIENT PAUSE 100000 WRITE", OK)
+    client.expect("GET k", None)
+    client.send("SET k v")
+    client.send("GET k")
+    client.expect_blocked()
+    server.expect("GET k", None)
+    server.expect("CLIENT UNPAUSE", OK)
+    client.expect_reply(OK)
+    client.expect_reply("v")
+
+
+@over_tcp
+def test_a_pause_ends_by_itself(server: Server) -> None:
+    """CLIENT PAUSE holds everything back for its time, and nothing is lost."""
+    client = server.client()
+    server.expect("CLIENT PAUSE 50", OK)
+    client.send("INCR n")
+    client.expect_reply(1)
