@@ -229,6 +229,40 @@ def _consumer(subcommand: str) -> Callable[[Grammar], Words]:
     return lambda g: ["XGROUP", subcommand, g.key(), g.one(GROUPS), g.one(CONSUMERS)]
 
 
+def _policy(g: Grammar) -> Words:
+    return [g.one(["KEEPREF", "DELREF", "ACKED"])] if g.chance(0.7) else []
+
+
+def _newer_xadd(g: Grammar) -> Words:
+    producer, iid = g.one(["p", "q"]), g.one(["1", "2", "3"])
+    idempotent = g._random.choice([["IDMP", producer, iid], ["IDMPAUTO", producer], []])
+    trim = [*g.trim(), *_policy(g)] if g.chance(0.3) else []
+    return ["XADD", g.key(), *idempotent, *trim, "*" if idempotent else g.next_id(), "f", g.one(["1", "2"])]
+
+
+def _newer_read(g: Grammar) -> Words:
+    limits = [word for name in ("MAXCOUNT", "MAXSIZE") if g.chance(0.3) for word in (name, str(g.number(1, 200)))]
+    claim = ["CLAIM", g.one(["0", "0", "500000"])] if g.chance(0.6) else []
+    words = ["XREADGROUP", "GROUP", g.one(GROUPS), g.one(CONSUMERS), *limits, *claim]
+    return [*words, "STREAMS", g.key(), g.key(), ">", ">" if g.chance(0.8) else "0"]
+
+
+def _xnack(g: Grammar) -> Words:
+    some = g.ids()
+    options = [*(["RETRYCOUNT", str(g.number(0, 5))] if g.chance(0.3) else []), *(["FORCE"] if g.chance(0.4) else [])]
+    mode = g.one(["SILENT", "FAIL", "FATAL"])
+    return ["XNACK", g.key(), g.one(GROUPS), mode, "IDS", str(len(some)), *some, *options]
+
+
+def _with_policy(*words: str) -> Callable[[Grammar], Words]:
+    def make(g: Grammar) -> Words:
+        some = g.ids()
+        group = [g.one(GROUPS)] if words[0] == "XACKDEL" else []
+        return [words[0], g.key(), *group, *_policy(g), "IDS", str(len(some)), *some]
+
+    return make
+
+
 def _plain(*words: str) -> Callable[[Grammar], Words]:
     return lambda g: list(words)
 
@@ -296,4 +330,16 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
     ],
 }
 
+#: What redis-server 7 has.
 FAMILIES = tuple(_FAMILIES)
+
+_FAMILIES["newer"] = [
+    (_newer_xadd, 12),
+    (_newer_read, 8),
+    (lambda g: ["XTRIM", g.key(), *g.trim(), *_policy(g)], 4),
+    (_with_policy("XDELEX"), 5),
+    (_with_policy("XACKDEL"), 5),
+    (_xnack, 5),
+    (lambda g: ["XCFGSET", g.key(), "IDMP-MAXSIZE", str(g.number(1, 3))], 0.3),
+    (lambda g: ["XIDMPRECORD", g.key(), g.one(["p", "q"]), g.one(["1", "2", "9"]), g.id()], 1),
+]

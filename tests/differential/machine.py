@@ -17,6 +17,7 @@ from typing import Any
 from tests import servers
 from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
+from tests.differential.shrink import shrink
 from tests.harness.clients import SocketClient
 from tests.harness.kinds import Clock, CoreServer
 from tests.harness.replies import Error
@@ -155,31 +156,6 @@ class Machine:
             start = end
         return replies
 
-    def shrunk(self, found: Difference, steps: list[Step], plain: bool, seconds: float = 30) -> Difference:
-        """A difference in as few steps as can be found by leaving steps and words out, in bounded time."""
-        end = time.monotonic() + seconds
-        steps = list(steps)
-        best = found
-        size = max(len(steps) // 2, 1)
-        while size and time.monotonic() < end:
-            position = 0
-            while position < len(steps):
-                fewer = steps[:position] + steps[position + size :]
-                difference = self.run(fewer, plain) if fewer else None
-                if difference is not None:
-                    steps, best = fewer, difference
-                else:
-                    position += size
-            size //= 2
-        for position in range(len(steps)):
-            for place in range(len(steps[position][1]) - 1, 0, -1):
-                client, words = steps[position]
-                fewer = [*steps[:position], (client, words[:place] + words[place + 1 :]), *steps[position + 1 :]]
-                difference = self.run(fewer, plain) if time.monotonic() < end else None
-                if difference is not None:
-                    steps, best = fewer, difference
-        return best
-
 
 def _time_in(reply: Any, began: int, ended: int) -> int:
     """The time that the real server used, where an ID in its reply shows it; 0 otherwise."""
@@ -207,4 +183,6 @@ def search(machine: Machine, seed: str, families: set[str], length: int) -> Diff
     grammar = Grammar(Random(seed), families)
     steps = grammar.sequence(length)
     difference = machine.run(steps, grammar.plain)
-    return None if difference is None else machine.shrunk(difference, steps, grammar.plain)
+    if difference is None:
+        return None
+    return shrink(steps, difference, lambda fewer: machine.run(fewer, grammar.plain))[1]

@@ -1,0 +1,84 @@
+"""What stream commands tell the log leads an empty core to the same state."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.core.stream import Stream
+from tests.core.replay import replayed, state
+from tests.differential.grammar import FAMILIES, Grammar, Step
+from tests.differential.shrink import shrink
+from tests.harness.kinds import CoreServer
+
+SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
+
+
+def producers(server_core: Any) -> dict[tuple[int, bytes], Any]:
+    """What streams remember of idempotent producers."""
+    return {
+        (db.index, key): (value.producers.duration, value.producers.maxsize, value.producers.by_producer)
+        for db in server_core.databases
+        for key, value, _ in db.items()
+        if isinstance(value, Stream) and value.producers is not None and value.producers.by_producer
+    }
+
+
+def without_unlogged(found: Any) -> Any:
+    """A state without what no log carries, as Redis's does not: the deliveries that reading history counts."""
+    for keys in found.values():
+        for kind, value, _ in keys.values():
+            if kind == b"stream":
+                for group in value["groups"].values():
+                    group["pending"] = [(entry_id, owner) for entry_id, owner, _, _ in group["pending"]]
+                    group["consumers"] = sorted({owner for _, owner in group["pending"]} - {b""})
+    return found
+
+
+def reads_history(words: tuple[str, ...]) -> bool:
+    return words[0].upper() == "XREADGROUP" and any(word != ">" for word in words[-(words_after_streams(words) // 2) :])
+
+
+def words_after_streams(words: tuple[str, ...]) -> int:
+    upper = [word.upper() for word in words]
+    return len(words) - upper.index("STREAMS") - 1 if "STREAMS" in upper else 2
+
+
+def failure(steps: list[Step]) -> str | None:
+    """How the state differs after the effects of these steps; None if it does not."""
+    server = CoreServer(2)
+    clients = [server.main, server.client()]
+    history = False
+    for client, words in steps:
+        clients[client].run(*(word.encode() for word in words))
+        history = history or reads_history(words)
+        server.clock.now_us += 1_000_000
+    try:
+        again = replayed(server.effects, server.clock.now_us)
+    except AssertionError as error:
+        return f"replaying failed: {error}"
+    server.core.set_time(server.clock.now_us)
+    ours, theirs = state(server.core), state(again)
+    if history:
+        ours, theirs = without_unlogged(ours), without_unlogged(theirs)
+    if ours != theirs:
+        return f"state {ours}\nreplayed {theirs}"
+    if producers(server.core) != producers(again):
+        return f"producers {producers(server.core)}\nreplayed {producers(again)}"
+    return None
+
+
+@pytest.mark.parametrize(
+    "families", [("stream", "group"), ("stream", "group", "newer"), (*FAMILIES, "newer")], ids=" ".join
+)
+def test_effects_replayed_on_an_empty_core(families: tuple[str, ...]) -> None:
+    """After any commands the recorded effects make an equal core: entries, groups, pending lists, producers."""
+    for number in range(SEQUENCES):
+        steps = Grammar(Random(f"replay/{families}/{number}"), set(families)).sequence(60)
+        found = failure(steps)
+        if found is not None:
+            steps, found = shrink(steps, found, failure)
+            pytest.fail("\n".join([f"sequence {number}", *(f"  {client}> {words}" for client, words in steps), found]))
