@@ -7,6 +7,7 @@ server with the engine's own commands (PS.NTH, PS.SPLIT, PS.DELIVER, PS.ACKRANGE
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -73,8 +74,12 @@ class ServerFacts(Protocol):
         """Set the last ID that the group was given."""
         ...
 
-    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
-        """Acknowledge all entries up to `upto` that are pending for consumers whose names begin with `prefix`."""
+    def oldest_pending(self, stream: str, group: str, consumer: str) -> StreamId | None:
+        """The smallest ID that is pending for the query's consumers: `consumer`, a dash and a number each."""
+        ...
+
+    def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
+        """Acknowledge all entries up to `upto` that are pending for the query's consumers."""
         ...
 
 
@@ -128,19 +133,30 @@ class RedisFacts:
     def move_group(self, stream: str, group: str, position: StreamId) -> None:
         self._connection.command("XGROUP", "SETID", stream, group, str(position))
 
-    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
-        (summary,) = self._connection.pipeline([("XPENDING", stream, group)])
-        if isinstance(summary, redis.ResponseError) or not summary[0]:
-            return  # no such stream or group: nothing is pending there
-        all_finished = StreamId.parse(summary[2]) <= upto
-        for consumer, count in summary[3]:
-            if not consumer.startswith(prefix.encode()):
-                continue
-            if all_finished and int(count) > _MANY_PENDING:
+    def oldest_pending(self, stream: str, group: str, consumer: str) -> StreamId | None:
+        _, counts = self._pending(stream, group, consumer)
+        asked: list[Command] = [("XPENDING", stream, group, "-", "+", 1, name) for name in counts]
+        replies = [self._checked(stream, reply, "XPENDING") for reply in self._connection.pipeline(asked)]
+        return min((StreamId.parse(reply[0][0]) for reply in replies if reply), default=None)
+
+    def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
+        last, counts = self._pending(stream, group, consumer)
+        for name, count in counts.items():
+            if last <= upto and count > _MANY_PENDING:
                 # Removing the consumer takes all it has pending at a fifth of the cost of naming each entry.
-                self._connection.command("XGROUP", "DELCONSUMER", stream, group, consumer)
+                self._connection.command("XGROUP", "DELCONSUMER", stream, group, name)
             else:
-                self._acknowledge_one_by_one(stream, group, consumer, upto)
+                self._acknowledge_one_by_one(stream, group, name, upto)
+
+    def _pending(self, stream: str, group: str, consumer: str) -> tuple[StreamId, dict[bytes, int]]:
+        """The group's largest pending ID, and how many entries each of the query's consumers has pending."""
+        (summary,) = self._connection.pipeline([("XPENDING", stream, group)])
+        if isinstance(summary, redis.ResponseError) and "NOGROUP" in str(summary):
+            return ZERO, {}  # no such stream or group: nothing is pending there
+        self._checked(stream, summary, "XPENDING")
+        ours = re.compile(re.escape(consumer.encode()) + rb"-[0-9]+")
+        counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
+        return StreamId.parse(summary[2]) if summary[0] else ZERO, counts
 
     def _acknowledge_one_by_one(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
         while True:

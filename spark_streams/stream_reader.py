@@ -73,8 +73,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return after
             state = facts.states([stream], group)[stream]
             held = state.group if state is not None else None
-        if held is None or position.kind in ("latest", "group"):
-            return after if held is None else held.position
+        if held is None:
+            return after
+        if position.kind in ("latest", "group"):
+            # If the very first batch was begun and never finished, its entries are pending: it is to begin there again.
+            oldest = facts.oldest_pending(stream, group, self._options.consumer) if held.pending else None
+            return held.position if oldest is None else min(held.position, oldest.before())
         if held.position != after:
             facts.move_group(stream, group, after)
         return after
@@ -184,7 +188,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             upto = finished.of(stream)
             # The first call may come after a restart, so what an earlier run left pending is looked for once.
             if self._acknowledged.get(stream) != upto and upto != ZERO:
-                facts.acknowledge(stream, group, f"{self._options.consumer}-", upto)
+                facts.acknowledge(stream, group, self._options.consumer, upto)
                 self._acknowledged[stream] = upto
 
     def stop(self) -> None:

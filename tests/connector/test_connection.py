@@ -193,15 +193,21 @@ def test_acknowledging_up_to_an_id(
     client.xreadgroup("g", "other", {"s": ">"}, count=3)
     client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
     facts = RedisFacts(connection)
-    facts.acknowledge("s", "g", "job-", StreamId(16, 0))
+    facts.acknowledge("s", "g", "job", StreamId(16, 0))
     assert client.xpending("s", "g")["consumers"] == [
         {"name": b"job-1", "pending": 4},
         {"name": b"other", "pending": 3},
     ]
-    facts.acknowledge("s", "g", "job-", StreamId(20, 0))
+    facts.acknowledge("s", "g", "job", StreamId(20, 0))
     assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
-    facts.acknowledge("s", "nobody", "job-", LAST)
-    facts.acknowledge("nothing", "g", "job-", LAST)
+    assert facts.oldest_pending("s", "g", "job") is None
+    client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
+    assert facts.oldest_pending("s", "g", "job") is None
+    client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
+    client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
+    assert facts.oldest_pending("s", "g", "job") == StreamId(23, 0)
+    facts.acknowledge("s", "nobody", "job", LAST)
+    facts.acknowledge("nothing", "g", "job", LAST)
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:

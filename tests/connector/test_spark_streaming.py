@@ -97,6 +97,24 @@ def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
     assert bench.numbers("out") == [10, 11, 12, 13, 14]
 
 
+def test_a_first_batch_that_fails_begins_where_it_began(bench: Bench) -> None:
+    """With `latest`, entries that came for a first batch that failed are not lost: the next run reads them."""
+    bench.client.xgroup_create("s", "g", "$", mkstream=True)
+    bench.add("s", 10)
+    done: list[int] = []
+
+    def fail_once(frame: DataFrame, _batch: int) -> None:
+        done.extend(row.n for row in frame.collect())
+        if len(done) == 10:
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        bench.run(stream_of(bench, startingOffsets="latest"), foreach_batch=fail_once)
+    bench.run(stream_of(bench, startingOffsets="latest"), foreach_batch=fail_once)
+    assert done == [*range(10), *range(10)]
+    assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
 def test_without_a_group(bench: Bench) -> None:
     """A query without a group reads the same and leaves no trace in the stream."""
     bench.add("s", 20)
