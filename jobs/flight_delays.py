@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -184,7 +185,7 @@ class Outcome:
     read: dict[str, int]  # entries that each group's query read in this run
     groups: dict[str, tuple[int, int | None]]  # pending count and lag of each group
     written: int  # entries written in this run
-    seconds: float  # from the start of the replay until the last entry was processed
+    seconds: float  # from the first write until the last entry was processed
 
 
 def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> Outcome:
@@ -194,6 +195,7 @@ def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> O
     """
     with redis.Redis.from_url(url, decode_responses=True) as client:
         before = lengths(client)
+        start = time.perf_counter()
         weather = flight_data.weather_readings().slice(before[WEATHER])
         if weather.num_rows:
             write_batch(spark, url, WEATHER, weather)
@@ -204,7 +206,6 @@ def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> O
             start_statistics(with_weather(read_stream(spark, url, STATISTICS_GROUP), readings), url, checkpoint),
             start_alerts(with_weather(read_stream(spark, url, ALERTS_GROUP), readings), url, checkpoint),
         ]
-        start = time.perf_counter()
         try:
             replay(spark, url, client, flight_data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
             for query in queries:
@@ -244,8 +245,9 @@ def lengths(client: redis.Redis) -> dict[str, int]:
 
 
 def groups(client: redis.Redis) -> dict[str, tuple[int, int | None]]:
-    """Return the pending count and the lag of each consumer group of the departures."""
-    return {str(info["name"]): (info["pending"], info["lag"]) for info in client.xinfo_groups(FLIGHTS)}
+    """Return the pending count and the lag of each query's consumer group."""
+    states = {str(info["name"]): (info["pending"], info["lag"]) for info in client.xinfo_groups(FLIGHTS)}
+    return {group: states[group] for group in (STATISTICS_GROUP, ALERTS_GROUP)}
 
 
 def wait_for_acknowledgement(client: redis.Redis) -> None:
@@ -326,12 +328,13 @@ def checkpoint_directory(given: str | None, url: str) -> Iterator[Path]:
     """Yield the directory that was given, or a temporary one; refuse to mix a new run with an old one's streams."""
     continued = given is not None and Path(given).is_dir() and any(Path(given).iterdir())
     with redis.Redis.from_url(url, decode_responses=True) as client:
-        leftovers = [stream for stream, length in lengths(client).items() if length]
+        leftovers = [key for key in (FLIGHTS, WEATHER, ALERTS) if client.exists(key)]
+        leftovers += sorted(client.scan_iter(STATISTICS_KEY.format(airport="*", visibility="*")))
     if leftovers and not continued:
         raise SystemExit(
-            f"{url} already has the streams {', '.join(leftovers)}, and this run has no checkpoint of theirs.\n"
+            f"The server already has {', '.join(leftovers)}, and this run has no checkpoint that belongs to them.\n"
             f"Continue with the --checkpoint of the run that wrote them, or delete them:\n"
-            f"  redis-cli -u {url} DEL {FLIGHTS} {WEATHER} {ALERTS}"
+            f"  {shlex.join(['redis-cli', 'DEL', *leftovers])}"
         )
     if given is not None:
         yield Path(given)

@@ -85,8 +85,9 @@ def test_one_wrong_figure_makes_the_job_fail(capsys: pytest.CaptureFixture[str])
 def test_a_new_run_refuses_the_streams_of_an_old_one(url: str, tmp_path: Path) -> None:
     with redis.Redis.from_url(url) as client:
         client.xadd("flights", {"flight": "1"})
+        client.hset("delays:EWR:<1", "late", 1)
     with (
-        pytest.raises(SystemExit, match="already has the streams flights"),
+        pytest.raises(SystemExit, match=r"DEL flights 'delays:EWR:<1'"),
         flight_delays.checkpoint_directory(str(tmp_path / "new"), url),
     ):
         pass
