@@ -19,11 +19,11 @@ from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.bulk_add import Run, add_run
 from engine.core.context import Context
 from engine.core.keyspace import Database, type_name
-from engine.core.storage import Storage
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
 from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply
 from engine.core.session import Session
+from engine.core.storage import Storage
 from engine.core.stream import Stream
 from engine.core.waiters import Waiter
 
@@ -102,7 +102,7 @@ class Core:
         for db in self.databases:
             for _, value, _ in db.items():
                 if isinstance(value, Stream):
-                    value.nodes.complete(value)
+                    value.node_extents()
         self.storage.max_bytes = self.config.integer("stream-node-max-bytes")
         self.storage.max_entries = self.config.integer("stream-node-max-entries")
 

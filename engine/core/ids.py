@@ -6,6 +6,9 @@ predecessor ``- 1``, the carry between the two halves included. Only this module
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
+
 from engine import messages
 from engine.core.replies import CommandError
 
@@ -28,6 +31,15 @@ def split(entry_id: int) -> tuple[int, int]:
 def text(entry_id: int) -> bytes:
     """The canonical ``ms-seq`` form."""
     return b"%d-%d" % (entry_id >> 64, entry_id & U64_MAX)
+
+
+def position(ms: array[int], seq: array[int], entry_id: int) -> int:
+    """Where ``entry_id`` stands, or would stand, in ascending IDs kept as two columns."""
+    half = entry_id >> 64
+    low = bisect_left(ms, half)
+    if low == len(ms) or ms[low] != half:
+        return low
+    return bisect_left(seq, entry_id & U64_MAX, low, bisect_right(ms, half, low))
 
 
 def parse_u64(digits: bytes) -> int:

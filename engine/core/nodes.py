@@ -5,36 +5,33 @@ Approximate trimming, its LIMIT, and the node counts of XINFO speak of *nodes* (
 nodes are derived from the frames: lazily, from the oldest entry on, each entry once, when somebody asks or before a
 deletion would change what they are derived from. A stream that nobody trims approximately never pays for it.
 
+Each segment has a map of its own, so a node ends where its segment does; segments end at multiples of
+``stream-node-max-entries`` entries wherever they can, so that it would have ended there anyway.
+
 The rules that must hold: an entry's node depends only on the entries before it and on what was deleted before it was
-added; so :meth:`NodeMap.complete` runs before any single entry is deleted, before a segment's bytes go, and before the
-limits change.
+added; so :meth:`SegmentNodes.sync` runs before an entry of an open segment is deleted, and before the limits change.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from engine.core.frames import fields_of
 from engine.core.ids import U64_MAX
-from engine.core.segment import fields_of
+from engine.core.storage import Storage
 
 if TYPE_CHECKING:
-    from engine.core.stream import Stream
+    from engine.core.segment import Segment
 
 _HARD_MAX_BYTES = 1 << 30
 _PACKED_OVERHEAD = 7
 _INT64 = 1 << 63
-
-
-@dataclass(slots=True)
-class NodeLimits:
-    """The two directives, shared by all streams of a core; 0 means none (for bytes: 1 GiB)."""
-
-    max_bytes: int = 4096
-    max_entries: int = 100
+#: Up to so many segments every node is counted.
+_COUNTED_SEGMENTS = 4
 
 
 def _with_back_length(size: int) -> int:
@@ -110,128 +107,114 @@ class _OpenNode:
         self.total += 1
 
 
-class NodeMap:
-    """The nodes of one stream, oldest first: the ID each is keyed by, its last entry's ID, how many are live."""
+class SegmentNodes:
+    """The nodes of one segment, as far as they have been derived: the index of each node's first entry."""
 
-    __slots__ = ("_firsts", "_head_moved", "_lasts", "_live", "_open", "_upto", "limits")
+    __slots__ = ("_open", "starts", "upto")
 
-    def __init__(self, limits: NodeLimits) -> None:
-        self.limits = limits
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
-        self._live: list[int] = []
+    def __init__(self) -> None:
+        self.starts = array("I")
+        #: So many of the segment's entries are in the map.
+        self.upto = 0
         self._open: _OpenNode | None = None
-        #: Entries up to this ID are in the map.
-        self._upto = 0
-        #: The stream was trimmed since the first nodes were last looked at.
-        self._head_moved = False
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    def sync(self, segment: Segment, limits: Storage, nodes: int = 0) -> None:
+        """Derive the nodes of the entries that are not in the map yet, all of them or until there are so many nodes."""
+        while self.upto < len(segment) and not (nodes and len(self.starts) >= nodes):
+            index = self.upto
+            words = fields_of(segment.frame_at(index))
+            node = self._open
+            if (
+                node is None
+                or node.size() + sum(map(len, words)) >= (limits.max_bytes or _HARD_MAX_BYTES)
+                or 0 < limits.max_entries <= node.total
+            ):
+                node = self._open = _OpenNode(segment.id_at(index), words[::2])
+                self.starts.append(index)
+            node.add(segment.id_at(index), words)
+            self.upto = index + 1
 
-    def head(self, stream: Stream) -> tuple[int, int] | None:
-        """(last ID, live entries) of the oldest node; None in an empty stream."""
-        self._settle(stream)
-        self.sync(stream, nodes=2)
-        return (self._lasts[0], self._live[0]) if self._firsts else None
+    def bounds(self, number: int) -> tuple[int, int]:
+        """The entries [i, j) of a node; the last one ends where the map ends."""
+        return self.starts[number], self.starts[number + 1] if number + 1 < len(self.starts) else self.upto
 
-    def extents(self, stream: Stream) -> list[tuple[int, int, int]]:
-        """(key, last ID, live entries) of every node, as they are now."""
-        self.complete(stream)
-        return list(zip(self._firsts, self._lasts, self._live, strict=True))
-
-    def keys(self, stream: Stream) -> list[int]:
-        """The IDs that the nodes are keyed by."""
-        self.complete(stream)
-        return self._firsts
-
-    # -- following the stream ---------------------------------------------------------------------------------------
-
-    def complete(self, stream: Stream) -> None:
-        """Bring the map up to date with the whole stream."""
-        self._settle(stream)
-        self.sync(stream)
-
-    def sync(self, stream: Stream, upto: int | None = None, nodes: int = 0) -> None:
-        """Derive the nodes of entries that are not in the map yet: all, or up to an ID, or until there are so many
-        nodes.
-        """
-        end = stream.last_id if upto is None else upto
-        if self._upto >= end or (nodes and len(self._firsts) >= nodes):
+    def entry_removed(self, segment: Segment, index: int) -> None:
+        """A live entry, which is in the map, has been deleted."""
+        if self._open is None or index < self.starts[-1]:
             return
-        first_live = stream.first_id
-        for segment in stream.segments_from(self._upto + 1):
-            for index in range(segment.position(self._upto + 1), len(segment)):
-                entry_id = segment.id_at(index)
-                if entry_id > end:
-                    return
-                self._add(entry_id, fields_of(segment.frame_at(index)), entry_id >= first_live)
-                if nodes and len(self._firsts) >= nodes:
-                    return
+        self._open.deleted += 1
+        if not segment.count(self.starts[-1], self.upto):
+            # The newest node is gone, and the one before it is open again.
+            self.starts.pop()
+            self._open = self._rebuilt(segment) if self.starts else None
 
-    def _add(self, entry_id: int, words: list[bytes], live: bool) -> None:
-        node = self._open
-        limits = self.limits
-        if (
-            node is None
-            or node.size() + sum(map(len, words)) >= (limits.max_bytes or _HARD_MAX_BYTES)
-            or 0 < limits.max_entries <= node.total
-        ):
-            node = self._open = _OpenNode(entry_id, words[::2])
-            self._firsts.append(entry_id)
-            self._lasts.append(entry_id)
-            self._live.append(0)
-        node.add(entry_id, words)
-        self._lasts[-1] = entry_id
-        self._live[-1] += live
-        self._upto = entry_id
+    def _rebuilt(self, segment: Segment) -> _OpenNode:
+        first, end = self.starts[-1], self.upto
+        words = fields_of(segment.frame_at(first))
+        node = _OpenNode(segment.id_at(first), words[::2])
+        for index in range(first, end):
+            node.add(segment.id_at(index), fields_of(segment.frame_at(index)))
+            node.deleted += segment.is_dead(index)
+        return node
 
-    def entry_removed(self, entry_id: int) -> None:
-        """One live entry, which is in the map, is deleted."""
-        number = bisect_right(self._firsts, entry_id) - 1
-        self._live[number] -= 1
-        is_open = number == len(self._firsts) - 1
-        if is_open and self._open is not None:
-            self._open.deleted += 1
-        if not self._live[number]:
-            del self._firsts[number], self._lasts[number], self._live[number]
-            if is_open:
-                self._open = None
+    def compacted(self, kept: Sequence[int]) -> None:
+        """The segment was rewritten: ``kept[i]`` entries before index i are left (of those in the map)."""
+        starts = sorted({kept[start] for start in self.starts})
+        self.upto = kept[self.upto]
+        self.starts = array("I", [start for start in starts if start < self.upto])
 
-    def head_trimmed(self, stream: Stream) -> None:
-        """Entries went from the head of the stream."""
-        if stream.length:
-            self._head_moved = True
-            return
-        self._head_moved = False
-        self._firsts.clear()
-        self._lasts.clear()
-        self._live.clear()
-        self._open = None
-        self._upto = stream.last_id
-
-    def _settle(self, stream: Stream) -> None:
-        if not self._head_moved:
-            return
-        self._head_moved = False
-        first_live = stream.first_id
-        # With the first live entry in the map, what lies before its node is gone, and its node is known.
-        self.sync(stream, first_live)
-        gone = bisect_left(self._lasts, first_live)
-        del self._firsts[:gone], self._lasts[:gone], self._live[:gone]
-        live = stream.count(self._firsts[0], self._lasts[0])
-        if len(self._firsts) == 1 and self._open is not None:
-            self._open.deleted += self._live[0] - live
-        self._live[0] = live
-
-    def copy(self) -> NodeMap:
-        """An independent map. The open node is shared until one side adds, so it is copied too."""
-        other = NodeMap(self.limits)
-        other._firsts, other._lasts, other._live = self._firsts[:], self._lasts[:], self._live[:]
-        other._upto, other._head_moved = self._upto, self._head_moved
+    def copy(self) -> SegmentNodes:
+        """An independent map."""
+        other = SegmentNodes()
+        other.starts, other.upto = self.starts[:], self.upto
         if self._open is not None:
             node = other._open = _OpenNode(self._open.key, self._open.field_names)
             node.total, node.deleted, node.bytes = self._open.total, self._open.deleted, self._open.bytes
         return other
+
+
+def synced(segment: Segment, limits: Storage) -> SegmentNodes:
+    """The segment's nodes, all of them derived."""
+    segment.nodes.sync(segment, limits)
+    return segment.nodes
+
+
+def head_node(segment: Segment, limits: Storage) -> tuple[int, int]:
+    """(last ID, live entries) of the node that a segment's first live entry is in."""
+    nodes = segment.nodes
+    number = bisect_right(nodes.starts, segment.start) - 1
+    while number < 0 or (number + 1 == len(nodes.starts) and nodes.upto < len(segment)):
+        nodes.sync(segment, limits, len(nodes.starts) + 1)
+        number = bisect_right(nodes.starts, segment.start) - 1
+    first, end = nodes.bounds(number)
+    return segment.id_at(end - 1), segment.count(first, end)
+
+
+def extents(segments: Sequence[Segment], limits: Storage) -> list[tuple[int, int, int]]:
+    """(key, last ID, live entries) of every node that has live entries, oldest first."""
+    found = []
+    for segment in segments:
+        nodes = synced(segment, limits)
+        for number in range(len(nodes.starts)):
+            first, end = nodes.bounds(number)
+            live = segment.count(first, end)
+            if live:
+                found.append((segment.id_at(first), segment.id_at(end - 1), live))
+    return found
+
+
+def count_nodes(segments: Sequence[Segment], limits: Storage) -> tuple[int, int]:
+    """How many nodes there are, and how many nodes of a radix tree hold them.
+
+    Exact up to a few segments; of more, those in the middle that nobody has asked about are taken to be like the first.
+    """
+    if len(segments) <= _COUNTED_SEGMENTS:
+        keys = [key for key, _, _ in extents(segments, limits)]
+        return len(keys), radix_nodes(keys)
+    sample = extents(segments[:1], limits) + extents(segments[-1:], limits)
+    live = sum(segment.live for segment in segments)
+    total = max(round(live * len(sample) / sum(one[2] for one in sample)), len(segments))
+    return total, 2 * total + total // 16
 
 
 def radix_nodes(keys: Sequence[int]) -> int:

@@ -13,11 +13,11 @@ many records each owner has is counted here and nowhere else.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from engine.core.ids import U64_MAX
+from engine.core.ids import U64_MAX, position
 
 #: A block is full at so many records; one that grew in its middle is cut in two at twice that.
 BLOCK = 1024
@@ -53,11 +53,7 @@ class Block:
 
     def position(self, entry_id: int) -> int:
         """The index of the first record whose ID is not below ``entry_id``."""
-        ms = entry_id >> 64
-        low = bisect_left(self.ms, ms)
-        if low == len(self.ms) or self.ms[low] != ms:
-            return low
-        return bisect_left(self.seq, entry_id & U64_MAX, low, bisect_right(self.ms, ms, low))
+        return position(self.ms, self.seq, entry_id)
 
     def owner_at(self, index: int) -> int:
         """Whose record it is."""

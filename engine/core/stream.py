@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.core.idempotency import Producers
-from engine.core.nodes import NodeLimits, NodeMap
+from engine.core.nodes import count_nodes, extents, head_node, synced
 from engine.core.replies import Frames
 from engine.core.segment import Segment
+from engine.core.storage import Storage
 
 if TYPE_CHECKING:
     from engine.core.group import Group
@@ -29,10 +30,10 @@ UNKNOWN = -1
 class Stream:
     """Entries in ID order. All IDs are integers (:mod:`engine.core.ids`)."""
 
-    __slots__ = ("_firsts", "_segments", "entries_added", "groups", "last_id", "length", "max_deleted_id", "nodes",
-                 "producers")  # fmt: skip
+    __slots__ = ("_firsts", "_segments", "entries_added", "groups", "last_id", "length", "max_deleted_id", "producers",
+                 "storage")  # fmt: skip
 
-    def __init__(self, limits: NodeLimits) -> None:
+    def __init__(self, storage: Storage) -> None:
         self._segments: list[Segment] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
@@ -41,7 +42,7 @@ class Stream:
         self.max_deleted_id = 0
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
-        self.nodes = NodeMap(limits)
+        self.storage = storage
         #: What idempotent producers have sent, None while none has.
         self.producers: Producers | None = None
 
@@ -81,7 +82,7 @@ class Stream:
                 return
             begin = segment.position(low) if self._firsts[number] < low else 0
             # The last entry's ID decides whether the range ends here: a search only where it does.
-            end = len(segment) if segment.id_at(-1) <= high else segment.position(high + 1)
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
@@ -92,10 +93,10 @@ class Stream:
             if number >= len(segments):
                 return
             segment = segments[number]
-            if segment.id_at(-1) < low:
+            if segment.last_id < low:
                 return
             begin = segment.position(low) if self._firsts[number] < low else 0
-            end = len(segment) if segment.id_at(-1) <= high else segment.position(high + 1)
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             for first, last in segment.runs_backward(begin, end):
                 yield segment, first, last
 
@@ -174,6 +175,20 @@ class Stream:
             n -= here
         return 0
 
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def head_node(self) -> tuple[int, int]:
+        """(last ID, live entries) of the oldest node of a stream that is not empty."""
+        return head_node(self._segments[0], self.storage)
+
+    def node_extents(self) -> list[tuple[int, int, int]]:
+        """(key, last ID, live entries) of every node, as they are now."""
+        return extents(self._segments, self.storage)
+
+    def count_nodes(self) -> tuple[int, int]:
+        """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
+        return count_nodes(self._segments, self.storage)
+
     # -- lag --------------------------------------------------------------------------------------------------------
 
     def has_tombstone_from(self, entry_id: int) -> bool:
@@ -215,16 +230,25 @@ class Stream:
         """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's
         size.
         """
-        if not self._segments or self._segments[-1].full:
-            self._open_segment(ms[0] << 64 | seq[0])
-        self._segments[-1].extend(data, sizes, ms, seq)
-        self.length += len(ms)
-        self.entries_added += len(ms)
+        count, at, begin = len(ms), 0, 0
+        while at < count:
+            if not self._segments or self._segments[-1].full:
+                self._open_segment(ms[at] << 64 | seq[at])
+            tail = self._segments[-1]
+            end = min(at + tail.room(len(data) // count), count)
+            if at == 0 and end == count:
+                tail.extend(data, sizes, ms, seq)
+                break
+            size = sum(sizes[at:end])
+            tail.extend(data[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
+            at, begin = end, begin + size
+        self.length += count
+        self.entries_added += count
         self.last_id = ms[-1] << 64 | seq[-1]
 
     def _open_segment(self, first_id: int) -> None:
-        if self._segments:
-            self._segments[-1].seal()
+        if self._segments and not self._segments[-1].sealed:
+            self._segments[-1].seal(self.storage)
         self._segments.append(Segment())
         self._firsts.append(first_id)
 
@@ -239,11 +263,14 @@ class Stream:
 
     def _remove(self, number: int, index: int) -> None:
         """Take one live entry out, wherever it is, without a trace in ``max_deleted_id``."""
-        # The node map is derived from the frames, and in the order of events: it must have seen all before one goes.
-        self.nodes.complete(self)
         segment = self._segments[number]
-        self.nodes.entry_removed(segment.id_at(index))
-        segment.delete(index)
+        if segment.sealed:
+            segment.delete(index)
+        else:
+            # Where the next entry's node begins depends on what was deleted before: the map must have seen it all.
+            nodes = synced(segment, self.storage)
+            segment.delete(index)
+            nodes.entry_removed(segment, index)
         self.length -= 1
         if not segment.live:
             self._drop_segment(number)
@@ -264,25 +291,21 @@ class Stream:
             head = self._segments[0]
             if head.live <= count - removed:
                 removed += head.live
-                self.nodes.sync(self, head.id_at(-1))
                 self._drop_segment(0)
             else:
                 head.drop_head(count - removed)
                 removed = count
         self.length -= removed
-        if removed:
-            self.nodes.head_trimmed(self)
         return removed
 
     def copy(self) -> Stream:
         """An independent stream that is equal in everything, groups included."""
-        other = Stream(self.nodes.limits)
+        other = Stream(self.storage)
         other._segments = [segment.copy() for segment in self._segments]
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
         other.groups = {name: group.copy() for name, group in self.groups.items()}
-        other.nodes = self.nodes.copy()
         other.producers = None if self.producers is None else self.producers.copy()
         return other
 

@@ -92,7 +92,7 @@ class Trim:
             return 0
         if self.limit is not None:
             return self.limit
-        default = _DEFAULT_LIMIT_NODES * stream.nodes.limits.max_entries
+        default = _DEFAULT_LIMIT_NODES * stream.storage.max_entries
         return min(default, _MAX_LIMIT) if default > 0 else 10_000
 
     def _droppable(self, stream: Stream, last_id: int, live: int) -> bool:
@@ -104,9 +104,7 @@ class Trim:
     def _by_node(self, stream: Stream) -> int:
         limit, removed = self._effective_limit(stream), 0
         while stream.length and (self.strategy == b"MINID" or stream.length > self.threshold):
-            node = stream.nodes.head(stream)
-            assert node is not None
-            last_id, live = node
+            last_id, live = stream.head_node()
             if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
                 break
             removed += stream.trim_head(live)
@@ -114,7 +112,7 @@ class Trim:
 
     def _by_entry(self, stream: Stream) -> int:
         limit, removed = self._effective_limit(stream), 0
-        for first_id, last_id, live in stream.nodes.extents(stream):
+        for first_id, last_id, live in stream.node_extents():
             if (limit and removed + live > limit) or not self.excess(stream):
                 break
             droppable = self._droppable(stream, last_id, live)

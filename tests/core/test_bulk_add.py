@@ -53,7 +53,7 @@ def state(core: Core):
     return {
         key: (
             b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts),
-            stream.length, stream.last_id, stream.entries_added, stream.nodes.extents(stream),
+            stream.length, stream.last_id, stream.entries_added, stream.node_extents(),
         )
         for key, stream, _ in core.databases[0].items()
     }  # fmt: skip

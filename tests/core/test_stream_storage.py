@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import ids, segment
-from engine.core.nodes import NodeLimits, packed_int, packed_word, radix_nodes
-from engine.core.segment import fields_of, frame
+from engine.core import ids, segment, storage
+from engine.core.frames import fields_of, frame
+from engine.core.nodes import packed_int, packed_word, radix_nodes
+from engine.core.storage import Storage, pack
 from engine.core.stream import Stream
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
@@ -25,6 +26,7 @@ def test_fields_come_back(entry_id, words):
             st.tuples(st.just("add"), st.integers(1, 4)),
             st.tuples(st.just("delete"), st.integers(0, 60)),
             st.tuples(st.just("trim"), st.integers(0, 6)),
+            st.tuples(st.just("pack"), st.integers(0, 1)),
         ),
         max_size=60,
     ),
@@ -34,10 +36,10 @@ def test_fields_come_back(entry_id, words):
 )
 def test_equals_a_list(steps, low, high, count):
     """After additions, deletions and trims a stream answers ranges, counts and look-ups as a list of entries does."""
-    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES
-    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES = 200, 5
+    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES
+    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES = 200, 5, 1, 300
     try:
-        stream, model, top = Stream(NodeLimits(0, 3)), {}, 0
+        stream, model, top = Stream(Storage(0, 3)), {}, 0
         for kind, number in steps:
             if kind == "add":
                 top += number
@@ -46,6 +48,11 @@ def test_equals_a_list(steps, low, high, count):
                 model[top] = entry
             elif kind == "delete":
                 assert stream.delete(number) == (model.pop(number, None) is not None)
+            elif kind == "pack":
+                cold = stream.storage.next_sealed()
+                if cold is not None:
+                    index = (cold.offsets, cold.ms, cold.seq)
+                    cold.pack(pack(bytes(cold.data), index, "zstd" if number else "lz4"))
             else:
                 assert stream.trim_head(number) == min(number, len(model))
                 for one in sorted(model)[:number]:
@@ -54,7 +61,7 @@ def test_equals_a_list(steps, low, high, count):
             assert stream.length == len(live)
             assert stream.first_id == (live[0] if live else 0)
             assert stream.last_entry_id == (live[-1] if live else 0)
-            assert sum(live for _, _, live in stream.nodes.extents(stream)) == stream.length
+            assert sum(live for _, _, live in stream.node_extents()) == stream.length
         within = [one for one in sorted(model) if low <= one <= high]
         assert stream.ids(low, high) == within
         assert stream.count(low, high) == len(within)
@@ -69,7 +76,7 @@ def test_equals_a_list(steps, low, high, count):
         twin = stream.copy()
         assert twin.ids(0, 1 << 70) == sorted(model)
     finally:
-        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES = sizes
+        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES = sizes
 
 
 def _trie_nodes(keys: list[bytes]) -> int:

@@ -8,7 +8,6 @@ from engine.core.args import Args
 from engine.core.commands.streams import need_stream
 from engine.core.context import Context
 from engine.core.group import Consumer, Group
-from engine.core.nodes import radix_nodes
 from engine.core.pending import Record
 from engine.core.registry import SUB_KEY, command, container
 from engine.core.replies import CommandError, Map, Raw, Reply, Simple
@@ -21,12 +20,12 @@ _FULL_COUNT = 10
 
 def _head(ctx: Context, stream: Stream) -> list[Reply]:
     """The fields that both forms of XINFO STREAM begin with."""
-    keys = stream.nodes.keys(stream)
+    nodes, radix_nodes = stream.count_nodes()
     config, producers = ctx.core.config, stream.producers
     return [
         b"length", stream.length,
-        b"radix-tree-keys", len(keys),
-        b"radix-tree-nodes", radix_nodes(keys),
+        b"radix-tree-keys", nodes,
+        b"radix-tree-nodes", radix_nodes,
         b"last-generated-id", ids.text(stream.last_id),
         b"max-deleted-entry-id", ids.text(stream.max_deleted_id),
         b"entries-added", stream.entries_added,

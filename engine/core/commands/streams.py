@@ -6,10 +6,10 @@ from engine import messages
 from engine.core import ids
 from engine.core.args import Args
 from engine.core.context import Context
+from engine.core.frames import frame
 from engine.core.idempotency import Producers, content_id
 from engine.core.registry import ONE_KEY, command
 from engine.core.replies import NIL_ARRAY, OK, CommandError, Reply
-from engine.core.segment import frame
 from engine.core.stream import Stream
 from engine.core.trimming import (
     ACKED,
@@ -35,7 +35,7 @@ def need_stream(ctx: Context, key: bytes) -> Stream:
 
 def new_stream(ctx: Context) -> Stream:
     """An empty stream that is not in the keyspace yet."""
-    return Stream(ctx.core.node_limits)
+    return Stream(ctx.core.storage)
 
 
 # -- XADD -------------------------------------------------------------------------------------------------------------
@@ -460,7 +460,8 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     if not iid:
         raise CommandError(messages.RECORD_NO_IID)
     stream = need_stream(ctx, key)
-    if entry_id not in stream:
+    # In the log the entry may be gone already: trimmed by the XADD that this record belongs to.
+    if entry_id not in stream and not ctx.core.replaying:
         raise CommandError(messages.RECORD_NO_ENTRY)
     producers = producers_of(ctx, stream)
     known = producers.find(producer, iid)
