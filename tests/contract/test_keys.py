@@ -300,3 +300,53 @@ def test_help_begins_with_the_form_of_the_command(server: Server, command: str) 
     name = command.partition(" ")[0].encode()
     assert lines[0] == name + b" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
     assert lines[-2:] == [b"HELP", b"    Prints this help."]
+
+
+BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [("DUMP a", None), ("SET a 1", OK), ("RESTORE b 0 x", BAD_DUMP), ("RESTORE b x x", NOT_AN_INTEGER)],
+        [("RESTORE b -1 x", Error("ERR Invalid TTL value, must be >= 0")), ("RESTORE b 0 x SOON", SYNTAX)],
+        [("SET a 1", OK), ("RESTORE a x x", Error("BUSYKEY Target key name already exists."))],
+        [
+            ("SET a 1", OK),
+            ("RESTORE a 0 x REPLACE", BAD_DUMP),
+            ("GET a", "1"),
+            ("RESTORE a 0 x REPLACE IDLETIME", SYNTAX),
+        ],
+        [
+            ("RESTORE a 0 x IDLETIME -1", Error("ERR Invalid IDLETIME value, must be >= 0")),
+            ("RESTORE a 0 x FREQ 256", Error("ERR Invalid FREQ value, must be >= 0 and <= 255")),
+            ("RESTORE a 0 x IDLETIME 1 FREQ 1", SYNTAX),
+        ],
+    ],
+)
+def test_wrong_restores(server: Server, dialogue) -> None:
+    """The order in which RESTORE finds fault, and with which words."""
+    play(server, dialogue)
+
+
+def test_dump_and_restore(server: Server) -> None:
+    """A dumped value comes back under another name, with the expiry that was asked for."""
+    server.given("RPUSH l a b c", "SET s 12", "XADD x 1-1 f v", "XGROUP CREATE x g 0")
+    for key in ("l", "s", "x"):
+        payload = server.run("DUMP", key)
+        server.expect(("RESTORE", f"{key}2", "0", payload), OK)
+        server.expect(("RESTORE", f"{key}2", "100000", payload, "REPLACE"), OK)
+        server.expect(("TTL", f"{key}2"), Between(99, 100))
+        server.expect(("RESTORE", f"{key}2", "4102444800123", payload, "REPLACE", "ABSTTL"), OK)
+        server.expect(("PEXPIRETIME", f"{key}2"), 4102444800123)
+        server.expect(("RESTORE", f"{key}3", "1", payload, "ABSTTL"), OK)
+    play(
+        server,
+        [
+            ("LRANGE l2 0 -1", ["a", "b", "c"]),
+            ("INCR s2", 13),
+            ("XLEN x2", 1),
+            ("XGROUP DESTROY x2 g", 1),
+            ("EXISTS l3 s3 x3", 0),
+        ],
+    )

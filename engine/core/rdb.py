@@ -1,0 +1,225 @@
+"""The building blocks of Redis's RDB format, as DUMP and RESTORE use it: lengths, strings, listpacks, the check sum.
+
+Written is what every server since 7.0 reads: no compression. Read is what those servers write, compressed strings
+included. Whatever is wrong with bytes that come from outside ends in a :class:`BadFormatError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+_POLYNOMIAL = 0x95AC9329AC4BC9B5
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+_CRC_TABLE = _table()
+
+
+class BadFormatError(Exception):
+    """The bytes are not what they should be."""
+
+
+def crc64(data: bytes) -> int:
+    """The 64-bit check sum at the end of a payload."""
+    crc, table = 0, _CRC_TABLE
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def small_number(word: bytes) -> int | None:
+    """The signed 64-bit number of which ``word`` is the canonical text, None where it is none."""
+    digits = word[1:] if word[:1] == b"-" else word
+    if not digits.isdigit() or len(word) > 20 or (digits[:1] == b"0" and word != b"0"):
+        return None
+    value = int(word)
+    return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def length(value: int) -> bytes:
+    """A length (or any unsigned 64-bit number)."""
+    if value < 1 << 6:
+        return bytes((value,))
+    if value < 1 << 14:
+        return struct.pack(">H", 1 << 14 | value)
+    if value < 1 << 32:
+        return struct.pack(">BI", 0x80, value)
+    return struct.pack(">BQ", 0x81, value)
+
+
+def string(word: bytes) -> bytes:
+    """A string; a number of up to 32 bits is kept as one."""
+    value = small_number(word) if len(word) <= 11 else None
+    if value is not None and -(1 << 31) <= value < 1 << 31:
+        for code, form, bits in ((0xC0, "<Bb", 7), (0xC1, "<Bh", 15), (0xC2, "<Bi", 31)):
+            if -(1 << bits) <= value < 1 << bits:
+                return struct.pack(form, code, value)
+    return length(len(word)) + word
+
+
+def _back_length(size: int) -> bytes:
+    """How long an element is, to be read from behind it."""
+    if size <= 127:
+        return bytes((size,))
+    groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
+    first, *others = ((size >> 7 * place) & 127 for place in range(groups - 1, -1, -1))
+    return bytes((first, *(other | 128 for other in others)))
+
+
+def _element(word: bytes | int) -> bytes:
+    value = word if isinstance(word, int) else small_number(word)
+    if value is None:
+        assert isinstance(word, bytes)
+        size = len(word)
+        if size < 64:
+            return bytes((0x80 | size,)) + word
+        if size < 4096:
+            return bytes((0xE0 | size >> 8, size & 255)) + word
+        return b"\xf0" + struct.pack("<I", size) + word
+    if 0 <= value < 128:
+        return bytes((value,))
+    if -4096 <= value < 4096:
+        return struct.pack(">H", 0xC000 | value & 0x1FFF)
+    for code, size in ((0xF1, 2), (0xF2, 3), (0xF3, 4)):
+        if -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
+            return bytes((code,)) + value.to_bytes(size, "little", signed=True)
+    return b"\xf4" + value.to_bytes(8, "little", signed=True)
+
+
+def listpack(words: Iterable[bytes | int]) -> bytes:
+    """A listpack of words and numbers."""
+    parts: list[bytes] = []
+    count = 0
+    for word in words:
+        element = _element(word)
+        parts += (element, _back_length(len(element)))
+        count += 1
+    body = b"".join(parts)
+    return struct.pack("<IH", len(body) + 7, min(count, 65535)) + body + b"\xff"
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A cursor over bytes."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
+        part = self.data[self.at : self.at + size]
+        if len(part) != size:
+            raise BadFormatError
+        self.at += size
+        return part
+
+    def byte(self) -> int:
+        """The next byte."""
+        return self.take(1)[0]
+
+    def unpack(self, form: str) -> int:
+        """The next number, as :mod:`struct` writes its form."""
+        value: int = struct.unpack(form, self.take(struct.calcsize(form)))[0]
+        return value
+
+    def length(self) -> int:
+        """A length."""
+        first = self.byte()
+        if first < 0x40:
+            return first
+        if first < 0x80:
+            return (first & 63) << 8 | self.byte()
+        if first in (0x80, 0x81):
+            return self.unpack(">I" if first == 0x80 else ">Q")
+        raise BadFormatError
+
+    def string(self) -> bytes:
+        """A string, in whichever of its forms."""
+        first = self.data[self.at : self.at + 1]
+        if first < b"\xc0":
+            return self.take(self.length())
+        code = self.byte()
+        if code in (0xC0, 0xC1, 0xC2):
+            return b"%d" % self.unpack({0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}[code])
+        if code != 0xC3:
+            raise BadFormatError
+        packed, raw = self.length(), self.length()
+        return _decompressed(self.take(packed), raw)
+
+
+def _decompressed(data: bytes, size: int) -> bytes:
+    """LZF: literal runs, and copies of what came before."""
+    out = bytearray()
+    reader = Reader(data)
+    while reader.at < len(data):
+        control = reader.byte()
+        if control < 32:
+            out += reader.take(control + 1)
+            continue
+        count = control >> 5
+        if count == 7:
+            count += reader.byte()
+        start = len(out) - ((control & 31) << 8 | reader.byte()) - 1
+        count += 2
+        if start < 0 or len(out) + count > size:
+            raise BadFormatError
+        for place in range(start, start + count):
+            out.append(out[place])
+    if len(out) != size:
+        raise BadFormatError
+    return bytes(out)
+
+
+def _read_element(reader: Reader) -> bytes:
+    first = reader.byte()
+    if first < 0x80:
+        return b"%d" % first
+    if first < 0xC0:
+        return reader.take(first & 63)
+    if first < 0xE0:
+        value = (first & 31) << 8 | reader.byte()
+        return b"%d" % (value - (1 << 13) if value >= 1 << 12 else value)
+    if first < 0xF0:
+        return reader.take((first & 15) << 8 | reader.byte())
+    if first == 0xF0:
+        return reader.take(reader.unpack("<I"))
+    sizes = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
+    if first not in sizes:
+        raise BadFormatError
+    return b"%d" % int.from_bytes(reader.take(sizes[first]), "little", signed=True)
+
+
+def read_listpack(data: bytes) -> list[bytes]:
+    """The words of a listpack, numbers as text."""
+    reader = Reader(data)
+    total, count = reader.unpack("<I"), reader.unpack("<H")
+    if total != len(data) or data[-1:] != b"\xff":
+        raise BadFormatError
+    words = []
+    while reader.at < len(data) - 1:
+        start = reader.at
+        words.append(_read_element(reader))
+        back = _back_length(reader.at - start)
+        if reader.take(len(back)) != back:
+            raise BadFormatError
+    if reader.at != len(data) - 1 or count not in (len(words), 65535):
+        raise BadFormatError
+    return words
