@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: nothing is lost, damaged payloads are refused, and real servers understand each other's payloads."""
+"""DUMP and RESTORE: nothing is lost, damaged payloads are refused, and real servers and ours take each other's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.core.replay import NOW_US, check_replay, new_core, state
 WORDS = st.one_of(
     st.binary(max_size=20),
     st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number),
-    st.sampled_from([b"", b"-0", b"007", b"127", b"128", b"-4096", b"4095", b"4096", b"8388608", b"x" * 64, b"y" * 4096]),
+    st.sampled_from([b"", b"-0", b"007", b"127", b"128", b"-4096", b"4095", b"4096", b"8388608"]),
+    st.sampled_from([b"x" * 64, b"y" * 4096]),
 )
 
 
