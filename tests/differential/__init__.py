@@ -1,7 +1,8 @@
 """Random sequences of commands, run on the engine's core and on a real redis-server, compared reply by reply.
 
 grammar     makes sequences: a few keys, groups, consumers and IDs, so that commands meet; some words are noise
-machine     runs a sequence on both sides with one clock, and compares
+sides       the two sides: the core or an engine in a process, and redis-server
+machine     runs a sequence on both sides and compares
 shrink      makes a failing sequence short
 exclusions  what is not compared with the release at hand, each with its reason
 __main__    python -m tests.differential --commands 200000

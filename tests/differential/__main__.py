@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import ExitStack
 
 from tests import servers
 from tests.differential.grammar import FAMILIES
@@ -17,6 +18,9 @@ def main() -> int:
     parser.add_argument("--length", type=int, default=80, help="how many commands in a sequence")
     parser.add_argument("--seed", default="0", help="sequences follow from it")
     parser.add_argument("--families", default=",".join(FAMILIES), help="kinds of commands, divided by commas")
+    parser.add_argument(
+        "--over-tcp", action="store_true", help="the engine as a process instead of the core in this one"
+    )
     parser.add_argument("--keep-going", action="store_true", help="show every difference instead of the first")
     options = parser.parse_args()
     if servers.redis_server() is None:
@@ -25,7 +29,10 @@ def main() -> int:
     families = set(options.families.split(","))
     found = sequences = 0
     began = shown = time.monotonic()
-    with servers.redis() as running, machines(running) as both:
+    with ExitStack() as stack:
+        real = stack.enter_context(servers.redis())
+        engine = stack.enter_context(servers.engine()) if options.over_tcp else None
+        both = stack.enter_context(machines(real, engine))
         while (done := sum(machine.commands for machine in both)) < options.commands:
             difference = search(both[sequences % 2], f"{options.seed}/{sequences}", families, options.length)
             sequences += 1

@@ -51,7 +51,9 @@ class Grammar:
         while len(steps) < length:
             if self._random.random() < 0.06:
                 client = 1 - client
-            if self.transactions and self._random.random() < 0.04:
+            if self._random.random() < 0.01:
+                steps += self._burst(client)
+            elif self.transactions and self._random.random() < 0.04:
                 steps += self._transaction(client)
             else:
                 steps.append((client, self._command()))
@@ -60,6 +62,18 @@ class Grammar:
     def _command(self) -> tuple[str, ...]:
         maker = self._random.choices(self._makers, self._weights)[0]
         return tuple(self._noisy(maker(self)))
+
+    def _burst(self, client: int) -> list[Step]:
+        """Many XADDs of one shape, with few of another between them: what a producer's pipeline looks like."""
+        key, fields = self.key(), [self.one(["f", "g"]), self.one(["f", "h"])]
+        steps: list[Step] = []
+        for _ in range(self.number(2, 300)):
+            self._top += self.number(1, 2)
+            entry_id = self.id() if self.chance(0.005) else f"{self._top // 4}-{self._top % 4}"
+            values = [self.one(["1", "", "a\r\nb", "$1\r\nx", str(self._top)]) for _ in fields]
+            words = ["XADD", key, entry_id, fields[0], values[0], fields[1], values[1]]
+            steps.append((client, tuple(words[:-2] if self.chance(0.01) else words)))
+        return steps
 
     def _transaction(self, client: int) -> list[Step]:
         """A few commands in MULTI and EXEC, some with WATCH before, some with the other client in between."""
@@ -152,7 +166,7 @@ class Grammar:
 def _xadd(g: Grammar) -> Words:
     trim = g.trim() if not g.plain and g.chance(0.15) else []
     options = [*(["NOMKSTREAM"] if g.chance(0.1) else []), *trim]
-    return ["XADD", g.key(), *options, "*" if g.chance(0.04) else g.next_id(), *g.fields()]
+    return ["XADD", g.key(), *options, "*" if g.chance(0.008) else g.next_id(), *g.fields()]
 
 
 def _xtrim(g: Grammar) -> Words:

@@ -1,13 +1,11 @@
-"""Runs a sequence on the core and on a real redis-server, compares step by step, and shrinks what differs.
+"""Runs a sequence on a real redis-server and on the engine, and compares step by step.
 
-One clock: the real server goes first; where it made an ID from its time, the core is given that time for that step.
 Before a command that reads or claims as a consumer, both sides make that consumer: releases differ in when they would
-do it themselves.
+do it themselves. After each trim the nodes are looked at.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,12 +16,8 @@ from tests import servers
 from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
 from tests.differential.shrink import shrink
-from tests.harness.clients import SocketClient
-from tests.harness.kinds import Clock, CoreServer
+from tests.differential.sides import CoreSide, ServerSide
 from tests.harness.replies import Error
-
-#: Nodes are kept small, so that short sequences fill several.
-NODE_ENTRIES = 4
 
 
 @dataclass(frozen=True)
@@ -76,49 +70,41 @@ def _readers(words: tuple[str, ...]) -> list[tuple[str, tuple[str, str]]]:
 
 
 class Machine:
-    """Both sides in one protocol."""
+    """Both sides in one protocol: the real server, and the core or (``over_tcp``) an engine in a process."""
 
-    def __init__(self, running: servers.Running, proto: int) -> None:
+    def __init__(self, real: servers.Running, proto: int, over_tcp: servers.Running | None = None) -> None:
         self.proto = proto
-        self._clients = [SocketClient(running.connect(), proto, None) for _ in range(2)]
-        self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
+        self._real = ServerSide(real, proto)
+        self._ours: CoreSide | ServerSide = (
+            CoreSide(self._real, proto) if over_tcp is None else ServerSide(over_tcp, proto)
+        )
         #: Commands that were run and compared, how many of them answered with an error, sequences cut by an exclusion.
         self.commands = self.errors = self.ended = 0
         #: What each client has queued since MULTI.
         self._queued: list[list[list[bytes]]] = [[], []]
 
     def close(self) -> None:
-        for client in self._clients:
-            client.close()
+        self._real.close()
+        self._ours.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
         """Run the steps on both sides, from empty; where they first differ, or None. ``plain``: nothing is deleted."""
         done = prepared(steps)
-        began = int(time.time() * 1000)
-        theirs = self._real(done)
-        ended = int(time.time() * 1000)
+        if not self._ours.automatic_ids:
+            done = [(client, words) for client, words in done if "*" not in words]
+        theirs = self._real.replies(done)
+        ours = self._ours.replies(done, theirs)
         self._queued = [[], []]
-        core = CoreServer(self.proto)
-        core.clock = Clock(began * 1000)
-        core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
-        ours_clients = [core.main, core.client()]
         for position, (client, words) in enumerate(done):
-            if words[0].upper() in ("XADD", "EXEC"):
-                core.clock.now_us = max(core.clock.now_us, _time_in(theirs[position], began, ended) * 1000)
-            argv = [word.encode() for word in words]
-            try:
-                ours = ours_clients[client].run(*argv)
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is a difference, to be shrunk and shown)
-                ours = error
             self.commands += 1
-            self.errors += isinstance(ours, Error)
-            verdict = self._verdict(client, argv, ours, theirs[position], plain)
+            self.errors += isinstance(ours[position], Error)
+            argv = [word.encode() for word in words]
+            verdict = self._verdict(client, argv, ours[position], theirs[position], plain)
             if verdict == "excluded":
                 self.ended += 1
                 return None
-            if verdict == "same":
-                continue
-            return Difference(self.proto, done[: position + 1], ours, theirs[position])
+            if verdict == "different":
+                return Difference(self.proto, done[: position + 1], ours[position], theirs[position])
         return None
 
     def _verdict(self, client: int, argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> str:
@@ -137,40 +123,11 @@ class Machine:
                 return "excluded" if any(one.applies(words, mine, other) for one in ENDINGS) else "different"
         return "same"
 
-    def _real(self, steps: list[Step]) -> list[Any]:
-        """The real server's replies. Runs of one client's commands are sent in one go."""
-        for client in self._clients:
-            client.run("RESET")
-            if self.proto == 3:
-                client.run("HELLO", "3")
-        self._clients[0].expect("FLUSHALL", "OK")
-        replies: list[Any] = []
-        start = 0
-        while start < len(steps):
-            end = start
-            while end < len(steps) and steps[end][0] == steps[start][0]:
-                end += 1
-            client = self._clients[steps[start][0]]
-            client.send_all([words for _, words in steps[start:end]])
-            replies += [client.receive() for _ in range(start, end)]
-            start = end
-        return replies
-
-
-def _time_in(reply: Any, began: int, ended: int) -> int:
-    """The time that the real server used, where an ID in its reply shows it; 0 otherwise."""
-    for part in reply if isinstance(reply, list) else [reply]:
-        if isinstance(part, bytes) and part.count(b"-") == 1:
-            head = part.partition(b"-")[0]
-            if head.isdigit() and began <= int(head) <= ended:
-                return int(head)
-    return 0
-
 
 @contextmanager
-def machines(running: servers.Running) -> Iterator[list[Machine]]:
+def machines(real: servers.Running, over_tcp: servers.Running | None = None) -> Iterator[list[Machine]]:
     """A machine for each protocol."""
-    both = [Machine(running, proto) for proto in (2, 3)]
+    both = [Machine(real, proto, over_tcp) for proto in (2, 3)]
     try:
         yield both
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from tests import servers
 from tests.differential.grammar import FAMILIES, Grammar
-from tests.differential.machine import machines, prepared, search
+from tests.differential.machine import Machine, machines, prepared, search
 
 #: How many commands to run; DIFFERENTIAL_COMMANDS in the environment changes it.
 COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
@@ -17,19 +17,32 @@ COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
 SECONDS = 15
 
 
+def look_for_differences(both: list[Machine], commands: int, seconds: float) -> None:
+    """Run sequences until so many commands were run or so much time has passed; fail at the first difference."""
+    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
+    end = time.monotonic() + seconds
+    number = 0
+    while sum(machine.commands for machine in both) < commands and time.monotonic() < end:
+        difference = search(both[number % 2], f"{seed}/{number}", set(FAMILIES), 80)
+        number += 1
+        assert difference is None, f"seed {seed}/{number - 1}\n{difference}"
+    assert number > 10
+
+
 @pytest.mark.redis
 @pytest.mark.slow
-def test_random_sequences(redis_process: servers.Running) -> None:
+def test_the_core_and_redis(redis_process: servers.Running) -> None:
     """No sequence of random commands tells the core from redis-server, in either protocol."""
-    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
-    end = time.monotonic() + SECONDS
-    number = 0
     with machines(redis_process) as both:
-        while sum(machine.commands for machine in both) < COMMANDS and time.monotonic() < end:
-            difference = search(both[number % 2], f"{seed}/{number}", set(FAMILIES), 80)
-            number += 1
-            assert difference is None, f"seed {seed}/{number - 1}\n{difference}"
-    assert number > 10
+        look_for_differences(both, COMMANDS, SECONDS)
+
+
+@pytest.mark.redis
+@pytest.mark.slow
+def test_the_engine_and_redis(redis_process: servers.Running, engine_process: servers.Running) -> None:
+    """Nor the engine over TCP, where pipelines of XADD take the vectorised path."""
+    with machines(redis_process, engine_process) as both:
+        look_for_differences(both, COMMANDS // 2, SECONDS / 2)
 
 
 def test_the_same_seed_gives_the_same_sequence() -> None:

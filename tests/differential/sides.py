@@ -1,0 +1,122 @@
+"""The two sides of a comparison: each takes a sequence from empty and gives its replies.
+
+The core has a clock of its own, which follows the real server's: where that made an ID from its time, the core is given
+this time for that step. An engine in a process has its own time, so sequences for it hold no automatic IDs.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from tests import servers
+from tests.differential.grammar import Step
+from tests.harness.clients import SocketClient
+from tests.harness.kinds import Clock, CoreServer
+
+#: Nodes are kept small, so that short sequences fill several.
+NODE_ENTRIES = 4
+
+
+class ServerSide:
+    """A server process, redis-server or the engine, asked over two connections."""
+
+    automatic_ids = False
+
+    def __init__(self, running: servers.Running, proto: int) -> None:
+        self._running = running
+        self._proto = proto
+        self._clients: list[SocketClient] = []
+        #: What the server's setting was.
+        self._node_entries = b""
+        #: The server's time when the last sequence began and when it ended, milliseconds since the epoch.
+        self.began = self.ended = 0
+
+    def _connect(self) -> None:
+        self._clients = [SocketClient(self._running.connect(), self._proto, None) for _ in range(2)]
+        setting = self._clients[0].run("CONFIG", "GET", "stream-node-max-entries")
+        before = next(iter(setting.values())) if isinstance(setting, dict) else setting[1]
+        self._node_entries = self._node_entries or before
+        self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
+
+    def close(self) -> None:
+        """Leave the server as it was found."""
+        with suppress(OSError):
+            if self._clients:
+                self._reset()
+                self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", self._node_entries), "OK")
+        self._drop()
+
+    def _drop(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._clients = []
+
+    def replies(self, steps: list[Step], _theirs: list[Any] | None = None) -> list[Any]:
+        """The replies to the steps. Runs of one client's commands are sent in one go."""
+        replies: list[Any] = []
+        try:
+            self._reset()
+            self.began = int(time.time() * 1000)
+            while len(replies) < len(steps):
+                start = end = len(replies)
+                while end < len(steps) and steps[end][0] == steps[start][0]:
+                    end += 1
+                client = self._clients[steps[start][0]]
+                client.send_all([words for _, words in steps[start:end]])
+                for _ in range(start, end):
+                    replies.append(client.receive())  # noqa: PERF401  (what came before a failure is kept)
+            self.ended = int(time.time() * 1000)
+        except OSError as error:
+            # Gone, or silent: that is its reply from here on, and the next sequence gets new connections.
+            self._drop()
+            replies += [error] * (len(steps) - len(replies))
+        return replies
+
+    def _reset(self) -> None:
+        if not self._clients:
+            self._connect()
+        for client in self._clients:
+            client.run("RESET")
+            if self._proto == 3:
+                client.run("HELLO", "3")
+        self._clients[0].expect("FLUSHALL", "OK")
+
+
+class CoreSide:
+    """The engine's core in this process. ``real`` is the side whose time it follows."""
+
+    automatic_ids = True
+
+    def __init__(self, real: ServerSide, proto: int) -> None:
+        self._real = real
+        self._proto = proto
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+    def replies(self, steps: list[Step], theirs: list[Any]) -> list[Any]:
+        """The replies to the steps, given those of the real server."""
+        core = CoreServer(self._proto)
+        core.clock = Clock(self._real.began * 1000)
+        core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
+        clients = [core.main, core.client()]
+        replies: list[Any] = []
+        for (client, words), their in zip(steps, theirs, strict=True):
+            if words[0].upper() in ("XADD", "EXEC"):
+                core.clock.now_us = max(core.clock.now_us, self._time_in(their) * 1000)
+            try:
+                replies.append(clients[client].run(*(word.encode() for word in words)))
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is a difference, to be shrunk and shown)
+                replies.append(error)
+        return replies
+
+    def _time_in(self, reply: Any) -> int:
+        """The time that the real server used, where an ID in its reply shows it; 0 otherwise."""
+        for part in reply if isinstance(reply, list) else [reply]:
+            if isinstance(part, bytes) and part.count(b"-") == 1:
+                head = part.partition(b"-")[0]
+                if head.isdigit() and self._real.began <= int(head) <= self._real.ended:
+                    return int(head)
+        return 0
