@@ -28,6 +28,8 @@ from engine.wire.encode import Out, encode
 #: A client's turn, in microseconds, and after how many commands that is looked at.
 _TURN_US = 2000
 _LOOK_EVERY = 63
+#: Replies that are sent before the turn ends, so that a client who does not read them is noticed.
+_FLUSH_BYTES = 256 * 1024
 
 _INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
 Effects = list[tuple[int, list[bytes] | bytes]]
@@ -142,15 +144,15 @@ class Runner:
                 at = count
                 break
             if not at & _LOOK_EVERY and at < count:
+                if sum(map(len, out)) > _FLUSH_BYTES:
+                    self._flush(connection, out)
+                    out = []
                 if connection.slow:
                     break
                 now_again = now_us()
                 if now_again - began > _TURN_US:
                     connection.yield_turn()
                     break
-                if len(out) > 1024:
-                    self._flush(connection, out)
-                    out = []
         connection.at = at
         if at == count:
             connection.commands = []
