@@ -108,7 +108,7 @@ def main() -> int:
             connections[name] = stack.enter_context(Connection(server.port))
         versions = {name: version(connection) for name, connection in connections.items()}
 
-        print(f"Entries per second: median and spread of {options.repetitions} runs, one client.")
+        print(f"Entries per second: median and spread of at most {options.repetitions} runs, one client.")
         print(f"{description['processor']}, {description['cores']} cores, load {description['load_before']:.1f}")
         header = [f"{'':24}", *(f"{f'{name} {versions[name]}':>20}" for name in connections)]
         print("  ".join([*header, f"{'ratio':>8}"] if len(connections) == 2 else header))
