@@ -220,6 +220,9 @@ DISAPPEARANCES = {
     "RENAME": ["RENAME s elsewhere"],
     "FLUSHDB": ["FLUSHDB"],
     "FLUSHALL": ["FLUSHALL"],
+    "MOVE": ["MOVE s 1"],
+    "SWAPDB": ["SWAPDB 0 1"],
+    "a transaction": ["MULTI", "DEL s", "EXEC"],
 }
 
 
@@ -289,6 +292,63 @@ def test_a_stream_is_renamed_onto_the_key(group: Server) -> None:
     reader.expect_reply(got("5-0 f v"))
     group.given("RENAME s x")
     missing.expect_reply(got("5-0 f v", key="x"))
+
+
+ARRIVALS = {
+    "RENAME": ["RENAME other s"],
+    "RENAMENX": ["RENAMENX other s"],
+    "COPY": ["COPY other s"],
+    "MOVE": ["SELECT 1", "MOVE s 0", "SELECT 0"],
+    "SWAPDB": ["SWAPDB 0 1"],
+}
+
+
+@pytest.mark.parametrize("how", ARRIVALS)
+def test_a_stream_arrives(server: Server, how: str) -> None:
+    """A stream that comes by whatever command is data for those who wait for its name."""
+    server.given("SELECT 1", "XADD s 5-0 f v", "SELECT 0", "XADD other 5-0 f v")
+    new, all_of_it = waiting(server, "XREAD BLOCK 0 STREAMS s $"), waiting(server, "XREAD BLOCK 0 STREAMS s 4")
+    later = waiting(server, "XREAD BLOCK 0 STREAMS s 9")
+    server.given(*ARRIVALS[how])
+    new.expect_reply(got("5-0 f v"))
+    all_of_it.expect_reply(got("5-0 f v"))
+    later.expect_blocked()
+
+
+def test_restored_by_dump(server: Server) -> None:
+    """RESTORE makes a stream that waiting clients get."""
+    server.given("XADD other 5-0 f v")
+    dump = server.run("DUMP other")
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
+    server.expect(("RESTORE", "s", "0", dump), OK)
+    reader.expect_reply(got("5-0 f v"))
+
+
+def test_other_types_do_not_wake(server: Server) -> None:
+    """A reader of a stream is not woken by a list, nor one of a list by a stream."""
+    reader, popper = waiting(server, "XREAD BLOCK 0 STREAMS s $"), waiting(server, "BLPOP s 0")
+    server.given("XADD s 1-0 f v")
+    reader.expect_reply(got("1-0 f v"))
+    popper.expect_blocked()
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS l $")
+    server.given("RPUSH l v")
+    reader.expect_blocked()
+    server.given("DEL s", "RPUSH s v")
+    popper.expect_reply(["s", "v"])
+
+
+@over_tcp
+def test_client_pause(server: Server) -> None:
+    """Writes wait while CLIENT PAUSE holds them back, and with them those who wait for data."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
+    server.expect("CLIENT PAUSE 60000 WRITE", OK)
+    writer = server.client()
+    writer.send("XADD s 1-0 f v")
+    server.expect("XLEN s", 0)
+    reader.expect_blocked()
+    server.expect("CLIENT UNPAUSE", OK)
+    writer.expect_reply("1-0")
+    reader.expect_reply(got("1-0 f v"))
 
 
 @since("7.2")

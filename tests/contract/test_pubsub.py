@@ -44,10 +44,10 @@ def test_messages_reach_those_who_listen(server: Server) -> None:
     client.receive(), client.receive()
     play(server, [("PUBLISH news hello", 3), ("PUBLISH other x", 0), ("PUBLISH names y", 2)])
     client.expect_reply(["message", "news", "hello"])
-    client.expect_reply(["pmessage", "n*", "news", "hello"])
-    client.expect_reply(["pmessage", "*s", "news", "hello"])
-    client.expect_reply(["pmessage", "n*", "names", "y"])
-    client.expect_reply(["pmessage", "*s", "names", "y"])
+    for channel, message in ((b"news", b"hello"), (b"names", b"y")):
+        # In which order patterns are tried depends on redis-server's hash seed.
+        both = sorted([client.receive(), client.receive()])
+        assert both == [[b"pmessage", pattern, channel, message] for pattern in (b"*s", b"n*")]
     client.expect_nothing()
 
 
