@@ -361,6 +361,7 @@ _TABLE: tuple[Directive, ...] = (
     _m("active-defrag-ignore-bytes", 100 << 20), _i("active-defrag-max-scan-fields", 1000, 1, I64_MAX),
     _m("stream-node-max-bytes", 4096, "acts"), _i("stream-node-max-entries", 100, 0, I64_MAX, "acts"),
     _i("stream-idmp-duration", 100, 1, 86400, "acts"), _i("stream-idmp-maxsize", 100, 1, 10000, "acts"),
+    _e("stream-cold-compression", "zstd", "zstd lz4 no", "acts"), _i("stream-cold-age", 1, 0, 86400, "acts"),
     _i("hash-max-listpack-entries", 512, 0, I64_MAX, alias="hash-max-ziplist-entries"),
     _m("hash-max-listpack-value", 64, alias="hash-max-ziplist-value"),
     _i("list-max-listpack-size", -2, -(1 << 31), I32_MAX, alias="list-max-ziplist-size"),

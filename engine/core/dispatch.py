@@ -18,6 +18,7 @@ from engine.config import Config
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.bulk_add import Run, add_run
 from engine.core.context import Context
+from engine.core.durability import Durability, InMemory
 from engine.core.keyspace import Database, type_name
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
@@ -87,8 +88,14 @@ class Core:
         self.pauses_all = False
         #: Requests to the shell: ("shutdown", flags) and the like, drained by it.
         self.requests: list[tuple[str, Any]] = []
+        #: Who keeps the data on a disk.
+        self.durability: Durability = InMemory()
+        #: The error reply to commands that write, while the disk does not take what they do; empty: they are run.
+        self.refuse_writes = b""
         #: Facts that the shell puts in for INFO and its like.
         self.facts: dict[str, Any] = {}
+        #: Streams that remember idempotent IDs.
+        self.idempotent: dict[Stream, None] = {}
         self.dirty = 0
         self.expired_keys = 0
         self.commands_processed = 0
@@ -182,7 +189,7 @@ class Core:
         """
         self.now_us = now_us
         self.now = session.last_ms = now_us // 1000
-        if session.multi is not None or self.pubsub.keyspace_events or not session.authenticated:
+        if session.multi is not None or self.pubsub.keyspace_events or not session.authenticated or self.refuse_writes:
             return None
         if session.proto == 2 and (session.channels or session.patterns):
             return None
@@ -205,6 +212,8 @@ class Core:
             raise CommandError(messages.NO_AUTH)
         if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(messages.in_subscription(command.full_name))
+        if self.refuse_writes and _may_write(session, command):
+            raise CommandError(self.refuse_writes)
 
     def call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
         """Run a command that has passed its checks; an error comes back as a value."""
@@ -310,6 +319,15 @@ class Core:
 
     # -- time -------------------------------------------------------------------------------------------------------
 
+    def tick(self, now_us: int) -> None:
+        """About once a second: forget what idempotent producers sent too long ago."""
+        self.set_time(now_us)
+        for stream in list(self.idempotent):
+            assert stream.producers is not None
+            stream.producers.forget_old(self.now)
+            if not stream.producers.by_producer:
+                del self.idempotent[stream]
+
     def expire_due(self, now_us: int, limit: int = 1000) -> int:
         """Drop keys whose time has come, at most about ``limit``, and serve those who waited on them; how many."""
         self.set_time(now_us)
@@ -322,3 +340,10 @@ class Core:
         deadlines = (db.next_deadline() for db in self.databases)
         self.next_expiry = min((deadline for deadline in deadlines if deadline is not None), default=NEVER)
         return dropped
+
+
+def _may_write(session: Session, command: Command) -> bool:
+    """Whether the command is refused while writing is: EXEC for what is queued, and PING, so that checks of health fail."""
+    if command.name == "exec":
+        return any(queued.writes for queued, _ in session.multi or ())
+    return command.writes or command.name == "ping"

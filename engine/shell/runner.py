@@ -21,6 +21,7 @@ from engine.core.session import Session
 from engine.directives import output_limits
 from engine.shell.clock import now_us
 from engine.shell.connection import Connection
+from engine.shell.gate import Gate
 from engine.shell.reporting import LOG
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode
@@ -44,6 +45,8 @@ class Runner:
         self.on_request = on_request
         #: Takes the effects of a turn before its replies leave (the log, the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
+        #: Holds replies back until what they tell of is on the disk; None: nothing is kept on one.
+        self.gate: Gate | None = None
         self.connections: dict[int, Connection] = {}
         self.bytes_in = 0
         self.bytes_out = 0
@@ -161,7 +164,7 @@ class Runner:
         if core.next_expiry != self._expiry_at:
             self._arm_expiry()
         if session.close_after_reply or session.close_requested:
-            connection.transport.close()
+            connection.close()
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
         """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
@@ -177,18 +180,15 @@ class Runner:
         return True
 
     def _flush(self, connection: Connection, out: Out) -> None:
-        core = self.core
-        if core.effects:
-            effects = core.effects[:]
-            core.effects.clear()
-            if self.on_effects is not None:
-                self.on_effects(effects)
+        self._flush_effects()
         if out:
             connection.send(out)
 
     def deliver(self, caller: Session | None = None, out: Out | None = None) -> None:
         """Send what the core has for others; what it has for the ``caller`` goes to ``out``, before his reply."""
         outbox = self.core.outbox
+        # What others are told of must be in the log before they hear of it.
+        self._flush_effects()
         while outbox:
             items = outbox[:]
             outbox.clear()
@@ -264,9 +264,11 @@ class Runner:
             self._arm_expiry()
 
     def _flush_effects(self) -> None:
+        if not self.core.effects:
+            return
         effects = self.core.effects[:]
         self.core.effects.clear()
-        if effects and self.on_effects is not None:
+        if self.on_effects is not None:
             self.on_effects(effects)
 
     def _arm_expiry(self) -> None:
@@ -345,7 +347,8 @@ class Runner:
 
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""
-        now = now_us() // 1000
+        self.core.tick(now_us())
+        now = self.core.now
         limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):
             session = connection.session

@@ -21,7 +21,9 @@ from typing import Any
 from engine.config import Config
 from engine.core.dispatch import Core
 from engine.directives import ConfigError
+from engine.shell.cold import Freezer
 from engine.shell.connection import Connection
+from engine.shell.durable import Durable
 from engine.shell.facts import Facts
 from engine.shell.reporting import LOG
 from engine.shell.runner import Runner
@@ -46,6 +48,8 @@ class Server:
         facts = Facts(self.config, self.runner, self._port)
         self.core.facts["process"] = facts.collect
         self.core.facts["reset"] = facts.reset
+        self._durable = Durable(self.core, self.runner, self._loop)
+        self._durable.start()
         self.core.facts["rewrite"] = self._rewrite_config
         for name in ("port", "bind"):
             self.config.on_change(name, self._keep_address)
@@ -60,6 +64,8 @@ class Server:
         pid_file = self._write_pid()
         self._tune_gc()
         self._tick()
+        self._freezer = Freezer(self.core, self._loop)
+        self._freezer.start()
         self.announce(f"ready on {self._host}:{self._port} pid {os.getpid()}")
         LOG.info("accepting clients on %s:%d", self._host, self._port)
         try:
@@ -159,6 +165,8 @@ class Server:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _requested(self, name: str, detail: Any) -> None:
+        if self._durable.obey(name, detail):
+            return
         if name == "shutdown":
             LOG.info("SHUTDOWN was called")
             self._stop.set()
@@ -169,12 +177,17 @@ class Server:
             LOG.error("the core asks for %r, which the shell does not know", name)
 
     def _signalled(self, number: int) -> None:
-        LOG.info("stopped by %s", signal.Signals(number).name)
-        self._stop.set()
+        name = signal.Signals(number).name
+        if self._durable.end_by_signal(f"shutdown-on-{name.lower()}"):
+            LOG.info("stopped by %s", name)
+            self._stop.set()
+        else:
+            LOG.warning("%s does not stop the engine, because its data could not be written", name)
 
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
+        self._freezer.stop()
         for listener in self._listeners:
             listener.close()
         for connection in list(self.runner.connections.values()):
@@ -186,6 +199,7 @@ class Server:
         for connection in list(self.runner.connections.values()):
             connection.transport.abort()
         await asyncio.sleep(0)
+        self._durable.stop()
         path = self.config.text("unixsocket").decode()
         if path:
             Path(path).unlink(missing_ok=True)

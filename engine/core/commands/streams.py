@@ -408,6 +408,7 @@ def producers_of(ctx: Context, stream: Stream) -> Producers:
     if stream.producers is None:
         config = ctx.core.config
         stream.producers = Producers(config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize"))
+    ctx.core.idempotent[stream] = None
     return stream.producers
 
 

@@ -1,0 +1,98 @@
+"""Packs segments that have gone cold, beside the event loop.
+
+A sealed segment is cold when it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread
+may compress them while commands run (the compressor holds no lock); the result is put in place on the loop, if the
+segment is still as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+from engine.core.dispatch import Core
+from engine.core.segment import Segment
+from engine.core.storage import Index, Packed, pack
+
+#: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work.
+_PERIOD = 0.1
+_BATCH = 32
+
+Work = list[tuple[Segment, bytes, Index]]
+
+
+class Freezer:
+    """One core's. ``start`` and ``stop`` belong to the loop's thread, as all but the compression does."""
+
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
+        self._core = core
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
+        self._timer: asyncio.TimerHandle | None = None
+        self._busy = False
+        #: How many segments waited at each of the last looks: what waited an age ago is cold.
+        self._waiting: deque[int] = deque()
+
+    def start(self) -> None:
+        """Look for cold segments from now on."""
+        self._timer = self._loop.call_later(_PERIOD, self._look)
+
+    def stop(self) -> None:
+        """Look no more; what the thread still does comes to nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(_PERIOD, self._look)
+        codec = self._core.config.text("stream-cold-compression").decode()
+        sealed = self._core.storage.sealed
+        looks = max(round(self._core.config.integer("stream-cold-age") / _PERIOD), 1)
+        self._waiting.append(len(sealed))
+        while len(self._waiting) > looks:
+            self._waiting.popleft()
+        if codec == "no" or self._busy or len(self._waiting) < looks:
+            return
+        cold = min(self._waiting[0], len(sealed), _BATCH)
+        if cold:
+            # Those who have waited longest are named first, and then no longer wait.
+            self._waiting = deque(waited - cold for waited in self._waiting)
+            self._freeze(cold, codec)
+
+    def _freeze(self, count: int, codec: str) -> None:
+        work: Work = []
+        for _ in range(count):
+            segment = self._core.storage.next_sealed()
+            if segment is None:
+                break
+            work.append((segment, bytes(segment.data), (segment.offsets, segment.ms, segment.seq)))
+        if work:
+            self._busy = True
+            self._loop.run_in_executor(self._thread, _compress, work, codec).add_done_callback(self._install)
+
+    def _install(self, done: asyncio.Future[list[tuple[tuple[Segment, bytes, Index], Packed]]]) -> None:
+        self._busy = False
+        if done.cancelled():
+            return
+        for (segment, _, index), packed in done.result():
+            # A compaction may have given it other bytes meanwhile.
+            if segment.packed is None and segment.offsets is index[0]:
+                segment.pack(packed)
+        if self._timer is not None and len(self._core.storage.sealed) > _BATCH:
+            self._timer.cancel()
+            self._look()
+
+
+def _compress(work: Work, codec: str) -> list[tuple[tuple[Segment, bytes, Index], Packed]]:
+    done = [(item, pack(item[1], item[2], codec)) for item in work]
+    if _trim is not None:
+        # What earlier pieces of work freed goes back to the system; the allocator would keep it.
+        _trim(0)
+    return done
+
+
+#: glibc's malloc_trim, None with another C library.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

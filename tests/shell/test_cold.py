@@ -1,0 +1,72 @@
+"""Sealed segments are packed beside the loop, and nobody who reads can tell."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from engine.config import Config
+from engine.core import ids
+from engine.core.dispatch import Core
+from engine.shell.cold import Freezer
+from tests.waiting import DEADLINE
+
+NOW = 1_700_000_000_000_000
+ENTRIES = 30_000
+
+
+def filled() -> tuple[Core, object]:
+    core = Core(Config(), lambda n: 0)
+    session = core.open_session(NOW)
+    for number in range(ENTRIES):
+        core.execute(session, [b"XADD", b"s", b"*", b"f", b"value %d" % number], NOW + 1000 * (number // 3))
+    return core, core.databases[0].stream(b"s")
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_cold_segments_are_packed_and_read_as_before(codec):
+    """After its age every sealed segment is packed to a quarter or less, and ranges, look-ups and deletions go on."""
+    core, stream = filled()
+    core.config.change([(b"stream-cold-compression", codec.encode()), (b"stream-cold-age", b"0")])
+    before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
+
+    async def run() -> None:
+        freezer = Freezer(core, asyncio.get_running_loop())
+        freezer.start()
+        await until(lambda: all(segment.packed for segment in list(stream.segments_from(0))[:-1]))
+        freezer.stop()
+
+    asyncio.run(run())
+    segments = list(stream.segments_from(0))[:-1]
+    assert len(segments) >= 3
+    assert sum(segment.packed.size for segment in segments) * 4 < sum(segment.packed.data_size for segment in segments)
+    assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
+    middle = stream.nth_after(0, ENTRIES // 2)
+    assert b"value %d\r\n" % (ENTRIES // 2 - 1) in stream.frame(middle)
+    assert stream.delete(middle)
+    assert stream.frame(middle) is None
+    assert stream.count(0, ids.MAX_ID) == ENTRIES - 1
+    assert stream.trim_head(ENTRIES - 10) == ENTRIES - 10
+    assert stream.length == 9
+
+
+def test_no_compression_leaves_segments_as_they_are():
+    """With stream-cold-compression no nothing is packed."""
+    core, stream = filled()
+    core.config.change([(b"stream-cold-compression", b"no"), (b"stream-cold-age", b"0")])
+
+    async def run() -> None:
+        freezer = Freezer(core, asyncio.get_running_loop())
+        freezer._look()
+        freezer._look()
+        freezer.stop()
+
+    asyncio.run(run())
+    assert not any(segment.packed for segment in stream.segments_from(0))
