@@ -1,0 +1,59 @@
+"""Syntax lines of the command table, as COMMAND DOCS gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core import dispatch
+from engine.core.registry import COMMANDS
+from engine.core.syntax import Argument, arguments
+
+
+def shown(one: Argument) -> str:
+    """An argument in one line: TOKEN=name, {group}, (a | b), ? optional, + several."""
+    text = one.token if one.kind == "pure-token" else one.name
+    if one.kind == "block":
+        text = "{" + " ".join(map(shown, one.parts)) + "}"
+    elif one.kind == "oneof":
+        text = "(" + " | ".join(map(shown, one.parts)) + ")"
+    if one.token and one.kind != "pure-token":
+        text = f"{one.token}={text}"
+    return text + "+" * one.multiple + "?" * one.optional
+
+
+@pytest.mark.parametrize(
+    ("syntax", "meaning"),
+    [
+        ("key", "key"),
+        ("key [key ...]", "key+"),
+        ("[message]", "message?"),
+        ("[channel [channel ...]]", "channel+?"),
+        ("field value [field value ...]", "{field value}+"),
+        ("[COUNT count] [NOACK]", "COUNT=count? NOACK?"),
+        ("GROUP group consumer [COUNT count] STREAMS key [key ...] id [id ...]",
+         "GROUP={group consumer} COUNT=count? STREAMS={key+ id+}"),
+        ("key MAXLEN | MINID [= | ~] threshold", "key (MAXLEN | MINID) (= | ~)? threshold"),
+        ("<* | id> field", "(* | id) field"),
+        ("[NX|XX] [EX seconds|KEEPTTL]", "(NX | XX)? (EX=seconds | KEEPTTL)?"),
+        ("[IDMPAUTO pid | IDMP pid iid]", "(IDMPAUTO=pid | IDMP={pid iid})?"),
+    ],
+)  # fmt: skip
+def test_a_syntax_line_is_understood(syntax: str, meaning: str) -> None:
+    assert " ".join(map(shown, arguments(syntax))) == meaning
+
+
+def test_every_declaration_has_a_syntax_that_can_be_read() -> None:
+    """All commands of the table; and one that takes arguments says which."""
+    assert dispatch.COMMANDS is COMMANDS
+    for parent in COMMANDS.values():
+        for one in (parent, *parent.subcommands.values()):
+            found = arguments(one.syntax)
+            words = len(one.name.split("|"))
+            takes_more = one.arity > words or one.arity < -words
+            assert bool(found) or not takes_more or one.subcommands, one.name
+
+
+@pytest.mark.parametrize("syntax", ["[key", "key]", "<a | b"])
+def test_unbalanced_brackets_are_an_error(syntax: str) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        arguments(syntax)
