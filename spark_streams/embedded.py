@@ -42,6 +42,9 @@ VARIABLE = "PYSTREAMS_EMBEDDED"
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 """A command line that starts the engine in place of `python -m engine --port 0`, to give it settings of its own."""
 
+_SPARKS = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
+"""How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
+
 _START_SECONDS = 30.0
 
 
@@ -91,13 +94,15 @@ def _belongs_to(driver: processes.Process) -> bool:
 
 def _driver() -> processes.Process:
     """The process whose life the engine shares."""
-    for ancestor in processes.ancestors():
-        if processes.is_java(ancestor.pid):
-            return ancestor
     # The JVM outlives its SparkContext, and serves the next one too.
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
         return processes.Process.of(int(jvm.java.lang.ProcessHandle.current().pid()))
+    # Only what Spark has started is asked for its JVM: a program may have another one above it, an editor's say.
+    if any(name.startswith(_SPARKS) for name in os.environ):
+        for ancestor in processes.ancestors():
+            if processes.is_java(ancestor.pid):
+                return ancestor
     return processes.Process.of(os.getpid())
 
 

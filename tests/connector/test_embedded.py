@@ -174,6 +174,20 @@ def test_another_drivers_engine_is_out_of_reach() -> None:
             embedded.check_reach(Address("redis://127.0.0.1:1", driver))
 
 
+def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of Spark's belongs to the JVM above it; a user's program does not belong to the JVM of an editor."""
+    me, parent = Process.of(os.getpid()), Process.of(os.getppid())
+    monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    for name in [name for name in os.environ if name.startswith(embedded._SPARKS)]:
+        monkeypatch.delenv(name)
+    assert embedded._driver() == me
+    for name in ("PYTHON_WORKER_FACTORY_SECRET", "PYSPARK_GATEWAY_PORT"):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, "1")
+            assert embedded._driver() == parent
+
+
 @pytest.mark.parametrize(
     ("words", "master"),
     [
