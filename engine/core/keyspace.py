@@ -241,10 +241,14 @@ class Database:
             self._deadlines = [(when, name) for name, when in self._expires.items()]
             heapq.heapify(self._deadlines)
 
+    def is_due(self, key: bytes) -> bool:
+        """Whether the key is still there though its time has come."""
+        deadline = self._expires.get(key)
+        return deadline is not None and deadline <= self.core.now and not self.core.replaying
+
     def drop_if_due(self, key: bytes) -> bool:
         """Drop the key if its time has come; whether it was so."""
-        deadline = self._expires.get(key)
-        if deadline is None or deadline > self.core.now or self.core.replaying:
+        if not self.is_due(key):
             return False
         self.expire(key)
         return True
@@ -277,8 +281,13 @@ class Database:
         core = self.core
         core.dirty += 1
         if core.watchers:
-            for session in core.watchers.get((self.index, key), ()):
-                session.dirty_exec = True
+            pair = self.index, key
+            for session in core.watchers.get(pair, ()):
+                if session.watching[pair] and key not in self._values:
+                    # It had expired when it was watched; that it now goes is no change.
+                    session.watching[pair] = False
+                else:
+                    session.dirty_exec = True
 
     def signal(self, key: bytes) -> None:
         """Somebody who waits for ``key`` may find something now (or learn that it is gone)."""

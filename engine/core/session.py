@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.core.bulk_add import Run
     from engine.core.registry import Command
     from engine.core.waiters import Waiter
 
@@ -59,16 +60,16 @@ class Session:
         self.proto = 2
         self.user = b"default"
         self.authenticated = True
-        #: Commands queued since MULTI, None outside a transaction.
-        self.multi: list[tuple[Command, list[bytes]]] | None = None
+        #: Commands queued since MULTI, None outside a transaction; many XADDs at once stand there as one run.
+        self.multi: list[tuple[Command, list[bytes] | Run]] | None = None
         #: A command could not be queued: EXEC aborts.
         self.multi_failed = False
         #: A watched key changed: EXEC answers nil.
         self.dirty_exec = False
         #: EXEC is running this session's commands: nothing blocks.
         self.in_exec = False
-        #: Watched (database, key) pairs, in order; a key that had expired by then counts as missing.
-        self.watching: dict[tuple[int, bytes], None] = {}
+        #: Watched (database, key) pairs, each with whether its time had come, and it was still there, when it was watched.
+        self.watching: dict[tuple[int, bytes], bool] = {}
         #: What the client waits for while it is blocked.
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()
@@ -91,3 +92,17 @@ class Session:
         #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields,
         #: and whether CLIENT PAUSE holds a command back (``held-back``).
         self.transport_info: Callable[[], dict[bytes, int]] | None = None
+
+    def queued(self) -> tuple[int, int]:
+        """How many commands the transaction has queued (-1: there is none), and the bytes of their words."""
+        if self.multi is None:
+            return -1, 0
+        count = size = 0
+        for _, words in self.multi:
+            if isinstance(words, list):
+                count += 1
+                size += sum(map(len, words))
+            else:
+                count += words.count
+                size += sum(words.sizes)
+        return count, size

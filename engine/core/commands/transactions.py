@@ -48,9 +48,8 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     queued = session.multi
     if queued is None:
         raise CommandError(messages.EXEC_WITHOUT_MULTI)
-    for index, key in list(session.watching):
-        core.databases[index].drop_if_due(key)
-    failed, dirty = session.multi_failed, session.dirty_exec
+    expired = any(core.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
+    failed, dirty = session.multi_failed, session.dirty_exec or expired
     discard_transaction(ctx, session)
     if failed:
         raise CommandError(messages.EXEC_ABORT)
@@ -58,7 +57,13 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         return NIL_ARRAY
     session.in_exec = True
     try:
-        return [core.call(session, queued_command, words) for queued_command, words in queued]
+        replies: list[Reply] = []
+        for queued_command, words in queued:
+            if isinstance(words, list):
+                replies.append(core.call(session, queued_command, words))
+            else:
+                replies += core.call_run(session, words)
+        return replies
     finally:
         session.in_exec = False
 
@@ -85,10 +90,10 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     if session.multi is not None:
         raise CommandError(messages.WATCH_IN_MULTI)
     for key in argv[1:]:
-        # What has expired by now must not count as a change later on.
-        db.drop_if_due(key)
-        session.watching[db.index, key] = None
-        ctx.core.watchers.setdefault((db.index, key), set()).add(session)
+        pair = db.index, key
+        if pair not in session.watching:
+            session.watching[pair] = db.is_due(key)
+            ctx.core.watchers.setdefault(pair, set()).add(session)
     return OK
 
 
