@@ -407,3 +407,45 @@ COMMAND_HELP = help_lines(
     "INFO [<name> ...]", " Facts about commands.",
     "LIST [FILTERBY (MODULE|ACLCAT|PATTERN) <word>]", " Names of commands.",
 )  # fmt: skip
+
+# -- durability -----------------------------------------------------------------------------------------------------
+NO_PERSISTENCE = b"ERR this server keeps nothing on a disk"
+SAVE_RUNNING = b"ERR Background save already in progress"
+SAVE_STARTED = b"Background saving started"
+SAVE_SCHEDULED = b"Background saving scheduled"
+SAVE_BLOCKED = (
+    b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a "
+    b"BGSAVE whenever possible."
+)
+REWRITE_RUNNING = b"ERR Background append only file rewriting already in progress"
+REWRITE_STARTED = b"Background append only file rewriting started"
+REWRITE_SCHEDULED = b"Background append only file rewriting scheduled"
+SHUTDOWN_FAILED = b"ERR Errors trying to SHUTDOWN. Check logs."
+SHUTTING_DOWN = b"ERR the server is shutting down"
+OUT_OF_0_1 = b"ERR value is out of range, value must between 0 and 1"
+OUT_OF_POSITIVE = b"ERR value is out of range, must be positive"
+WAITAOF_NO_LOG = b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+DEBUG_NOT_ALLOWED = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
+    b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+DEBUG_RELOAD_OPTIONS = b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
+MISCONF_SNAPSHOT = (
+    b"MISCONF The last snapshot could not be written to disk (stop-writes-on-bgsave-error is set). Commands that "
+    b"change data are disabled; the server's log says what went wrong."
+)
+
+
+def misconf_log(why: str) -> bytes:
+    """A command that writes, while the append-only file cannot be written."""
+    return b"MISCONF Errors writing to the AOF file: " + why.encode()
+
+
+def save_failed(why: str) -> bytes:
+    """SAVE, and what saves first, where the disk refuses."""
+    return b"ERR the snapshot could not be written: " + why.encode()
+
+
+def load_failed(why: str) -> bytes:
+    """DEBUG RELOAD and LOADAOF of files that cannot be loaded."""
+    return b"ERR " + why.encode()

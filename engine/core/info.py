@@ -72,7 +72,7 @@ def _memory(core: Core, facts: dict[str, Any]) -> _Lines:
 
 
 def _persistence(core: Core, facts: dict[str, Any]) -> _Lines:
-    return [
+    return core.durability.info() or [
         ("loading", 0), ("async_loading", 0), ("rdb_changes_since_last_save", core.dirty),
         ("rdb_bgsave_in_progress", 0), ("rdb_last_save_time", facts.get("started_us", 0) // 1_000_000),
         ("rdb_last_bgsave_status", "ok"), ("rdb_last_bgsave_time_sec", -1), ("rdb_current_bgsave_time_sec", -1),

@@ -205,6 +205,10 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport.is_closing():
             return
+        gate = self.runner.gate
+        if gate is not None and gate.is_shut:
+            gate.hold(self, parts)
+            return
         size = sum(map(len, parts))
         self.runner.bytes_out += size
         if len(parts) == 1:
@@ -219,7 +223,15 @@ class Connection(asyncio.Protocol):
     def fail(self, error: bytes) -> None:
         """Answer what is no request, and end."""
         self.send([encoded(CommandError(error))])
-        self.transport.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close it, behind what has been sent."""
+        gate = self.runner.gate
+        if gate is not None and gate.is_shut:
+            gate.hold_close(self)
+        else:
+            self.transport.close()
 
 
 def _gathered(parts: Out) -> Out:

@@ -37,6 +37,7 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.SYNTAX)
     if b"ABORT" in words:
         raise CommandError(messages.NO_SHUTDOWN)
+    ctx.core.durability.end(set(words))
     ctx.core.requests.append(("shutdown", {word.decode().lower() for word in words}))
     return NO_REPLY
 

@@ -1,0 +1,107 @@
+"""SAVE BGSAVE LASTSAVE BGREWRITEAOF WAITAOF, and DEBUG RELOAD and LOADAOF: what they mean to a client.
+
+The work is done by :attr:`engine.core.dispatch.Core.durability`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import messages
+from engine.core.args import parse_int
+from engine.core.registry import COMMANDS, command, container
+from engine.core.replies import OK, CommandError, Reply
+
+if TYPE_CHECKING:
+    from engine.core.context import Context
+
+
+@command("save", arity=1, flags="admin noscript no_async_loading no_multi", group="server",
+         summary="Writes a snapshot, and serves nobody until it is on the disk.", complexity="O(N)")  # fmt: skip
+def save(ctx: Context, argv: list[bytes]) -> Reply:
+    return ctx.core.durability.save()
+
+
+@command("bgsave", arity=-1, flags="admin noscript no_async_loading", group="server",
+         summary="Begins to write a snapshot of this moment beside the work.", complexity="O(1)",
+         syntax="[SCHEDULE]")  # fmt: skip
+def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
+    schedule = len(argv) > 1
+    if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
+        raise CommandError(messages.SYNTAX)
+    return ctx.core.durability.save_beside(schedule=schedule)
+
+
+@command("lastsave", arity=1, flags="loading stale fast", group="server", acl="admin dangerous",
+         summary="Returns when the last snapshot was finished, in seconds since the epoch.")  # fmt: skip
+def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
+    return ctx.core.durability.last_save()
+
+
+@command("bgrewriteaof", arity=1, flags="admin noscript no_async_loading", group="server",
+         summary="Begins to rewrite the append-only file to what the data need.")  # fmt: skip
+def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
+    return ctx.core.durability.rewrite()
+
+
+@command("waitaof", arity=-4, flags="noscript blocking", group="generic", since="7.2.0", acl="connection",
+         summary="Waits until what was written before it is on the disk here, and on that of replicas.",
+         syntax="numlocal numreplicas timeout")  # fmt: skip
+def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
+    """``[1 if it is on the disk here, replicas that have it on theirs]``.
+
+    A command that runs anew has the place in the log that it waits for as its last word.
+    """
+    durability = ctx.core.durability
+    if ctx.retry is None and len(argv) != 4:
+        raise CommandError(messages.wrong_arity(b"waitaof"))
+    local, replicas = parse_int(argv[1], messages.OUT_OF_0_1), parse_int(argv[2])
+    timeout = parse_int(argv[3], messages.TIMEOUT_NOT_INTEGER)
+    if not 0 <= local <= 1:
+        raise CommandError(messages.OUT_OF_0_1)
+    if replicas < 0:
+        raise CommandError(messages.OUT_OF_POSITIVE)
+    if timeout < 0:
+        raise CommandError(messages.TIMEOUT_NEGATIVE)
+    if local and not durability.logging:
+        raise CommandError(messages.WAITAOF_NO_LOG)
+    place = int(argv[4]) if ctx.retry is not None else durability.place()
+    safe = int(durability.logging and durability.is_safe(place))
+    if safe >= local and not replicas:
+        return [safe, 0]
+    if ctx.retry is not None:
+        ctx.retry.on_timeout = [safe, 0]
+    durability.tell(ctx.session)
+    return ctx.block([*argv[:4], b"%d" % place], [], timeout, type_name=b"", on_timeout=[safe, 0])
+
+
+# -- DEBUG ------------------------------------------------------------------------------------------------------------
+
+if b"DEBUG" not in COMMANDS:
+    container("debug", group="server", since="1.0.0", summary="Commands for tests.", flags="admin noscript")
+
+
+def _need_debug(ctx: Context) -> None:
+    allowed = ctx.core.config.text("enable-debug-command")
+    if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
+        raise CommandError(messages.DEBUG_NOT_ALLOWED)
+
+
+@command("debug|reload", arity=-2, flags="admin noscript loading stale", group="server",
+         summary="Writes a snapshot, throws the data away, and loads the snapshot.",
+         syntax="[MERGE] [NOFLUSH] [NOSAVE]")  # fmt: skip
+def debug_reload(ctx: Context, argv: list[bytes]) -> Reply:
+    _need_debug(ctx)
+    words = {word.upper() for word in argv[2:]}
+    if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
+        raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
+    ctx.core.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
+    return OK
+
+
+@command("debug|loadaof", arity=2, flags="admin noscript loading stale", group="server",
+         summary="Throws the data away, and loads the append-only file.")  # fmt: skip
+def debug_loadaof(ctx: Context, argv: list[bytes]) -> Reply:
+    _need_debug(ctx)
+    ctx.core.durability.reload(from_log=True, save=False, flush=True)
+    return OK
