@@ -68,7 +68,7 @@ class Session:
         self.dirty_exec = False
         #: EXEC is running this session's commands: nothing blocks.
         self.in_exec = False
-        #: Watched (database, key) pairs, each with whether its time had come, and it was still there, when it was watched.
+        #: Watched (database, key) pairs, each with whether it was then still there though its time had come.
         self.watching: dict[tuple[int, bytes], bool] = {}
         #: What the client waits for while it is blocked.
         self.waiter: Waiter | None = None
