@@ -46,6 +46,8 @@ _SPARKS = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 """How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
 
 _START_SECONDS = 30.0
+#: It keeps its data in memory alone.
+_ENGINE = (sys.executable, "-m", "engine", "--port", "0", "--save", "")
 
 
 def url() -> str:
@@ -111,7 +113,7 @@ def _check_master(driver: processes.Process) -> None:
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     master = active.master if active is not None else processes.spark_master(driver.pid)
-    if master is not None and not (master == "local" or master.startswith("local[")):
+    if master is not None and not master.startswith("local"):
         fail("MISSING_URL", master=master)
 
 
@@ -151,7 +153,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _start(directory: Path, driver: processes.Process) -> dict[str, Any]:
     """Start the supervisor, which starts the engine and then writes the address."""
-    command = shlex.split(os.environ.get(COMMAND, "")) or [sys.executable, "-m", "engine", "--port", "0"]
+    command = shlex.split(os.environ.get(COMMAND, "")) or [*_ENGINE]
     log = directory / "log"
     (directory / "address").unlink(missing_ok=True)
     root = str(Path(__file__).resolve().parent.parent)
