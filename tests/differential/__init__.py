@@ -3,6 +3,7 @@
 grammar     makes sequences: a few keys, groups, consumers and IDs, so that commands meet; some words are noise
 sides       the two sides: the core or an engine in a process, and redis-server
 machine     runs a sequence on both sides and compares
+blocking    the same with a third client that waits
 shrink      makes a failing sequence short
 exclusions  what is not compared with the release at hand, each with its reason
 __main__    python -m tests.differential --commands 200000

@@ -5,52 +5,80 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from tests import servers
+from tests.differential import blocking
 from tests.differential.grammar import FAMILIES
-from tests.differential.machine import machines, search
+from tests.differential.machine import Difference, machines, search
+
+#: What is run by default: the share of the commands, and what it is.
+MODES = {
+    "core": (0.6, "the core in this process"),
+    "tcp": (0.3, "the engine as a process"),
+    "blocking": (0.1, "the core with a client that waits"),
+}
+#: Runs the sequence with a number; its difference, and how many commands have been run in all.
+Runner = Callable[[int], tuple[Difference | None, int]]
+
+
+@contextmanager
+def _runner(mode: str, options: argparse.Namespace) -> Iterator[Runner]:
+    families = set(options.families.split(","))
+    with ExitStack() as stack:
+        real = stack.enter_context(servers.redis())
+        if mode == "blocking":
+            waiting = [blocking.BlockingMachine(real, proto) for proto in (2, 3)]
+
+            def run(number: int) -> tuple[Difference | None, int]:
+                found = blocking.search(waiting[number % 2], f"{options.seed}/{number}", options.length)
+                return found, sum(machine.commands for machine in waiting)
+        else:
+            engine = stack.enter_context(servers.engine()) if mode == "tcp" else None
+            both = stack.enter_context(machines(real, engine))
+
+            def run(number: int) -> tuple[Difference | None, int]:
+                found = search(both[number % 2], f"{options.seed}/{number}", families, options.length)
+                return found, sum(machine.commands for machine in both)
+
+        yield run
+
+
+def _compare(mode: str, commands: int, options: argparse.Namespace) -> int:
+    """Run so many commands; how many differences were found."""
+    found = done = number = 0
+    began = shown = time.monotonic()
+    with _runner(mode, options) as run:
+        while done < commands and (options.keep_going or not found):
+            difference, done = run(number)
+            if difference is not None:
+                found += 1
+                print(f"seed {options.seed}/{number}\n{difference}\n", flush=True)  # noqa: T201
+            number += 1
+            if time.monotonic() - shown > 2:
+                shown = time.monotonic()
+                print(f"{mode}: {done:,} of {commands:,} commands", file=sys.stderr)  # noqa: T201
+    what = MODES[mode][1]
+    seconds = time.monotonic() - began
+    print(f"{what}: {done:,} commands in {number:,} sequences, {seconds:.0f} s, {found} differences")  # noqa: T201
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--commands", type=int, default=200_000, help="how many commands to run in all")
+    parser.add_argument("--mode", choices=[*MODES, "all"], default="all", help="what is compared with redis-server")
     parser.add_argument("--length", type=int, default=80, help="how many commands in a sequence")
     parser.add_argument("--seed", default="0", help="sequences follow from it")
     parser.add_argument("--families", default=",".join(FAMILIES), help="kinds of commands, divided by commas")
-    parser.add_argument(
-        "--over-tcp", action="store_true", help="the engine as a process instead of the core in this one"
-    )
     parser.add_argument("--keep-going", action="store_true", help="show every difference instead of the first")
     options = parser.parse_args()
     if servers.redis_server() is None:
         print("no redis-server found", file=sys.stderr)  # noqa: T201
         return 2
-    families = set(options.families.split(","))
-    found = sequences = 0
-    began = shown = time.monotonic()
-    with ExitStack() as stack:
-        real = stack.enter_context(servers.redis())
-        engine = stack.enter_context(servers.engine()) if options.over_tcp else None
-        both = stack.enter_context(machines(real, engine))
-        while (done := sum(machine.commands for machine in both)) < options.commands:
-            difference = search(both[sequences % 2], f"{options.seed}/{sequences}", families, options.length)
-            sequences += 1
-            if difference is not None:
-                found += 1
-                print(f"seed {options.seed}/{sequences - 1}\n{difference}\n", flush=True)  # noqa: T201
-                if not options.keep_going:
-                    return 1
-            if time.monotonic() - shown > 2:
-                shown = time.monotonic()
-                rate = done / (shown - began)
-                print(f"{done:,} commands, {sequences:,} sequences, {rate:,.0f}/s", file=sys.stderr)  # noqa: T201
-    seconds = time.monotonic() - began
-    errors, ended = sum(machine.errors for machine in both), sum(machine.ended for machine in both)
-    print(  # noqa: T201
-        f"{done:,} commands in {sequences:,} sequences, {seconds:.0f} s: {found} differences; "
-        f"{errors / done:.0%} of the replies were errors, {ended} sequences ended at an exclusion"
-    )
+    shares = {options.mode: 1.0} if options.mode != "all" else {mode: share for mode, (share, _) in MODES.items()}
+    found = sum([_compare(mode, round(options.commands * share), options) for mode, share in shares.items()])
     return 1 if found else 0
 
 

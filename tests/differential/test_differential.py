@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests import servers
+from tests.differential import blocking
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.differential.machine import Machine, machines, prepared, search
 
@@ -43,6 +44,17 @@ def test_the_engine_and_redis(redis_process: servers.Running, engine_process: se
     """Nor the engine over TCP, where pipelines of XADD take the vectorised path."""
     with machines(redis_process, engine_process) as both:
         look_for_differences(both, COMMANDS // 2, SECONDS / 2)
+
+
+@pytest.mark.redis
+def test_waiting_clients(redis_process: servers.Running) -> None:
+    """A client that waits is woken by the same commands on both sides, and gets the same."""
+    seed = os.environ.get("DIFFERENTIAL_SEED", "short")
+    both = [blocking.BlockingMachine(redis_process, proto) for proto in (2, 3)]
+    for number in range(max(COMMANDS // 800, 10)):
+        difference = blocking.search(both[number % 2], f"{seed}/{number}")
+        assert difference is None, f"seed {seed}/{number}\n{difference}"
+    assert all(machine.wakes for machine in both)
 
 
 def test_the_same_seed_gives_the_same_sequence() -> None:

@@ -41,6 +41,10 @@ class Client(abc.ABC):
         """Fail if something has come that was not received yet."""
 
     @abc.abstractmethod
+    def poll(self) -> tuple[bool, Reply]:
+        """Whether a reply has come, and the reply; without waiting."""
+
+    @abc.abstractmethod
     def blocked(self) -> bool:
         """Whether the server says that this client waits."""
 
@@ -114,6 +118,9 @@ class CoreClient(Client):
     def expect_nothing(self) -> None:
         assert not self._pending, f"unexpected: {self._pending!r}"
 
+    def poll(self) -> tuple[bool, Reply]:
+        return (True, self.receive()) if self._pending else (False, None)
+
     def blocked(self) -> bool:
         return self.session.waiter is not None
 
@@ -182,6 +189,18 @@ class SocketClient(Client):
         finally:
             self._socket.setblocking(True)
         assert data is None, f"unexpected: {data!r}"
+
+    def poll(self) -> tuple[bool, Reply]:
+        self._socket.setblocking(False)
+        try:
+            while data := self._socket.recv(1 << 20):
+                self._received += data
+                self._decoder.feed(data)
+        except BlockingIOError:
+            pass
+        finally:
+            self._socket.setblocking(True)
+        return self._take()
 
     def expect_closed(self, deadline: float = DEADLINE) -> None:
         """The server closes the connection, and sends nothing more."""

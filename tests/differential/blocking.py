@@ -1,0 +1,140 @@
+"""Sequences with a third client that waits: XREAD and XREADGROUP with BLOCK, on the core and on redis-server.
+
+After each step it is known whether the third client still waits, and what it got.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Any
+
+from tests import servers
+from tests.differential.exclusions import ENDINGS, same
+from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, Grammar, Step
+from tests.differential.machine import Difference, prepared
+from tests.differential.shrink import shrink
+from tests.harness.clients import Client, SocketClient
+from tests.harness.kinds import Clock, CoreServer
+from tests.harness.replies import ANY, Error
+from tests.waiting import wait_for
+
+#: The number of the client that waits.
+WAITER = 2
+FAMILIES = {"stream", "group", "key", "transaction"}
+
+
+def _waiting_command(random: Random, top: str) -> tuple[str, ...]:
+    count = ["COUNT", str(random.randint(1, 3))] if random.random() < 0.4 else []
+    key = random.choice(KEYS)
+    if random.random() < 0.5:
+        return ("XREAD", *count, "BLOCK", "0", "STREAMS", key, random.choice(["$", "$", top]))
+    noack = ["NOACK"] if random.random() < 0.2 else []
+    who = random.choice(GROUPS), random.choice(CONSUMERS)
+    return ("XREADGROUP", "GROUP", *who, *count, *noack, "BLOCK", "0", "STREAMS", key, ">")
+
+
+def sequence(seed: str, length: int) -> list[Step]:
+    """Steps of two clients, and a command of the third one every few steps."""
+    random = Random(seed)
+    grammar = Grammar(random, FAMILIES)
+    steps: list[Step] = []
+    for step in grammar.sequence(length):
+        if random.random() < 0.15:
+            steps.append((WAITER, _waiting_command(random, grammar.id())))
+        steps.append(step)
+    # Automatic IDs would need one clock; leading blanks are among the exclusions.
+    return [(client, words) for client, words in steps if not any(word == "*" or word[:1] == " " for word in words)]
+
+
+def _played(steps: list[Step], clients: list[Client]) -> list[tuple[Any, Any]]:
+    """Each step's reply, and what the waiting client got by it. The server itself is asked whether that still waits."""
+    results: list[tuple[Any, Any]] = []
+    waiter = clients[WAITER]
+    waits = False
+    for client, words in steps:
+        argv = [word.encode() for word in words]
+        if client != WAITER:
+            reply = clients[client].run(*argv)
+            woken = waits and not waiter.blocked()
+            waits = waits and not woken
+            results.append((reply, waiter.receive() if woken else "nothing"))
+        elif waits:
+            results.append(("waits already", "nothing"))
+        else:
+            waiter.send(*argv)
+            came, reply = wait_for(lambda: _answered(waiter), "the client to wait or to have a reply")
+            waits = not came
+            results.append((reply if came else "waits", "nothing"))
+    return results
+
+
+def _answered(waiter: Client) -> tuple[bool, Any] | None:
+    came, reply = waiter.poll()
+    return (came, reply) if came or waiter.blocked() else None
+
+
+def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, Error) and isinstance(theirs, Error):
+        # 7.0 has texts of its own for a key or a group that goes while a client waits; newer ones run the command anew.
+        return theirs.text.startswith(("UNBLOCKED", "NOGROUP the consumer group")) or ours == theirs
+    return ours == theirs or (bool(words) and same([word.encode() for word in words], ours, theirs))
+
+
+def _woken_in_vain(ours: Any, theirs: Any) -> bool:
+    """7.0 answers without entries where what woke the client is gone at once; newer releases go on waiting."""
+    found = list(theirs.values()) if isinstance(theirs, dict) else theirs
+    return ours == "nothing" and isinstance(found, list) and len(found) == 1 and found[0] in ([], [ANY, []])
+
+
+class BlockingMachine:
+    """Both sides with a waiting client, in one protocol."""
+
+    def __init__(self, real: servers.Running, proto: int) -> None:
+        self._real = real
+        self._proto = proto
+        self.commands = 0
+        self.wakes = 0
+
+    def _theirs(self, steps: list[Step]) -> list[tuple[Any, Any]]:
+        control = SocketClient(self._real.connect(), 2, None)
+        clients = [SocketClient(self._real.connect(), self._proto, control) for _ in range(3)]
+        try:
+            control.expect("FLUSHALL", "OK")
+            return _played(steps, list(clients))
+        finally:
+            for client in (*clients, control):
+                client.close()
+
+    def _ours(self, steps: list[Step]) -> list[tuple[Any, Any]]:
+        core = CoreServer(self._proto)
+        core.clock = Clock(time.time_ns() // 1000)
+        return _played(steps, [core.main, core.client(), core.client()])
+
+    def run(self, steps: list[Step]) -> Difference | None:
+        """Run the steps on both sides; where they first differ, or None."""
+        done = prepared(steps)
+        theirs, ours = self._theirs(done), self._ours(done)
+        waiting: tuple[str, ...] = ()
+        for position, (_, words) in enumerate(done):
+            self.commands += 1
+            (reply, woken), (their_reply, their_woken) = ours[position], theirs[position]
+            self.wakes += woken != "nothing"
+            if reply == "waits":
+                waiting = words
+            argv = [word.encode() for word in words]
+            equal = same(argv, reply, their_reply) or words[0].upper() == "EXEC"
+            if not equal and any(one.applies(argv, reply, their_reply) for one in ENDINGS):
+                return None
+            if _woken_in_vain(woken, their_woken):
+                return None
+            if not equal or not _same_wake(waiting, woken, their_woken):
+                return Difference(self._proto, done[: position + 1], ours[position], theirs[position])
+        return None
+
+
+def search(machine: BlockingMachine, seed: str, length: int = 60) -> Difference | None:
+    """Run the sequence that ``seed`` gives; the shrunk difference, or None."""
+    steps = sequence(seed, length)
+    difference = machine.run(steps)
+    return None if difference is None else shrink(steps, difference, machine.run)[1]
