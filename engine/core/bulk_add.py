@@ -8,7 +8,7 @@ the run is declined, and its commands go one by one. What is done is the same ei
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from engine.core import ids
@@ -33,6 +33,9 @@ class Run(Protocol):
     sizes: Sequence[int]
     keys: list[bytes] | None
     ids: list[bytes] | None
+
+    def commands(self) -> Iterator[list[bytes]]:
+        """The commands one by one, as words."""
 
 
 #: IDs with the same number of digits: what their bulk strings begin with, and the texts of their sequence numbers.
@@ -90,8 +93,29 @@ def _digit_groups(ms: int, first: int, count: int) -> list[_Digits]:
     return groups
 
 
-def add_run(ctx: Context, run: Run) -> list[bytes] | None:
-    """The replies as they go over the wire, in pieces; None where the run is declined and nothing was done."""
+class Added:
+    """What a run's commands answer: their entries' IDs as bulk strings."""
+
+    __slots__ = ("_keys", "_parts")
+
+    def __init__(self, parts: list[_Part], keys: list[bytes] | None) -> None:
+        self._parts = parts
+        self._keys = keys
+
+    def rows(self) -> list[bytes]:
+        """One reply per command, in the commands' order."""
+        if self._keys is None:
+            return self._parts[0].reply_rows()
+        turns = {part.key_word: iter(part.reply_rows()) for part in self._parts}
+        return [next(turns[word]) for word in self._keys]
+
+    def pieces(self) -> list[bytes]:
+        """The same bytes, in as few pieces as is cheap."""
+        return self._parts[0].replies() if self._keys is None else self.rows()
+
+
+def add_run(ctx: Context, run: Run) -> Added | None:
+    """Do what the commands of the run say; None where the run is declined and nothing was done."""
     try:
         parts = _plan(ctx, run)
     except CommandError:
@@ -101,10 +125,7 @@ def add_run(ctx: Context, run: Run) -> list[bytes] | None:
     for part in parts:
         _apply(ctx, part, run.words)
     ctx.core.commands_processed += run.count
-    if run.keys is None:
-        return parts[0].replies()
-    turns = {part.key_word: iter(part.reply_rows()) for part in parts}
-    return [next(turns[word]) for word in run.keys]
+    return Added(parts, run.keys)
 
 
 def _plan(ctx: Context, run: Run) -> list[_Part] | None:

@@ -16,13 +16,13 @@ from typing import Any
 from engine import messages
 from engine.config import Config
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
-from engine.core.bulk_add import Run, add_run
+from engine.core.bulk_add import Added, Run, add_run
 from engine.core.context import Context
 from engine.core.durability import Durability, InMemory
 from engine.core.keyspace import Database, type_name
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
-from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply
+from engine.core.replies import BLOCKED, QUEUED, CommandError, Raw, Reply
 from engine.core.session import Session
 from engine.core.storage import Storage
 from engine.core.stream import Stream
@@ -183,28 +183,43 @@ class Core:
         return error
 
     def execute_run(self, session: Session, run: Run, now_us: int) -> list[bytes] | None:
-        """Run many XADDs at once; their replies as bytes. None: not possible, and nothing was done.
+        """Run many XADDs at once, or queue them in a transaction; their replies as bytes. None: nothing was done.
 
-        Declined too where each command must be seen by itself: in a transaction, with subscribers to keyspace events.
+        Declined where each command must be seen by itself, as by subscribers to keyspace events.
         """
         self.now_us = now_us
         self.now = session.last_ms = now_us // 1000
-        if session.multi is not None or self.pubsub.keyspace_events or not session.authenticated or self.refuse_writes:
+        if self.pubsub.keyspace_events or not session.authenticated or self.refuse_writes:
             return None
         if session.proto == 2 and (session.channels or session.patterns):
             return None
-        ctx = self._ctx
-        ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
-        ctx.now, ctx.now_us = self.now, now_us
-        first = len(self.effects)
-        replies = add_run(ctx, run)
-        if replies is None:
-            return None
         session.last_command = b"xadd"
-        self.command_stats[b"xadd"] = self.command_stats.get(b"xadd", 0) + run.count
+        if session.multi is not None:
+            session.multi.append((COMMANDS[b"XADD"], run))
+            return [b"+QUEUED\r\n" * run.count]
+        first = len(self.effects)
+        added = self._add_run(session, run)
+        if added is None:
+            return None
         if self.recording:
             self.seal_effects(first)
-        return replies
+        return added.pieces()
+
+    def _add_run(self, session: Session, run: Run) -> Added | None:
+        ctx = self._ctx
+        ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
+        ctx.now, ctx.now_us = self.now, self.now_us
+        added = add_run(ctx, run)
+        if added is not None:
+            self.command_stats[b"xadd"] = self.command_stats.get(b"xadd", 0) + run.count
+        return added
+
+    def call_run(self, session: Session, run: Run) -> list[Reply]:
+        """Do a run that was queued: the reply of each of its commands."""
+        added = self._add_run(session, run) if not self.pubsub.keyspace_events else None
+        if added is not None:
+            return [Raw(row) for row in added.rows()]
+        return [self.call(session, COMMANDS[b"XADD"], argv) for argv in run.commands()]
 
     def check(self, session: Session, command: Command) -> None:
         """Whether the session may call it now; a CommandError if not."""
@@ -343,7 +358,7 @@ class Core:
 
 
 def _may_write(session: Session, command: Command) -> bool:
-    """Whether the command is refused while writing is: EXEC for what is queued, and PING, so that checks of health fail."""
+    """Whether the command is refused while writing is: EXEC for what is queued, and PING, to tell checks of health."""
     if command.name == "exec":
         return any(queued.writes for queued, _ in session.multi or ())
     return command.writes or command.name == "ping"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.core.replies import CommandError
 from engine.core.session import Session
-from engine.wire.bulk import scan
+from engine.wire.bulk import next_start, scan
 from engine.wire.encode import LONG, Out, encoded
 from engine.wire.parser import RequestParser
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _COPY_LIMIT = 64 * 1024
 #: Shorter input is no pipeline that is worth a look at once.
 BULK_BYTES = 256
+#: After so many places in a row at which no pipeline of XADDs begins, the rest is not searched for more.
+_MISSES = 3
 #: Bytes of replies on their way to a client, at which its commands stop and go on again.
 _WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
 
@@ -104,7 +106,7 @@ class Connection(asyncio.Protocol):
         Long input may be a pipeline of XADDs, which has a quicker way than command by command.
         """
         parser = self.parser
-        if len(data) >= BULK_BYTES and self.parser.trusted and self.session.multi is None:
+        if len(data) >= BULK_BYTES and parser.trusted:
             data = self._read_runs(data)
             if self.stopped or self.transport.is_closing():
                 if data:
@@ -134,20 +136,26 @@ class Connection(asyncio.Protocol):
 
         Returns what is left for the parser, or must wait.
         """
-        while len(data) >= BULK_BYTES:
-            if not self.parser.at_boundary:
-                self.commands, data = self.parser.finish(data)
-                if not self.commands:
+        parser = self.parser
+        misses = 0
+        while len(data) >= BULK_BYTES and misses < _MISSES and parser.error is None:
+            if parser.at_boundary:
+                run = scan(data)
+                if run is not None and self.runner.run_adds(self, run):
+                    data = data[run.end :]
+                    misses = 0
+                    continue
+                misses += 1
+                at = next_start(data)
+                if not at:
                     break
-                self.at = 0
-                self.runner.run(self)
-                if self.stopped or self.transport.is_closing():
-                    break
-                continue
-            run = scan(data)
-            if run is None or not self.runner.run_adds(self, run):
+                self.commands, data = parser.parse(data[:at]), data[at:]
+            else:
+                self.commands, data = parser.finish(data)
+            self.at = 0
+            self.runner.run(self)
+            if self.stopped or self.transport.is_closing():
                 break
-            data = data[run.end :]
         return data
 
     def check_input(self) -> None:

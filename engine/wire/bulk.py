@@ -11,7 +11,7 @@ What comes out is not words but each command's *body*, the bytes from its first 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,31 @@ class AddRun:
     #: The key and the ID of every command, with their headers (``$1\r\n*\r\n``), where not all are as in ``head``.
     keys: list[bytes] | None = None
     ids: list[bytes] | None = None
+
+    def commands(self) -> Iterator[list[bytes]]:
+        """The commands one by one, as words."""
+        for row, body in enumerate(self.bodies):
+            head = self.head
+            if self.keys is not None and self.ids is not None:
+                head = [head[0], _word(self.keys[row]), _word(self.ids[row])]
+            words, at = [*head], 0
+            for _ in range(self.words):
+                line_end = body.index(b"\r\n", at)
+                end = line_end + 2 + int(body[at + 1 : line_end])
+                words.append(body[line_end + 2 : end])
+                at = end + 2
+            yield words
+
+
+def _word(bulk: bytes) -> bytes:
+    return bulk[bulk.index(b"\n") + 1 : -2]
+
+
+def next_start(data: bytes) -> int:
+    """Where, behind the first command of ``data``, an XADD seems to begin; 0 if none does. A guess, to cut there."""
+    name = data.find(b"\r\n$4\r\nXADD\r\n")
+    line = data.rfind(b"\r\n*", 0, max(name, 0))
+    return line + 2 if line > 0 else 0
 
 
 def scan(data: bytes, at: int = 0) -> AddRun | None:

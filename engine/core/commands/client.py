@@ -143,15 +143,15 @@ def describe(session: Session, now_ms: int) -> bytes:
     """The line of CLIENT LIST for a session, without its end."""
     sizes = session.transport_info() if session.transport_info is not None else {}
     flags = _flags(session, sizes.get(b"held-back", 0))
-    queued = sum(len(word) for _, argv in session.multi or () for word in argv)
+    queued, queued_bytes = session.queued()
     fields: list[tuple[bytes, bytes | int]] = [
         (b"id", session.id), (b"addr", session.addr), (b"laddr", session.laddr), (b"fd", session.fd),
         (b"name", session.name), (b"age", max(now_ms - session.created_ms, 0) // 1000),
         (b"idle", max(now_ms - session.last_ms, 0) // 1000), (b"flags", flags), (b"db", session.db),
         (b"sub", len(session.channels)), (b"psub", len(session.patterns)), (b"ssub", 0),
-        (b"multi", -1 if session.multi is None else len(session.multi)), (b"watch", len(session.watching)),
+        (b"multi", queued), (b"watch", len(session.watching)),
         (b"qbuf", sizes.get(b"qbuf", 0)), (b"qbuf-free", sizes.get(b"qbuf-free", 0)),
-        (b"argv-mem", session.argv_bytes), (b"multi-mem", queued), (b"rbs", 0), (b"rbp", 0),
+        (b"argv-mem", session.argv_bytes), (b"multi-mem", queued_bytes), (b"rbs", 0), (b"rbp", 0),
         (b"obl", sizes.get(b"obl", 0)), (b"oll", sizes.get(b"oll", 0)), (b"omem", sizes.get(b"omem", 0)),
         (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued), (b"events", b"r"),
         (b"cmd", session.last_command), (b"user", session.user), (b"redir", -1), (b"resp", session.proto),
