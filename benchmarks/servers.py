@@ -37,7 +37,7 @@ def redis_command() -> list[str] | None:
 
 def engine_command() -> list[str]:
     """Return the start of the bundled engine's command line."""
-    return [sys.executable, "-m", "engine"]
+    return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no"]
 
 
 @contextmanager

@@ -153,7 +153,7 @@ def engine(*flags: str, config_file: str | None = None, environment: dict[str, s
     """The engine as ``python -m engine`` on a port of its own choice, in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"
-    words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), *flags]
+    words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), "--save", "", *flags]
     command = [sys.executable, "-m", "engine", *words]
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environment or {})}
     with output.open("wb") as sink:
