@@ -114,13 +114,11 @@ class Files:
     # -- one owner ----------------------------------------------------------------------------------------------------
 
     def lock(self, path: Path) -> int | None:
-        """Take the lock that the file stands for, until the descriptor is closed or the process ends; None: taken."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Own a directory, until the descriptor is closed or the process ends; None: somebody else does."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if fcntl is not None:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.write(fd, b"%d\n" % os.getpid())
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):

@@ -29,7 +29,6 @@ from engine.shell.replay import LoadError
 from engine.shell.reporting import LOG
 from engine.shell.saving import Snapshots
 
-LOCK_NAME = ".pystreams.lock"
 #: Seconds between attempts to write a file anew after an error: first and longest.
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 60.0
 
@@ -87,8 +86,8 @@ class Persistence:
         """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
         config = self.core.config
         wanted = config.flag("appendonly")
-        if (wanted or self.snapshots.points) and not self._take_lock() and wanted:
-            raise ConfigError(f"{self.directory} belongs to another engine that is running ({self._owner()})")
+        if wanted and not self._take_lock():
+            raise ConfigError(f"{self.directory} belongs to another engine that is running")
         began = self._clock()
         try:
             self._load(wanted)
@@ -132,16 +131,10 @@ class Persistence:
     def _take_lock(self) -> bool:
         if self._lock is None:
             with suppress(OSError):
-                self._lock = self.files.lock(self.directory / LOCK_NAME)
+                self._lock = self.files.lock(self.directory)
             if self._lock is None:
-                LOG.warning("%s belongs to another engine: no snapshots are written", self.directory)
+                LOG.warning("%s belongs to another engine: nothing is written there", self.directory)
         return self._lock is not None
-
-    def _owner(self) -> str:
-        try:
-            return f"process {self.files.read(self.directory / LOCK_NAME).decode().strip()}"
-        except (OSError, ValueError):
-            return "of another process"
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -425,7 +418,8 @@ class Persistence:
         if self.logging and not self.log.settle() and not forced:
             LOG.error("not shut down: the append-only file cannot be written: %s", self.log.error)
             raise CommandError(messages.SHUTDOWN_FAILED)
-        if wants_save and (b"SAVE" in words or self._lock is not None):
+        # Where nothing has changed there is nothing to save, unless it is asked for.
+        if b"SAVE" in words or (wants_save and self.core.dirty and self._take_lock()):
             try:
                 self._save_now()
             except CommandError as error:
