@@ -114,6 +114,11 @@ class Database:
         stream: Stream | None = self.typed(key, Stream)
         return stream
 
+    def read_stream(self, key: bytes) -> Stream | None:
+        """As :meth:`stream`, for commands that only read."""
+        stream: Stream | None = self.read_typed(key, Stream)
+        return stream
+
     def keys(self) -> list[bytes]:
         """All live keys, in no particular order."""
         if not self._expires or self.core.replaying:

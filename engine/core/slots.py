@@ -40,7 +40,7 @@ class Slots:
             self._place_of[last] = place
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next cursor (0: done) and up to ``count`` names. Cursor 0 begins a walk; any number will do for a cursor."""
+        """The next cursor (0: done) and up to ``count`` names. Cursor 0 begins a walk; any number is a valid one."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

@@ -141,6 +141,11 @@ EVENTS = [
         ["keymiss no", "keymiss no", "keymiss no", "keymiss no", "keymiss no", "keymiss no"],
     ),
     (
+        "Em",
+        ["XLEN no", "XRANGE no - +", "XREVRANGE no + -", "XACK no g 1-1", "XDEL no 1-1", "XADD no NOMKSTREAM * f v"],
+        ["keymiss no", "keymiss no", "keymiss no", "keymiss no"],
+    ),
+    (
         "Eh",
         ["HSET h f 1", "HINCRBY h f 1", "HINCRBYFLOAT h f 1", "HDEL h x", "HDEL h f"],
         ["hset h", "hincrby h", "hincrbyfloat h", "hdel h"],

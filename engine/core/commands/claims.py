@@ -17,7 +17,7 @@ _SCANNED_PER_COUNT = 10
 
 def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
     """The stream and the group; WRONGTYPE or NOGROUP where they are not."""
-    stream = ctx.db.stream(key)
+    stream = ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         raise CommandError(messages.no_group(key, name))

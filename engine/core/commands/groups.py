@@ -184,7 +184,7 @@ def xgroup_help(ctx: Context, argv: list[bytes]) -> Reply:
 )  # fmt: skip
 def xack(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledge entries; how many were pending."""
-    stream = ctx.db.stream(argv[1])
+    stream = ctx.db.read_stream(argv[1])
     group = stream.groups.get(argv[2]) if stream is not None else None
     if group is None:
         return 0

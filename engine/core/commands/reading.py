@@ -166,7 +166,7 @@ def _reply(ctx: Context, found: list[tuple[bytes, Reply]]) -> Reply:
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     """The ID behind which XREAD begins."""
-    stream = ctx.db.stream(key)
+    stream = ctx.db.read_stream(key)
     if word == b"$":
         return stream.last_id if stream is not None else 0
     if word == b"+":
@@ -191,7 +191,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     for key, start in zip(read.keys, starts, strict=True):
         if budget.spent:
             break
-        stream = ctx.db.stream(key)
+        stream = ctx.db.read_stream(key)
         if stream is None or start >= stream.last_id:
             continue
         runs = budget.take(stream, start + 1)
@@ -215,7 +215,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
-    stream = ctx.db.stream(key)
+    stream = ctx.db.read_stream(key)
     group = stream.groups.get(group_name) if stream is not None else None
     if stream is None or group is None:
         raise CommandError(messages.no_group_read(key, group_name))

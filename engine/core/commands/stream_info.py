@@ -55,7 +55,7 @@ def _read(group: Group) -> Reply:
 )  # fmt: skip
 def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     """A stream's counters and first and last entry, or all about it."""
-    stream = need_stream(ctx, argv[2])
+    stream = need_stream(ctx, argv[2], reading=True)
     if len(argv) == 3:
         return Map([
             *_head(ctx, stream),
@@ -125,7 +125,7 @@ def _delivery(record: Record) -> list[Reply]:
 )  # fmt: skip
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """A stream's consumer groups."""
-    stream = need_stream(ctx, argv[2])
+    stream = need_stream(ctx, argv[2], reading=True)
     return [
         Map([
             b"name", name,
@@ -145,7 +145,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
 )  # fmt: skip
 def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     """A group's consumers."""
-    stream = need_stream(ctx, argv[2])
+    stream = need_stream(ctx, argv[2], reading=True)
     group = stream.groups.get(argv[3])
     if group is None:
         raise CommandError(messages.no_group_for_key(argv[3], argv[2]))

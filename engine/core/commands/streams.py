@@ -25,9 +25,9 @@ from engine.core.trimming import (
 _MAX_ENTRY_BYTES = 1 << 30
 
 
-def need_stream(ctx: Context, key: bytes) -> Stream:
-    """The stream at ``key``; an error where there is none."""
-    stream = ctx.db.stream(key)
+def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
+    """The stream at ``key``, for ``reading`` alone or for a change; an error where there is none."""
+    stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
     if stream is None:
         raise CommandError(messages.NO_SUCH_KEY)
     return stream
@@ -196,7 +196,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
 )  # fmt: skip
 def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     """How many entries there are."""
-    stream = ctx.db.stream(argv[1])
+    stream = ctx.db.read_stream(argv[1])
     return stream.length if stream is not None else 0
 
 
@@ -219,7 +219,7 @@ def _take_count(argv: list[bytes]) -> int | None:
 def xrange(ctx: Context, argv: list[bytes]) -> Reply:
     """The entries from start to end."""
     low, high, count = ids.parse_low(argv[2]), ids.parse_high(argv[3]), _take_count(argv)
-    stream = ctx.db.stream(argv[1])
+    stream = ctx.db.read_stream(argv[1])
     if stream is None:
         return []
     if count is not None and count <= 0:
@@ -237,7 +237,7 @@ def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
     """The entries from end back to start."""
     low, high = _parse_reverse(argv)
     count = _take_count(argv)
-    stream = ctx.db.stream(argv[1])
+    stream = ctx.db.read_stream(argv[1])
     if stream is None:
         return []
     if count is not None and count <= 0:
