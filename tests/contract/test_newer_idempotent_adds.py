@@ -116,7 +116,6 @@ def test_a_producer_keeps_its_newest_ids(server: Server) -> None:
     assert server.run("XADD s IDMP p 1 * f v") != made[0]
 
 
-@pytest.mark.xfail(reason="the engine does not forget by time yet: Producers.forget_old is called by nobody")
 @hand_clock
 def test_ids_are_forgotten_after_their_duration(server: Server) -> None:
     """After the duration idempotent IDs are forgotten, and producers without any."""

@@ -7,7 +7,7 @@ do it themselves. After each trim the nodes are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ from tests import servers
 from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import Grammar, Step
 from tests.differential.shrink import shrink
-from tests.differential.sides import CoreSide, ServerSide
+from tests.differential.sides import CoreSide, ServerSide, small_nodes
 from tests.harness.replies import Error
 
 
@@ -128,12 +128,14 @@ class Machine:
 @contextmanager
 def machines(real: servers.Running, over_tcp: servers.Running | None = None) -> Iterator[list[Machine]]:
     """A machine for each protocol."""
-    both = [Machine(real, proto, over_tcp) for proto in (2, 3)]
-    try:
-        yield both
-    finally:
+    with ExitStack() as stack:
+        for running in (real, over_tcp):
+            if running is not None:
+                stack.enter_context(small_nodes(running))
+        both = [Machine(real, proto, over_tcp) for proto in (2, 3)]
         for machine in both:
-            machine.close()
+            stack.callback(machine.close)
+        yield both
 
 
 def search(machine: Machine, seed: str, families: set[str], length: int) -> Difference | None:

@@ -7,7 +7,8 @@ this time for that step. An engine in a process has its own time, so sequences f
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests import servers
@@ -19,6 +20,19 @@ from tests.harness.kinds import Clock, CoreServer
 NODE_ENTRIES = 4
 
 
+@contextmanager
+def small_nodes(running: servers.Running) -> Iterator[None]:
+    """A server with nodes of that size; afterwards it is as it was, and empty."""
+    with SocketClient(running.connect(), 2, None) as client:
+        before = client.run("CONFIG", "GET", "stream-node-max-entries")[1]
+        client.expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
+        try:
+            yield
+        finally:
+            client.expect(("CONFIG", "SET", "stream-node-max-entries", before), "OK")
+            client.expect("FLUSHALL", "OK")
+
+
 class ServerSide:
     """A server process, redis-server or the engine, asked over two connections."""
 
@@ -28,27 +42,13 @@ class ServerSide:
         self._running = running
         self._proto = proto
         self._clients: list[SocketClient] = []
-        #: What the server's setting was.
-        self._node_entries = b""
         #: The server's time when the last sequence began and when it ended, milliseconds since the epoch.
         self.began = self.ended = 0
 
     def _connect(self) -> None:
         self._clients = [SocketClient(self._running.connect(), self._proto, None) for _ in range(2)]
-        setting = self._clients[0].run("CONFIG", "GET", "stream-node-max-entries")
-        before = next(iter(setting.values())) if isinstance(setting, dict) else setting[1]
-        self._node_entries = self._node_entries or before
-        self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
 
     def close(self) -> None:
-        """Leave the server as it was found."""
-        with suppress(OSError):
-            if self._clients:
-                self._reset()
-                self._clients[0].expect(("CONFIG", "SET", "stream-node-max-entries", self._node_entries), "OK")
-        self._drop()
-
-    def _drop(self) -> None:
         for client in self._clients:
             client.close()
         self._clients = []
@@ -70,7 +70,7 @@ class ServerSide:
             self.ended = int(time.time() * 1000)
         except OSError as error:
             # Gone, or silent: that is its reply from here on, and the next sequence gets new connections.
-            self._drop()
+            self.close()
             replies += [error] * (len(steps) - len(replies))
         return replies
 

@@ -196,6 +196,7 @@ class CoreServer(Server):
             self.core.wake(session, self.clock.now_us)
             self._deliver()
         self.clock.now_us = end
+        self.core.tick(end)
         self.core.expire_due(end)
         self._deliver()
 
