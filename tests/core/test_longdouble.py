@@ -1,0 +1,52 @@
+"""Sums of INCRBYFLOAT are those of 80-bit floats, on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core import longdouble
+
+DECIMALS = st.builds(
+    lambda sign, digits, exponent: f"{sign}{digits}e{exponent}",
+    st.sampled_from(["", "-"]),
+    st.integers(0, 10**25),
+    st.integers(-40, 30),
+)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="this machine's long double is not the 80-bit one")
+@given(DECIMALS, DECIMALS)
+def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
+    """Parsing, adding and printing give what the processor's own 80-bit floats give."""
+    numbers = longdouble.parse(one.encode()), longdouble.parse(two.encode())
+    assert numbers[0] is not None
+    assert numbers[1] is not None
+    ours = longdouble.text(longdouble.rounded(numbers[0] + numbers[1])).decode()
+    theirs = np.format_float_positional(np.longdouble(one) + np.longdouble(two), 17, unique=False, trim="-")
+    assert ours == ("0" if theirs == "-0" else theirs)
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        (b"3.0", b"3"), (b".5", b"0.5"), (b"5.", b"5"), (b"0x1A", b"26"), (b"0x.8p1", b"1"), (b"-0", b"0"),
+        (b"1e-18", b"0"),
+        (b"+1e2", b"100"), (b"0.1", b"0.1"), (b"-2.50", b"-2.5"),
+    ],
+)  # fmt: skip
+def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
+    """Decimal and hexadecimal forms, printed with up to 17 decimals."""
+    number = longdouble.parse(word)
+    assert number is not None
+    assert longdouble.text(number) == text
+
+
+@pytest.mark.parametrize(
+    "word", [b"", b" 1", b"1 ", b"nan", b"1x", b"e5", b".", b"1e", b"0x", b"1e5000", b"1e-5000", b"1_0", b"--1"]
+)
+def test_what_is_no_number(word: bytes) -> None:
+    """What C's strtold does not take as a whole, or cannot hold."""
+    assert longdouble.parse(word) is None
