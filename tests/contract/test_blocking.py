@@ -93,6 +93,14 @@ def test_what_a_transaction_adds_comes_in_one_answer(server: Server) -> None:
     reader.expect_reply(got("1-1 f 1", "1-2 f 2", "1-3 f 3"))
 
 
+@since("7.4")
+def test_waiting_for_the_last_entry(server: Server) -> None:
+    """``+`` is the last entry at the time of the answer."""
+    reader = waiting(server, "XREAD BLOCK 0 STREAMS s +")
+    server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "EXEC")
+    reader.expect_reply(got("1-2 f 2"))
+
+
 @since("7.2")
 def test_all_streams_that_have_data_are_answered(server: Server) -> None:
     """A woken command runs anew as a whole."""

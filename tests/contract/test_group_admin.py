@@ -121,6 +121,21 @@ def test_entries_read_is_checked(stream: Server, command: str, value: str, reply
     assert len(groups(stream)) == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("XGROUP CREATE s g 0 MKSTREAM MKSTREAM ENTRIESREAD 0", "CREATE"),
+        ("XGROUP SETID s g 0 ENTRIESREAD 0 ENTRIESREAD 1", "SETID"),
+    ],
+)
+def test_options_given_twice(stream: Server, command: str, name: str) -> None:
+    """More words than all options together have are refused, before the ID is read."""
+    stream.given("XGROUP CREATE s g 0")
+    text = f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try XGROUP HELP."
+    stream.expect(command, Error(text))
+    stream.expect(command.replace(" 0 ", " x ", 1), Error(text))
+
+
 def test_destroying(stream: Server) -> None:
     """DESTROY answers 1 for a group and 0 for none, and its pending entries are gone."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kinds import Server
+from tests.harness.marks import since
 
 Numbers = tuple[int | None, int | None]
 
@@ -104,6 +105,18 @@ def test_lag_after_reading_past_a_deletion(server: Server) -> None:
     assert numbers(server)[1] is None
     server.given("XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     assert numbers(server) == (5, 0)
+
+
+@since("8.10")
+def test_counts_beyond_the_stream(server: Server) -> None:
+    """A group cannot have read more than was ever added, whatever ENTRIESREAD or XSETID say."""
+    fill(server, 5)
+    server.given("XGROUP CREATE s g 5-0 ENTRIESREAD 99")
+    assert numbers(server) == (5, 0)
+    server.given(
+        "XGROUP SETID s g 5-0 ENTRIESREAD 99", "XDEL s 1-0 2-0", "XSETID s 5-0 ENTRIESADDED 3 MAXDELETEDID 0-0"
+    )
+    assert numbers(server)[0] == 3
 
 
 def test_claims_do_not_count(server: Server) -> None:

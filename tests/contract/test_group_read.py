@@ -112,6 +112,14 @@ def test_delivery_of_what_is_pending_already(group: Server) -> None:
     group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[2]))
 
 
+def test_delivery_between_pending_entries(group: Server) -> None:
+    """Entries that were acknowledged and are delivered anew find their place among those still pending."""
+    group.given("XREADGROUP GROUP g a STREAMS s >", "XACK s g 1-0 2-0", "XGROUP SETID s g 0")
+    group.expect("XREADGROUP GROUP g b COUNT 2 STREAMS s >", got(*ALL[:2]))
+    group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 1]])
+    group.expect("XACK s g 1-0 2-0 3-0", 3)
+
+
 def test_the_greatest_id_is_new_entries(group: Server) -> None:
     """The literal greatest ID means ``>``."""
     greatest = "18446744073709551615-18446744073709551615"

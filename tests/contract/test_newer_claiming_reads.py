@@ -188,6 +188,21 @@ def test_what_was_nacked(group: Server) -> None:
 
 
 @since("8.8")
+def test_idle_filters_do_not_see_nacked_entries(group: Server) -> None:
+    """XPENDING IDLE keeps NACKed entries, whatever idle time is asked for; a consumer's filter does not show them."""
+    group.given("XNACK s g FAIL IDS 1 1-0")
+    group.expect("XPENDING s g IDLE 99999999 - + 10", [["1-0", "", -1, 1]])
+    group.expect("XPENDING s g - + 10 a", [["2-0", "a", ANY, 1]])
+
+
+@since("8.8")
+def test_nacked_entries_in_the_order_of_ids(group: Server) -> None:
+    """XAUTOCLAIM goes by ID, NACKed or not."""
+    group.given("XNACK s g FAIL IDS 1 2-0")
+    group.expect("XAUTOCLAIM s g b 0 0 JUSTID", ["0-0", ["1-0", "2-0"], []])
+
+
+@since("8.8")
 @pytest.mark.parametrize("command", ["XCLAIM s g b 99999999 1-0 JUSTID", "XAUTOCLAIM s g b 99999999 0 JUSTID"])
 def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
     """A NACKed entry may be claimed whatever idle time is asked for."""

@@ -98,6 +98,17 @@ def test_a_command_that_cannot_be_queued(server: Server) -> None:
     server.expect("EXISTS s", 0)
 
 
+@pytest.mark.parametrize("queued", [True, False])
+def test_exec_with_words(server: Server, queued: bool) -> None:
+    """EXEC that cannot run ends the transaction with its own error."""
+    if queued:
+        server.given("MULTI", "XADD s 1-0 f v")
+    text = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+    server.expect("EXEC now", Error(text))
+    server.expect("EXEC", Error("ERR EXEC without MULTI"))
+    server.expect("EXISTS s", 0)
+
+
 def test_one_time_for_a_transaction(server: Server) -> None:
     """Time stands still in a transaction: automatic IDs count their sequence up."""
     server.given("MULTI", "XADD s * f 1", "XADD s * f 2", "XADD s * f 3")
