@@ -138,6 +138,12 @@ class Group:
             self.nacked.pop(entry_id, None)
         return self.pending.remove(entry_id)
 
+    def acknowledge_many(self, entry_ids: list[int]) -> int:
+        """All of these are done; how many were pending."""
+        for entry_id in self.nacked and entry_ids:
+            self.nacked.pop(entry_id, None)
+        return self.pending.remove_many(entry_ids)
+
     def acknowledge_range(self, low: int, high: int) -> int:
         """All pending entries of the range are done; how many."""
         if self.nacked:

@@ -63,6 +63,28 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     return ms << 64 | seq
 
 
+def parse_many(words: list[bytes]) -> list[int]:
+    """As :func:`parse` of every word, a great deal quicker where all of them are plain ``ms-seq``."""
+    text = b"-".join(words)
+    if len(words) > 4 and not text.translate(None, b"0123456789-") and set(map(_dashes, words)) == {1}:
+        try:
+            halves = array("Q", map(int, text.split(b"-")))
+        except (ValueError, OverflowError):
+            pass
+        else:
+            return [ms << 64 | seq for ms, seq in zip(halves[::2], halves[1::2], strict=True)]
+    return [parse(word) for word in words]
+
+
+def _dashes(word: bytes) -> int:
+    return word.count(b"-")
+
+
+def columns(entry_ids: list[int]) -> tuple[array[int], array[int]]:
+    """IDs as two columns: milliseconds, sequence numbers."""
+    return array("Q", [one >> 64 for one in entry_ids]), array("Q", [one & U64_MAX for one in entry_ids])
+
+
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
     """As :func:`parse`, and ``-`` and ``+`` for the smallest and the greatest ID."""
     if word == b"-":

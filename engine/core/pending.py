@@ -17,12 +17,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from engine.core.ids import U64_MAX, position
+from engine.core.ids import U64_MAX, columns, position
 
 #: A block is full at so many records; one that grew in its middle is cut in two at twice that.
 BLOCK = 1024
 #: The owner of records that no consumer has.
 NOBODY = 0
+#: Stretches of so few records are not worth looking for.
+_SHORT_STRETCH = 4
 
 Record = tuple["Block", int]
 
@@ -70,6 +72,33 @@ class Block:
     def agrees(self, owner: int, time: int, count: int) -> bool:
         """Whether the block is even and has these values."""
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
+
+    def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
+        """How many records from ``index`` on have the IDs that the columns have from ``at`` on; rather fewer than more.
+
+        Long equal stretches are found whole; it looks no further than some halvings for where they end.
+        """
+        count = min(len(self.ms) - index, len(ms) - at)
+        while count > _SHORT_STRETCH:
+            end = index + count
+            if self.ms[index:end] == ms[at : at + count] and self.seq[index:end] == seq[at : at + count]:
+                return count
+            count //= 2
+        return 0
+
+    def assign(self, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
+        """Give the records [low, high) an owner, a time, and their counts."""
+        if low == 0 and high == len(self.ms) and counts.count(counts[0]) == len(counts):
+            self.owners, self.times, self.counts = None, array("q"), array("q")
+            self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
+            return
+        self.make_uneven()
+        assert self.owners is not None
+        size = high - low
+        self.owners[low:high] = array("I", [owner]) * size
+        self.times[low:high] = array("q", [time]) * size
+        self.counts[low:high] = counts
+        self.oldest = min(self.oldest, time)
 
     def make_uneven(self) -> None:
         """Give each record values of its own."""
@@ -342,6 +371,36 @@ class PendingList:
         if not len(block):
             del self._blocks[number], self._firsts[number]
         return True
+
+    def remove_many(self, entry_ids: list[int]) -> int:
+        """Take the records of these IDs out, in any order; how many there were."""
+        ms, seq = columns(entry_ids)
+        at = gone = 0
+        while at < len(entry_ids) and self._size:
+            number = self._block_for(entry_ids[at])
+            block = self._blocks[number]
+            index = block.position(entry_ids[at])
+            count = block.matches(index, ms, seq, at)
+            if not count:
+                gone += self.remove(entry_ids[at])
+                at += 1
+                continue
+            for owner, records in block.tally(index, index + count).items():
+                self._count(owner, -records)
+            block.cut(index, index + count)
+            if not len(block):
+                del self._blocks[number], self._firsts[number]
+            self._size -= count
+            gone += count
+            at += count
+        return gone
+
+    def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
+        """Give a stretch of records an owner, a time, and their counts."""
+        for before, records in block.tally(low, high).items():
+            self._count(before, -records)
+        self._count(owner, high - low)
+        block.assign(low, high, owner, time, counts)
 
     def remove_range(self, low: int, high: int) -> int:
         """Take all records with low <= ID <= high out; how many."""

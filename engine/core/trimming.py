@@ -154,4 +154,4 @@ def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
 
 def parse_id_list(args: Args) -> list[int]:
     """All words that are left as IDs, all of them checked before any is used."""
-    return [ids.parse(word) for word in args.rest()]
+    return ids.parse_many(args.rest())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
+
 from engine import messages
 from engine.core import ids
 from engine.core.args import I64_MAX, Args, parse_int
 from engine.core.context import Context
 from engine.core.group import Consumer, Group
-from engine.core.pending import NOBODY
+from engine.core.pending import NOBODY, Block
 from engine.core.registry import ONE_KEY, command
 from engine.core.replies import CommandError, Frames, Reply
-from engine.core.stream import Stream
+from engine.core.stream import Stream, frames
 
 _SCANNED_PER_COUNT = 10
+#: Fewer records are claimed one by one.
+_STRETCH = 8
 
 
 def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
@@ -61,7 +65,60 @@ class Claim:
     ) -> None:  # fmt: skip
         self.ctx, self.key, self.stream, self.group_name, self.group = ctx, key, stream, group_name, group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
-        self.parts: list[bytes] = []
+        #: What goes into the reply, and how many entries that is.
+        self.parts: list[bytes | memoryview] = []
+        self.taken = 0
+
+    def take_stretch(self, block: Block, low: int, high: int) -> int:
+        """Claim the records [low, high) at once, if they may all be claimed and their entries lie together; how many.
+
+        0: nothing was done, they have to be looked at one by one.
+        """
+        group, count, now = self.group, high - low, self.ctx.now
+        if count < _STRETCH or group.nacked or self.ctx.core.recording:
+            return 0
+        latest = block.time if block.owners is None else max(block.times[low:high])
+        if self.min_idle and now - latest < self.min_idle:
+            return 0
+        runs = self.stream.take(block.id_at(low), block.id_at(high - 1), count + 1)
+        ms, seq = array("Q"), array("Q")
+        for segment, first, end in runs:
+            ms += segment.ms[first:end]
+            seq += segment.seq[first:end]
+        if len(ms) != count or ms != block.ms[low:high] or seq != block.seq[low:high]:
+            return 0
+        if self.justid:
+            self.parts += [ids.text(one << 64 | two) for one, two in zip(ms, seq, strict=True)]
+        else:
+            self.parts += frames(runs).parts
+        self.taken += count
+        more = 0 if self.justid else 1
+        if self.count is not None:
+            counts = array("q", [self.count]) * count
+        elif block.owners is None:
+            counts = array("q", [min(block.count + more, I64_MAX)]) * count
+        else:
+            counts = array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
+        group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
+        self.consumer.active_time = now
+        self.ctx.core.dirty += count
+        return count
+
+    def take_all(self, entry_ids: list[int], force: bool) -> None:
+        """Claim these entries, in this order; records of entries that have gone are removed."""
+        ms, seq = ids.columns(entry_ids)
+        at = 0
+        while at < len(entry_ids):
+            record = self.group.pending.find(entry_ids[at]) if len(entry_ids) - at >= _STRETCH else None
+            if record is not None:
+                block, index = record
+                taken = self.take_stretch(block, index, index + block.matches(index, ms, seq, at))
+                if taken:
+                    at += taken
+                    continue
+            if not self.vanished(entry_ids[at]):
+                self.take(entry_ids[at], force)
+            at += 1
 
     def vanished(self, entry_id: int) -> bool:
         """Whether the entry has gone from the stream; its record, if there is one, goes too."""
@@ -95,6 +152,7 @@ class Claim:
         group.assign(record, self.consumer, self.time, count)
         self.consumer.active_time = self.ctx.now
         self.ctx.core.dirty += 1
+        self.taken += 1
         if self.justid:
             self.parts.append(ids.text(entry_id))
         else:
@@ -104,7 +162,7 @@ class Claim:
 
     def reply(self) -> Reply:
         """What was claimed: entries, or their IDs."""
-        return list(self.parts) if self.justid else Frames(len(self.parts), self.parts)
+        return list(self.parts) if self.justid else Frames(self.taken, self.parts)
 
 
 @command(
@@ -151,9 +209,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
         time = ctx.now
     consumer = touch_consumer(ctx, key, group_name, group, argv[3])
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, time, count, justid)
-    for entry_id in entry_ids:
-        if not claim.vanished(entry_id):
-            claim.take(entry_id, force)
+    claim.take_all(entry_ids, force)
     if moved and not claim.parts:
         read = b"%d" % group.entries_read
         ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(last_id), b"ENTRIESREAD", read)
@@ -186,29 +242,29 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
     attempts = count * _SCANNED_PER_COUNT
     deleted: list[Reply] = []
-    cursor = 0
-    for entry_id in _upcoming(group, start, attempts + 1):
-        if not attempts or not count:
-            cursor = entry_id
+    while count and attempts:
+        stretch = next(group.pending.blocks(start, ids.MAX_ID), None)
+        if stretch is None:
             break
-        attempts -= 1
-        if claim.vanished(entry_id):
-            deleted.append(ids.text(entry_id))
-            count -= 1
-        elif claim.take(entry_id):
-            count -= 1
+        block, low, high = stretch
+        high = min(high, low + count)
+        last = block.id_at(high - 1)
+        taken = claim.take_stretch(block, low, high)
+        if taken:
+            count, attempts, start = count - taken, attempts - taken, last + 1
+            continue
+        for entry_id in map(_join, block.ms[low:high], block.seq[low:high]):
+            if not attempts:
+                break
+            attempts, start = attempts - 1, entry_id + 1
+            if claim.vanished(entry_id):
+                deleted.append(ids.text(entry_id))
+                count -= 1
+            elif claim.take(entry_id):
+                count -= 1
+    behind = next(group.pending.blocks(start, ids.MAX_ID), None)
+    cursor = behind[0].id_at(behind[1]) if behind is not None else 0
     return [ids.text(cursor), claim.reply(), deleted]
-
-
-def _upcoming(group: Group, start: int, limit: int) -> list[int]:
-    """The first ``limit`` pending IDs from ``start`` on."""
-    found: list[int] = []
-    for block, begin, end in group.pending.blocks(start, ids.MAX_ID):
-        end = min(end, begin + limit - len(found))
-        found.extend(map(_join, block.ms[begin:end], block.seq[begin:end]))
-        if len(found) >= limit:
-            break
-    return found
 
 
 def _join(ms: int, seq: int) -> int:

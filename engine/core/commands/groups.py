@@ -188,7 +188,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if group is None:
         return 0
-    done = sum([group.acknowledge(entry_id) for entry_id in parse_id_list(Args(argv, 3))])
+    done = group.acknowledge_many(parse_id_list(Args(argv, 3)))
     if done:
         ctx.core.dirty += done
         ctx.effect(*argv)

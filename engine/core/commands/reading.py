@@ -42,34 +42,35 @@ def _parse(ctx: Context, argv: list[bytes]) -> _Read:
     read = _Read()
     args = Args(argv, 1)
     while not read.keys:
-        if args.option(b"COUNT"):
+        word = args.take().upper()
+        more = len(args)
+        if word == b"COUNT" and more > 0:
             read.count = max(args.take_int(), 0)
-        elif args.option(b"MAXCOUNT"):
+        elif word == b"MAXCOUNT" and more > 0:
             read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
             if read.maxcount <= 0:
                 raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
-        elif args.option(b"MAXSIZE"):
+        elif word == b"MAXSIZE" and more > 0:
             read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
             if read.maxsize <= 0:
                 raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
-        elif args.option(b"BLOCK"):
+        elif word == b"BLOCK" and more > 0:
             read.block = _take_timeout(ctx, args)
-        elif args.option(b"STREAMS"):
+        elif word == b"STREAMS" and more > 0:
             words = args.rest()
             if len(words) % 2:
                 raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
             half = len(words) // 2
             read.keys, read.id_words, read.id_pos = words[:half], words[half:], len(argv) - half
-        elif args.peek() == b"GROUP" and len(args) > 2:
+        elif word == b"GROUP" and more > 1:
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"GROUP"))
-            args.take()
             read.group, read.consumer = args.take(), args.take()
-        elif args.flag(b"NOACK"):
+        elif word == b"NOACK":
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"NOACK"))
             read.noack = True
-        elif args.option(b"CLAIM"):
+        elif word == b"CLAIM" and more > 0:
             if not grouped:
                 raise CommandError(messages.read_only_with_group(b"CLAIM"))
             read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
