@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _tied_to_us(command: list[str]) -> list[str]:
+    """The command, so that its process ends with this one, even where that is killed (where the system can do it).
+
+    The tie is to the thread that starts the process, so it is only made by the main one.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or threading.current_thread() is not threading.main_thread():
+        return command
+    return [setpriv, "--pdeathsig", "TERM", *command]
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
@@ -124,7 +136,7 @@ def _redis_process(path: str, directory: Path, flags: tuple[str, ...]) -> Iterat
         port = free_port()
         with output.open("wb") as sink:
             process = subprocess.Popen(
-                [path, "--port", str(port), *settings.split(), "--save", "", *flags],
+                _tied_to_us([path, "--port", str(port), *settings.split(), "--save", "", *flags]),
                 stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
             )  # fmt: skip
         try:
@@ -154,7 +166,7 @@ def engine(*flags: str, config_file: str | None = None, environment: dict[str, s
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"
     words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), "--save", "", *flags]
-    command = [sys.executable, "-m", "engine", *words]
+    command = _tied_to_us([sys.executable, "-m", "engine", *words])
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environment or {})}
     with output.open("wb") as sink:
         process = subprocess.Popen(
