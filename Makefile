@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test lint check bench clean
+.PHONY: help install java demo test lint check bench fuzz clean
 
 help: ## say what there is (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -41,6 +41,9 @@ check: $(READY) ## mypy, strict
 
 bench: install ## measure side by side, about a minute
 	@$(BIN)/python -m benchmarks
+
+fuzz: $(READY) ## compare the engine with redis-server on 200,000 random commands
+	@$(BIN)/python -m tests.differential --commands 200000
 
 clean: ## remove what this Makefile made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
