@@ -11,7 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine.core import restore
 from engine.core.hash import Hash
+from engine.core.storage import Storage
 from engine.core.stream import Stream
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Image:
 def take(core: Core) -> Image:
     """The state of ``core`` at its present time; keys whose time has come are left out."""
     config = core.config
+    storage = Storage()
     databases = []
     for db in core.databases:
         if not len(db):
@@ -52,7 +55,7 @@ def take(core: Core) -> Image:
         values: dict[bytes, Any] = {}
         deadlines: dict[bytes, int] = {}
         for key, value, deadline in db.items():
-            values[key] = value if type(value) is bytes else _frozen(value)
+            values[key] = value if type(value) is bytes else _frozen(value, storage)
             if deadline is not None:
                 deadlines[key] = deadline
         databases.append(DatabaseImage(db.index, values, deadlines))
@@ -60,8 +63,10 @@ def take(core: Core) -> Image:
     return Image(core.now, databases, defaults)
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Stream | Hash):
+def _frozen(value: Any, storage: Storage) -> Any:
+    if isinstance(value, Stream):
+        return restore.still(value, storage)
+    if isinstance(value, Hash):
         return value.copy()
     if isinstance(value, deque):
         return deque(value)

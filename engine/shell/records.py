@@ -26,6 +26,7 @@ from engine.core.idempotency import Producers
 from engine.core.image import Image
 from engine.core.pending import Block, PendingList
 from engine.core.segment import Segment
+from engine.core.storage import Packed
 from engine.core.stream import Stream
 from engine.shell.files import Buffer
 from engine.wire.encode import encoded
@@ -102,8 +103,8 @@ def _restore(record: list[Any], parts: Parts, core: Core) -> None:
 
 def _stream(stream: Stream, put: Put) -> list[Any]:
     segments = array("Q")
-    for segment in stream.segments_from(0):
-        segments.extend(_segment(segment, put))
+    for number, segment in enumerate(stream.segments_from(0)):
+        segments.extend(_segment(segment, restore.bounds(number, stream), put))
     counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), stream.entries_added, stream.length]
     groups = [_group(name, group, put) for name, group in stream.groups.items()]
     nodes = [restore.node_state(segment) for segment in stream.segments_from(0)]
@@ -115,7 +116,7 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
     rows = array("Q")
     rows.frombytes(table)
     segments = [_segment_from(rows[at : at + _COLUMNS], parts, core) for at in range(0, len(rows), _COLUMNS)]
-    for segment, state in zip(segments, nodes, strict=True):
+    for (_, segment), state in zip(segments, nodes, strict=True):
         restore.restore_nodes(segment, state)
     stream = restore.stream_of(core.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
     if stream.length != length:
@@ -127,45 +128,66 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
     return stream
 
 
-#: A segment's row: number of its part, bytes of frames, entries, start, whether some are dead, whether it is sealed.
-_COLUMNS = 6
+#: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
+#: packed one how many bytes its frames and its index take.
+_COLUMNS = 11
+_HAS_DEAD, _SEALED, _PACKED = 1, 2, 4
+_CODECS = ("lz4", "zstd")
+_CODEC_SHIFT = 8
 
 
-def _segment(segment: Segment, put: Put) -> tuple[int, ...]:
-    """A segment as a part: its frames and index as they lie in memory, frames first, each at a multiple of 8 bytes."""
-    size, count = len(segment.data), len(segment)
+def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
+    """A segment as a part: frames and index as they lie in memory, frames first, each at a multiple of 8 bytes.
+
+    ``bounds`` are its first and last ID.
+    """
+    count = len(segment)
     dead = segment.dead if segment.dead is not None else b""
-    buffers: list[Buffer] = [
-        segment.data, bytes(-size % 8),
-        memoryview(segment.ms).cast("B"), memoryview(segment.seq).cast("B"), memoryview(segment.offsets).cast("B"),
-        bytes(-4 * count % 8), dead,
-    ]  # fmt: skip
-    return put(buffers), size, count, segment.start, int(segment.dead is not None), int(segment.sealed)
+    flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
+    packed = segment.packed
+    buffers: list[Buffer]
+    if packed is not None:
+        size, inner = packed.data_size, [len(packed.data), len(packed.index)]
+        flags |= _PACKED | _CODECS.index(packed.codec) << _CODEC_SHIFT
+        buffers = [packed.data, bytes(-inner[0] % 8), packed.index, bytes(-inner[1] % 8), dead]
+    else:
+        size, inner = len(segment.data), [0, 0]
+        columns = [memoryview(column).cast("B") for column in (segment.ms, segment.seq, segment.offsets)]
+        buffers = [segment.data, bytes(-size % 8), *columns, bytes(-4 * count % 8), dead]
+    first, last = bounds
+    return [put(buffers), size, count, segment.start, flags, *ids.split(first), *ids.split(last), *inner]
 
 
-def _segment_from(row: array[int], parts: Parts, core: Core) -> Segment:
-    """The segment of a row. A sealed one's frames stay where they are, in the mapped file."""
-    number, size, count, start, has_dead, sealed = row
+def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segment]:
+    """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, data_size, index_size = row
     part = parts[number]
     segment = Segment()
     segment.start = start
-    segment.data = cast(bytes, part[:size]) if sealed else bytearray(part[:size])
-    at = size + (-size % 8)
-    segment.ms.frombytes(part[at : at + 8 * count])
-    at += 8 * count
-    segment.seq.frombytes(part[at : at + 8 * count])
-    at += 8 * count
-    segment.offsets.frombytes(part[at : at + 4 * count])
-    at += 4 * count + (-4 * count % 8)
-    if has_dead:
+    if flags & _PACKED:
+        at = data_size + (-data_size % 8)
+        frames, index = cast(bytes, part[:data_size]), cast(bytes, part[at : at + index_size])
+        at += index_size + (-index_size % 8)
+        packed = Packed(_CODECS[flags >> _CODEC_SHIFT], count, frames, size, index)
+        restore.put_packed(segment, packed, ids.make(last_ms, last_seq), core.storage)
+    else:
+        segment.data = cast(bytes, part[:size]) if flags & _SEALED else bytearray(part[:size])
+        at = size + (-size % 8)
+        for column, width in ((segment.ms, 8), (segment.seq, 8), (segment.offsets, 4)):
+            column.frombytes(part[at : at + width * count])
+            at += width * count
+            if len(column) != count:
+                raise ValueError("a segment's index is too short")
+        at += -4 * count % 8
+        if flags & _SEALED:
+            segment.note_sealed(core.storage)
+    if flags & _HAS_DEAD:
         segment.dead = bytearray(part[at : at + count])
         segment.dead_count = segment.dead.count(1, start)
         at += count
-    if at != len(part) or not len(segment.offsets) == len(segment.ms) == count:
+    if at != len(part):
         raise ValueError(f"a segment of {len(part)} bytes instead of {at}")
-    if sealed:
-        segment.note_sealed(core.storage)
-    return segment
+    return ids.make(first_ms, first_seq), segment
 
 
 def _producers(producers: Producers | None) -> Any:
