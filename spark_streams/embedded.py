@@ -21,6 +21,7 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import socket
 import stat
 import subprocess
@@ -124,6 +125,11 @@ def _directory(driver: processes.Process) -> Path:
         state = path.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
             fail("EMBEDDED_NOT_STARTED", reason=f"{path} is not a directory of this user alone", log="no file")
+    # An engine that never got ready leaves its log; it is kept for as long as its driver may be asked about it.
+    for other in directory.parent.iterdir():
+        gone = processes.Process.parse(other.name)
+        if gone is not None and not gone.runs():
+            shutil.rmtree(other, ignore_errors=True)
     return directory
 
 

@@ -162,6 +162,8 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
     assert condition == "EMBEDDED_NOT_STARTED"
     assert Path(log).name == "log"
     driver.wait()
+    line(run(ONE))
+    assert not Path(log).parent.exists(), "the next driver removes what one that is gone has left"
 
 
 def test_another_drivers_engine_is_out_of_reach() -> None:
