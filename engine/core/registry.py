@@ -42,6 +42,35 @@ class Keys:
         return argv[self.first : last + 1 : self.step]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a command does with a key: the words of COMMAND INFO's key specifications, and what a user needs for it."""
+
+    words: tuple[str, ...]
+    reads: bool
+    writes: bool
+
+
+def _use(words: str) -> Use:
+    given = tuple(words.split())
+    return Use(given, "access" in given, not {"insert", "update", "delete"}.isdisjoint(given))
+
+
+_OVERWRITES = _use("OW update")
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Where a command's channels stand, as :class:`Keys`; ``patterns``: they are patterns of channels."""
+
+    last: int
+    patterns: bool = False
+
+    def of(self, argv: list[bytes]) -> list[bytes]:
+        """The channels in ``argv``."""
+        return argv[1 : self.last + 1 if self.last >= 0 else len(argv)]
+
+
 NO_KEYS = Keys()
 ONE_KEY = Keys(1, 1, 1)
 ALL_KEYS = Keys(1, -1, 1)
@@ -68,20 +97,39 @@ class Command:
     complexity: str
     syntax: str
     acl: frozenset[str]
+    #: What it does with its keys: ``RW access delete``; with two keys perhaps ``RO access, OW update``. Empty: what
+    #: ``readonly`` and ``write`` let one expect.
+    access: str = ""
+    channels: Channels | None = None
     subcommands: dict[bytes, Command] = field(default_factory=dict)
     #: The name as error texts and INFO give it, ``xgroup|create`` for a subcommand.
     full_name: bytes = field(init=False)
     #: Whether it may change data.
     writes: bool = field(init=False)
+    #: What it does with its keys: one for all, or one for each.
+    uses: tuple[Use, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         # Fields rather than properties, because dispatch reads them for each command.
         object.__setattr__(self, "full_name", self.name.encode())
         object.__setattr__(self, "writes", "write" in self.flags)
+        access = self.access or ("RW update" if self.writes else "RO access")
+        object.__setattr__(self, "uses", tuple(map(_use, access.split(","))))
 
     def arity_fits(self, count: int) -> bool:
         """Whether ``count`` words, the name among them, are as many as it wants."""
         return count == self.arity if self.arity >= 0 else count >= -self.arity
+
+    def touched(self, argv: list[bytes]) -> list[tuple[bytes, Use]]:
+        """The keys in ``argv``, each with what is done with it."""
+        keys = self.keys.of(argv)
+        if len(self.uses) > 1:
+            return list(zip(keys, self.uses, strict=False))
+        use = self.uses[0]
+        if "variable_flags" in use.words and b"GET" not in [word.upper() for word in argv[3:]]:
+            # SET: it reads only if it is to answer with the value until then.
+            use = _OVERWRITES
+        return [(key, use) for key in keys]
 
     def categories(self) -> frozenset[str]:
         """The ACL categories (without @), the implied ones included, as ``COMMAND INFO`` shows them."""
@@ -124,6 +172,8 @@ def command(
     complexity: str = "O(1)",
     syntax: str = "",
     acl: str = "",
+    access: str = "",
+    channels: Channels | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function does it. ``flags`` and ``acl`` are words divided by blanks."""
 
@@ -131,7 +181,7 @@ def command(
         _register(
             Command(
                 name, handler, arity, frozenset(flags.split()), keys, group, since, summary, complexity, syntax,
-                frozenset(acl.split()),
+                frozenset(acl.split()), access, channels,
             )
         )
         return handler

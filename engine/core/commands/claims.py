@@ -217,7 +217,8 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xautoclaim", arity=-6, flags="write fast", keys=ONE_KEY, group="stream", since="6.2.0", acl="stream",
+    "xautoclaim", arity=-6, flags="write fast", keys=ONE_KEY,
+    access="RW delete", group="stream", since="6.2.0", acl="stream",
     summary="Makes a consumer the owner of pending entries that have been idle, scanning from an ID on.",
     complexity="O(COUNT)", syntax="key group consumer min-idle-time start [COUNT count] [JUSTID]",
 )  # fmt: skip

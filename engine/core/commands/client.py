@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FLAGS = "noscript loading stale"
 
-container("client", group="connection", since="2.4.0", summary="Facts about connections.", acl="connection")
+container("client", group="connection", since="2.4.0", summary="Facts about connections.")
 
 
 def session_type(session: Session) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine import messages
 from engine.core.globs import matches
-from engine.core.registry import COMMANDS, Command, command, container
+from engine.core.registry import COMMANDS, Command, Use, command, container
 from engine.core.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.syntax import arguments
 
@@ -39,26 +39,35 @@ def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
 # -- INFO -------------------------------------------------------------------------------------------------------------
 
 
-def _access(one: Command) -> Set:
-    return _words(["RW", "update"] if one.writes else ["RO", "access"])
+def _access(use: Use) -> Set:
+    return _words(list(use.words))
 
 
 def _key_specs(one: Command) -> Set:
     keys = one.keys
+    if len(one.uses) > 1:
+        return Set([_range(use, keys.first + number, 0, 1) for number, use in enumerate(one.uses)])
     if keys.find is not None and "STREAMS" in one.syntax:
-        begin = Map([b"type", b"keyword", b"spec", Map([b"keyword", b"STREAMS", b"startfrom", 1])])
-        last, step, limit = -1, 1, 2
-    elif keys.find is not None:
+        at = 4 if one.name == "xreadgroup" else 1
+        begin = Map([b"type", b"keyword", b"spec", Map([b"keyword", b"STREAMS", b"startfrom", at])])
+        return Set([_spec(one.uses[0], begin, -1, 1, 2)])
+    if keys.find is not None:
         unknown = Map([b"type", b"unknown", b"spec", Map()])
-        return Set([Map([b"flags", _access(one), b"begin_search", unknown, b"find_keys", unknown])])
-    elif keys.first:
-        begin = Map([b"type", b"index", b"spec", Map([b"index", keys.first])])
-        last, step, limit = keys.last if keys.last < 0 else keys.last - keys.first, keys.step, 0
-    else:
+        return Set([Map([b"flags", _access(one.uses[0]), b"begin_search", unknown, b"find_keys", unknown])])
+    if not keys.first:
         return Set()
-    spec = Map([b"lastkey", last, b"keystep", step, b"limit", limit])
-    found = Map([b"type", b"range", b"spec", spec])
-    return Set([Map([b"flags", _access(one), b"begin_search", begin, b"find_keys", found])])
+    last = keys.last if keys.last < 0 else keys.last - keys.first
+    return Set([_range(one.uses[0], keys.first, last, keys.step)])
+
+
+def _range(use: Use, first: int, last: int, step: int) -> Map:
+    """Keys at fixed places, ``last`` counted from the first one."""
+    return _spec(use, Map([b"type", b"index", b"spec", Map([b"index", first])]), last, step, 0)
+
+
+def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
+    found = Map([b"type", b"range", b"spec", Map([b"lastkey", last, b"keystep", step, b"limit", limit])])
+    return Map([b"flags", _access(use), b"begin_search", begin, b"find_keys", found])
 
 
 def described(one: Command) -> Reply:
@@ -169,8 +178,8 @@ def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
          syntax="command [arg [arg ...]]")  # fmt: skip
 def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx
-    one, keys = _keys_of(argv[2:])
-    return [[key, _access(one)] for key in keys]
+    one, _ = _keys_of(argv[2:])
+    return [[key, _access(use)] for key, use in one.touched(argv[2:])]
 
 
 @command("command|help", arity=2, flags=_FLAGS, group="server", since="5.0.0", acl="connection",

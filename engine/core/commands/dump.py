@@ -155,7 +155,8 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "restore", arity=-4, flags="write denyoom", keys=ONE_KEY, since="2.6.0", acl="keyspace dangerous",
+    "restore", arity=-4, flags="write denyoom", keys=ONE_KEY,
+    access="OW update", since="2.6.0", acl="keyspace dangerous",
     summary="Make a key from what DUMP gave.", complexity="O(size)",
     syntax="key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
 )  # fmt: skip

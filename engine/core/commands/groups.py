@@ -47,7 +47,8 @@ def _take_entries_read(args: Args) -> int:
 
 
 @command(
-    "xgroup|create", arity=-5, flags="write denyoom", keys=SUB_KEY, group="stream", since="5.0.0", acl="stream",
+    "xgroup|create", arity=-5, flags="write denyoom", keys=SUB_KEY,
+    access="RW insert", group="stream", since="5.0.0", acl="stream",
     summary="Creates a consumer group.", syntax="key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
 )  # fmt: skip
 def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
@@ -105,7 +106,8 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xgroup|destroy", arity=4, flags="write", keys=SUB_KEY, group="stream", since="5.0.0", acl="stream",
+    "xgroup|destroy", arity=4, flags="write", keys=SUB_KEY,
+    access="RW delete", group="stream", since="5.0.0", acl="stream",
     summary="Destroys a consumer group.", complexity="O(N) with N pending entries.", syntax="key group",
 )  # fmt: skip
 def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
@@ -120,7 +122,8 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xgroup|createconsumer", arity=5, flags="write denyoom", keys=SUB_KEY, group="stream", since="6.2.0", acl="stream",
+    "xgroup|createconsumer", arity=5, flags="write denyoom", keys=SUB_KEY,
+    access="RW insert", group="stream", since="6.2.0", acl="stream",
     summary="Creates a consumer in a consumer group.", syntax="key group consumer",
 )  # fmt: skip
 def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
@@ -133,7 +136,8 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xgroup|delconsumer", arity=5, flags="write", keys=SUB_KEY, group="stream", since="5.0.0", acl="stream",
+    "xgroup|delconsumer", arity=5, flags="write", keys=SUB_KEY,
+    access="RW delete", group="stream", since="5.0.0", acl="stream",
     summary="Deletes a consumer of a consumer group, and what is pending with it.", syntax="key group consumer",
 )  # fmt: skip
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
@@ -196,7 +200,8 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xackdel", arity=-6, flags="write fast", keys=ONE_KEY, group="stream", since="8.2.0", acl="stream",
+    "xackdel", arity=-6, flags="write fast", keys=ONE_KEY,
+    access="RW delete", group="stream", since="8.2.0", acl="stream",
     summary="Acknowledges entries and deletes them from the stream.", complexity="O(1) for each ID.",
     syntax="key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
 )  # fmt: skip

@@ -72,7 +72,8 @@ def hmset(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hsetnx", arity=4, flags="write denyoom fast", keys=ONE_KEY, group="hash", since="2.0.0", acl="hash",
+    "hsetnx", arity=4, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW insert", group="hash", since="2.0.0", acl="hash",
     summary="Set a field of a hash unless it exists.", syntax="key field value",
 )  # fmt: skip
 def hsetnx(ctx: Context, argv: list[bytes]) -> Reply:
@@ -122,7 +123,7 @@ def hvals(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hlen", arity=2, flags="readonly fast", keys=ONE_KEY, group="hash", since="2.0.0", acl="hash",
+    "hlen", arity=2, flags="readonly fast", keys=ONE_KEY, access="RO", group="hash", since="2.0.0", acl="hash",
     summary="How many fields a hash has.", syntax="key",
 )  # fmt: skip
 def hlen(ctx: Context, argv: list[bytes]) -> Reply:
@@ -130,7 +131,7 @@ def hlen(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hexists", arity=3, flags="readonly fast", keys=ONE_KEY, group="hash", since="2.0.0", acl="hash",
+    "hexists", arity=3, flags="readonly fast", keys=ONE_KEY, access="RO", group="hash", since="2.0.0", acl="hash",
     summary="Whether a field exists.", syntax="key field",
 )  # fmt: skip
 def hexists(ctx: Context, argv: list[bytes]) -> Reply:
@@ -138,7 +139,7 @@ def hexists(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hstrlen", arity=3, flags="readonly fast", keys=ONE_KEY, group="hash", since="3.2.0", acl="hash",
+    "hstrlen", arity=3, flags="readonly fast", keys=ONE_KEY, access="RO", group="hash", since="3.2.0", acl="hash",
     summary="The length of a field's value.", syntax="key field",
 )  # fmt: skip
 def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
@@ -146,7 +147,7 @@ def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hdel", arity=-3, flags="write fast", keys=ONE_KEY, group="hash", since="2.0.0", acl="hash",
+    "hdel", arity=-3, flags="write fast", keys=ONE_KEY, access="RW delete", group="hash", since="2.0.0", acl="hash",
     summary="Delete fields; how many there were.", complexity="O(fields)", syntax="key field [field ...]",
 )  # fmt: skip
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
@@ -166,7 +167,8 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hincrby", arity=4, flags="write denyoom fast", keys=ONE_KEY, group="hash", since="2.0.0", acl="hash",
+    "hincrby", arity=4, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="hash", since="2.0.0", acl="hash",
     summary="Add to the integer in a field.", syntax="key field increment",
 )  # fmt: skip
 def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
@@ -181,7 +183,8 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "hincrbyfloat", arity=4, flags="write denyoom fast", keys=ONE_KEY, group="hash", since="2.6.0", acl="hash",
+    "hincrbyfloat", arity=4, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="hash", since="2.6.0", acl="hash",
     summary="Add to the number in a field.", syntax="key field increment",
 )  # fmt: skip
 def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:

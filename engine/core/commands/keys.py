@@ -41,7 +41,7 @@ def _tell_deleted(ctx: Context, key: bytes) -> bool:
 
 
 @command(
-    "del", arity=-2, flags="write", keys=ALL_KEYS, acl="keyspace", summary="Delete keys.",
+    "del", arity=-2, flags="write", keys=ALL_KEYS, access="RM delete", acl="keyspace", summary="Delete keys.",
     complexity="O(keys)", syntax="key [key ...]",
 )  # fmt: skip
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
@@ -49,7 +49,8 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "unlink", arity=-2, flags="write fast", keys=ALL_KEYS, since="4.0.0", acl="keyspace", summary="Delete keys.",
+    "unlink", arity=-2, flags="write fast", keys=ALL_KEYS,
+    access="RM delete", since="4.0.0", acl="keyspace", summary="Delete keys.",
     complexity="O(keys)", syntax="key [key ...]",
 )  # fmt: skip
 def unlink(ctx: Context, argv: list[bytes]) -> Reply:
@@ -90,7 +91,7 @@ def _flush_option(argv: list[bytes]) -> None:
 
 
 @command(
-    "exists", arity=-2, flags="readonly fast", keys=ALL_KEYS, acl="keyspace",
+    "exists", arity=-2, flags="readonly fast", keys=ALL_KEYS, access="RO", acl="keyspace",
     summary="How many of the keys exist, a key named twice counted twice.", complexity="O(keys)",
     syntax="key [key ...]",
 )  # fmt: skip
@@ -99,7 +100,7 @@ def exists(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "touch", arity=-2, flags="readonly fast", keys=ALL_KEYS, since="3.2.1", acl="keyspace",
+    "touch", arity=-2, flags="readonly fast", keys=ALL_KEYS, access="RO", since="3.2.1", acl="keyspace",
     summary="Mark keys as used now; how many of them exist.", complexity="O(keys)", syntax="key [key ...]",
 )  # fmt: skip
 def touch(ctx: Context, argv: list[bytes]) -> Reply:
@@ -107,7 +108,8 @@ def touch(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "type", arity=2, flags="readonly fast", keys=ONE_KEY, acl="keyspace", summary="The type of a key's value.",
+    "type", arity=2, flags="readonly fast", keys=ONE_KEY,
+    access="RO", acl="keyspace", summary="The type of a key's value.",
     syntax="key",
 )  # fmt: skip
 def type_of(ctx: Context, argv: list[bytes]) -> Reply:
@@ -210,7 +212,7 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
 
 
 @command(
-    "rename", arity=3, flags="write", keys=Keys(1, 2, 1), acl="keyspace",
+    "rename", arity=3, flags="write", keys=Keys(1, 2, 1), access="RW access delete, OW update", acl="keyspace",
     summary="Give a key another name, in place of the key that has it.", syntax="key newkey",
 )  # fmt: skip
 def rename(ctx: Context, argv: list[bytes]) -> Reply:
@@ -219,7 +221,7 @@ def rename(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "renamenx", arity=3, flags="write fast", keys=Keys(1, 2, 1), acl="keyspace",
+    "renamenx", arity=3, flags="write fast", keys=Keys(1, 2, 1), access="RW access delete, OW insert", acl="keyspace",
     summary="Give a key another name unless a key has it.", syntax="key newkey",
 )  # fmt: skip
 def renamenx(ctx: Context, argv: list[bytes]) -> Reply:
@@ -242,7 +244,8 @@ def copy_of(value: Value) -> Value:
 
 
 @command(
-    "copy", arity=-3, flags="write denyoom", keys=Keys(1, 2, 1), since="6.2.0", acl="keyspace",
+    "copy", arity=-3, flags="write denyoom", keys=Keys(1, 2, 1),
+    access="RO access, OW update", since="6.2.0", acl="keyspace",
     summary="Copy a key with its expiry.", complexity="O(size)",
     syntax="source destination [DB destination-db] [REPLACE]",
 )  # fmt: skip
@@ -269,7 +272,7 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "move", arity=3, flags="write fast", keys=ONE_KEY, acl="keyspace",
+    "move", arity=3, flags="write fast", keys=ONE_KEY, access="RW access update", acl="keyspace",
     summary="Move a key to another database unless it exists there.", syntax="key db",
 )  # fmt: skip
 def move(ctx: Context, argv: list[bytes]) -> Reply:
@@ -336,7 +339,7 @@ def encoding(value: Value) -> bytes:
 
 
 @command(
-    "object|encoding", arity=3, flags="readonly", keys=SUB_KEY, since="2.2.3", acl="keyspace",
+    "object|encoding", arity=3, flags="readonly", keys=SUB_KEY, access="RO", since="2.2.3", acl="keyspace",
     summary="How the value is kept.", syntax="key",
 )  # fmt: skip
 def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
@@ -345,7 +348,7 @@ def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "object|refcount", arity=3, flags="readonly", keys=SUB_KEY, since="2.2.3", acl="keyspace",
+    "object|refcount", arity=3, flags="readonly", keys=SUB_KEY, access="RO", since="2.2.3", acl="keyspace",
     summary="How many references to the value there are.", syntax="key",
 )  # fmt: skip
 def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
@@ -357,7 +360,7 @@ def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "object|idletime", arity=3, flags="readonly", keys=SUB_KEY, since="2.2.3", acl="keyspace",
+    "object|idletime", arity=3, flags="readonly", keys=SUB_KEY, access="RO", since="2.2.3", acl="keyspace",
     summary="For how many seconds the key has not been used.", syntax="key",
 )  # fmt: skip
 def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
@@ -365,7 +368,7 @@ def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "object|freq", arity=3, flags="readonly", keys=SUB_KEY, since="4.0.0", acl="keyspace",
+    "object|freq", arity=3, flags="readonly", keys=SUB_KEY, access="RO", since="4.0.0", acl="keyspace",
     summary="How often the key is used, under an LFU policy.", syntax="key",
 )  # fmt: skip
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:

@@ -72,7 +72,7 @@ def _push_command(ctx: Context, argv: list[bytes], *, left: bool, only_if_exists
 
 
 @command(
-    "lpush", arity=-3, flags="write denyoom fast", keys=ONE_KEY, group="list", acl="list",
+    "lpush", arity=-3, flags="write denyoom fast", keys=ONE_KEY, access="RW insert", group="list", acl="list",
     summary="Put elements before a list's first one, each before the one named before it.", complexity="O(elements)",
     syntax="key element [element ...]",
 )  # fmt: skip
@@ -81,7 +81,7 @@ def lpush(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "rpush", arity=-3, flags="write denyoom fast", keys=ONE_KEY, group="list", acl="list",
+    "rpush", arity=-3, flags="write denyoom fast", keys=ONE_KEY, access="RW insert", group="list", acl="list",
     summary="Put elements behind a list's last one.", complexity="O(elements)", syntax="key element [element ...]",
 )  # fmt: skip
 def rpush(ctx: Context, argv: list[bytes]) -> Reply:
@@ -89,7 +89,8 @@ def rpush(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "lpushx", arity=-3, flags="write denyoom fast", keys=ONE_KEY, group="list", since="2.2.0", acl="list",
+    "lpushx", arity=-3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW insert", group="list", since="2.2.0", acl="list",
     summary="As LPUSH, if the list exists.", complexity="O(elements)", syntax="key element [element ...]",
 )  # fmt: skip
 def lpushx(ctx: Context, argv: list[bytes]) -> Reply:
@@ -97,7 +98,8 @@ def lpushx(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "rpushx", arity=-3, flags="write denyoom fast", keys=ONE_KEY, group="list", since="2.2.0", acl="list",
+    "rpushx", arity=-3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW insert", group="list", since="2.2.0", acl="list",
     summary="As RPUSH, if the list exists.", complexity="O(elements)", syntax="key element [element ...]",
 )  # fmt: skip
 def rpushx(ctx: Context, argv: list[bytes]) -> Reply:
@@ -133,7 +135,7 @@ def _pop_command(ctx: Context, argv: list[bytes], name: bytes, *, left: bool) ->
 
 
 @command(
-    "lpop", arity=-2, flags="write fast", keys=ONE_KEY, group="list", acl="list",
+    "lpop", arity=-2, flags="write fast", keys=ONE_KEY, access="RW access delete", group="list", acl="list",
     summary="Take elements from a list's beginning.", complexity="O(count)", syntax="key [count]",
 )  # fmt: skip
 def lpop(ctx: Context, argv: list[bytes]) -> Reply:
@@ -141,7 +143,7 @@ def lpop(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "rpop", arity=-2, flags="write fast", keys=ONE_KEY, group="list", acl="list",
+    "rpop", arity=-2, flags="write fast", keys=ONE_KEY, access="RW access delete", group="list", acl="list",
     summary="Take elements from a list's end, the last one first.", complexity="O(count)", syntax="key [count]",
 )  # fmt: skip
 def rpop(ctx: Context, argv: list[bytes]) -> Reply:
@@ -167,7 +169,8 @@ def _is_left(word: bytes) -> bool:
 
 
 @command(
-    "lmove", arity=5, flags="write denyoom", keys=_TWO_KEYS, group="list", since="6.2.0", acl="list",
+    "lmove", arity=5, flags="write denyoom", keys=_TWO_KEYS,
+    access="RW access delete, RW insert", group="list", since="6.2.0", acl="list",
     summary="Take an element from one list and put it into another (or the same) one.",
     syntax="source destination <LEFT|RIGHT> <LEFT|RIGHT>",
 )  # fmt: skip
@@ -178,7 +181,8 @@ def lmove(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "rpoplpush", arity=3, flags="write denyoom", keys=_TWO_KEYS, group="list", since="1.2.0", acl="list",
+    "rpoplpush", arity=3, flags="write denyoom", keys=_TWO_KEYS,
+    access="RW access delete, RW insert", group="list", since="1.2.0", acl="list",
     summary="Take a list's last element and put it before the first one of another.", syntax="source destination",
 )  # fmt: skip
 def rpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
@@ -214,7 +218,8 @@ def _blocking_pop(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
 
 
 @command(
-    "blpop", arity=-3, flags="write noscript blocking", keys=_BLOCKING_KEYS, group="list", since="2.0.0", acl="list",
+    "blpop", arity=-3, flags="write noscript blocking", keys=_BLOCKING_KEYS,
+    access="RW access delete", group="list", since="2.0.0", acl="list",
     summary="Take the first element of the first list that has one; wait where none has.", complexity="O(keys)",
     syntax="key [key ...] timeout",
 )  # fmt: skip
@@ -223,7 +228,8 @@ def blpop(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "brpop", arity=-3, flags="write noscript blocking", keys=_BLOCKING_KEYS, group="list", since="2.0.0", acl="list",
+    "brpop", arity=-3, flags="write noscript blocking", keys=_BLOCKING_KEYS,
+    access="RW access delete", group="list", since="2.0.0", acl="list",
     summary="Take the last element of the first list that has one; wait where none has.", complexity="O(keys)",
     syntax="key [key ...] timeout",
 )  # fmt: skip
@@ -232,7 +238,8 @@ def brpop(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "blmove", arity=6, flags="write denyoom noscript blocking", keys=_TWO_KEYS, group="list", since="6.2.0", acl="list",
+    "blmove", arity=6, flags="write denyoom noscript blocking", keys=_TWO_KEYS,
+    access="RW access delete, RW insert", group="list", since="6.2.0", acl="list",
     summary="As LMOVE; wait where the source is empty.", syntax="source destination <LEFT|RIGHT> <LEFT|RIGHT> timeout",
 )  # fmt: skip
 def blmove(ctx: Context, argv: list[bytes]) -> Reply:
@@ -241,7 +248,8 @@ def blmove(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "brpoplpush", arity=4, flags="write denyoom noscript blocking", keys=_TWO_KEYS, group="list", since="2.2.0",
+    "brpoplpush", arity=4, flags="write denyoom noscript blocking", keys=_TWO_KEYS,
+    access="RW access delete, RW insert", group="list", since="2.2.0",
     acl="list", summary="As RPOPLPUSH; wait where the source is empty.", syntax="source destination timeout",
 )  # fmt: skip
 def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
@@ -260,7 +268,8 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
 
 
 @command(
-    "llen", arity=2, flags="readonly fast", keys=ONE_KEY, group="list", acl="list", summary="The length of a list.",
+    "llen", arity=2, flags="readonly fast", keys=ONE_KEY,
+    access="RO", group="list", acl="list", summary="The length of a list.",
     syntax="key",
 )  # fmt: skip
 def llen(ctx: Context, argv: list[bytes]) -> Reply:
@@ -364,7 +373,8 @@ def lset(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "linsert", arity=5, flags="write denyoom", keys=ONE_KEY, group="list", since="2.2.0", acl="list",
+    "linsert", arity=5, flags="write denyoom", keys=ONE_KEY,
+    access="RW insert", group="list", since="2.2.0", acl="list",
     summary="Insert an element beside the first one that equals the pivot.", complexity="O(index)",
     syntax="key <BEFORE|AFTER> pivot element",
 )  # fmt: skip
@@ -386,7 +396,7 @@ def linsert(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "lrem", arity=4, flags="write", keys=ONE_KEY, group="list", acl="list",
+    "lrem", arity=4, flags="write", keys=ONE_KEY, access="RW delete", group="list", acl="list",
     summary="Remove elements that equal the given one: all (0), the first ones, or (negative) the last ones.",
     complexity="O(size)", syntax="key count element",
 )  # fmt: skip
@@ -415,7 +425,7 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "ltrim", arity=4, flags="write", keys=ONE_KEY, group="list", acl="list",
+    "ltrim", arity=4, flags="write", keys=ONE_KEY, access="RW delete", group="list", acl="list",
     summary="Keep the elements from one index to another, both included.", complexity="O(removed elements)",
     syntax="key start stop",
 )  # fmt: skip

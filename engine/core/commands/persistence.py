@@ -78,7 +78,8 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 # -- DEBUG ------------------------------------------------------------------------------------------------------------
 
 if b"DEBUG" not in COMMANDS:
-    container("debug", group="server", since="1.0.0", summary="Commands for tests.", flags="admin noscript")
+    container("debug", group="server", since="1.0.0", summary="Commands for tests.",
+              flags="admin noscript loading stale")  # fmt: skip
 
 
 def _need_debug(ctx: Context) -> None:

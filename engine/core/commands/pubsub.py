@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine import messages
 from engine.core.globs import matches
-from engine.core.registry import command, container
+from engine.core.registry import Channels, command, container
 from engine.core.replies import NO_REPLY, CommandError, Push, Reply, Simple
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _answers(
 
 
 @command(
-    "subscribe", arity=-2, flags="pubsub noscript loading stale", group="pubsub", since="2.0.0",
+    "subscribe", arity=-2, flags="pubsub noscript loading stale", group="pubsub", since="2.0.0", channels=Channels(-1),
     summary="Hear channels.", complexity="O(channels)", syntax="channel [channel ...]",
 )  # fmt: skip
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
@@ -43,6 +43,7 @@ def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
 
 @command(
     "psubscribe", arity=-2, flags="pubsub noscript loading stale", group="pubsub", since="2.0.0",
+    channels=Channels(-1, patterns=True),
     summary="Hear the channels that match patterns.", complexity="O(patterns)", syntax="pattern [pattern ...]",
 )  # fmt: skip
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
@@ -68,7 +69,7 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "publish", arity=3, flags="pubsub loading stale fast", group="pubsub", since="2.0.0",
+    "publish", arity=3, flags="pubsub loading stale fast", group="pubsub", since="2.0.0", channels=Channels(1),
     summary="Send a message to all who hear a channel; how many deliveries that made.",
     complexity="O(listeners + patterns)", syntax="channel message",
 )  # fmt: skip

@@ -228,7 +228,8 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
 
 
 @command(
-    "xreadgroup", arity=-7, flags="write blocking movablekeys", keys=Keys(find=_find_keys), group="stream",
+    "xreadgroup", arity=-7, flags="write blocking movablekeys", keys=Keys(find=_find_keys),
+    access="RO access", group="stream",
     since="5.0.0", acl="stream",
     summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
     complexity="For each stream O(N) with N entries returned.",

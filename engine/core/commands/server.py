@@ -58,12 +58,12 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
 # -- nothing to do --------------------------------------------------------------------------------------------------
 # Tools empty a server's functions and scripts between tests; there are none.
 
-container("function", group="scripting", since="7.0.0", summary="Functions, of which there are none.", acl="scripting")
-container("script", group="scripting", since="2.6.0", summary="Scripts, of which there are none.", acl="scripting")
+container("function", group="scripting", since="7.0.0", summary="Functions, of which there are none.")
+container("script", group="scripting", since="2.6.0", summary="Scripts, of which there are none.")
 
 
-def _flush(name: str, error: bytes, since: str) -> None:
-    @command(f"{name}|flush", arity=-2, flags="noscript", group="scripting", since=since, acl="scripting",
+def _flush(name: str, error: bytes, since: str, flags: str) -> None:
+    @command(f"{name}|flush", arity=-2, flags=flags, group="scripting", since=since, acl="scripting",
              summary="Forget all of them.", syntax="[ASYNC | SYNC]")  # fmt: skip
     def flush(ctx: Context, argv: list[bytes]) -> Reply:
         del ctx
@@ -72,5 +72,5 @@ def _flush(name: str, error: bytes, since: str) -> None:
         return OK
 
 
-_flush("function", messages.FUNCTION_FLUSH, "7.0.0")
-_flush("script", messages.SCRIPT_FLUSH, "2.6.0")
+_flush("function", messages.FUNCTION_FLUSH, "7.0.0", "write noscript")
+_flush("script", messages.SCRIPT_FLUSH, "2.6.0", "noscript")

@@ -191,7 +191,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xlen", arity=2, flags="readonly fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    "xlen", arity=2, flags="readonly fast", keys=ONE_KEY, access="RO", group="stream", since="5.0.0", acl="stream",
     summary="Returns the number of entries of a stream.", syntax="key",
 )  # fmt: skip
 def xlen(ctx: Context, argv: list[bytes]) -> Reply:
@@ -264,7 +264,7 @@ def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int
 
 
 @command(
-    "xdel", arity=-3, flags="write fast", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    "xdel", arity=-3, flags="write fast", keys=ONE_KEY, access="RW delete", group="stream", since="5.0.0", acl="stream",
     summary="Deletes entries of a stream.", complexity="O(1) for each ID.", syntax="key id [id ...]",
 )  # fmt: skip
 def xdel(ctx: Context, argv: list[bytes]) -> Reply:
@@ -302,7 +302,8 @@ def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
 
 
 @command(
-    "xdelex", arity=-5, flags="write fast", keys=ONE_KEY, group="stream", since="8.2.0", acl="stream",
+    "xdelex", arity=-5, flags="write fast", keys=ONE_KEY,
+    access="RW delete", group="stream", since="8.2.0", acl="stream",
     summary="Deletes entries of a stream, with a say over what consumer groups still hold of them.",
     complexity="O(1) for each ID.", syntax="key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
 )  # fmt: skip
@@ -333,7 +334,7 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "xtrim", arity=-4, flags="write", keys=ONE_KEY, group="stream", since="5.0.0", acl="stream",
+    "xtrim", arity=-4, flags="write", keys=ONE_KEY, access="RW delete", group="stream", since="5.0.0", acl="stream",
     summary="Removes entries from the beginning of a stream.", complexity="O(N) with N entries removed.",
     syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
 )  # fmt: skip

@@ -67,7 +67,8 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
 
 
 @command(
-    "set", arity=-3, flags="write denyoom", keys=ONE_KEY, group="string", acl="string",
+    "set", arity=-3, flags="write denyoom", keys=ONE_KEY,
+    access="RW access update variable_flags", group="string", acl="string",
     summary="Set a string, whatever the key held.", syntax=f"key value [NX|XX] [GET] [{_TIME_SYNTAX}|KEEPTTL]",
 )  # fmt: skip
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
@@ -109,7 +110,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "setnx", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "setnx", arity=3, flags="write denyoom fast", keys=ONE_KEY, access="OW insert", group="string", acl="string",
     summary="Set a string unless the key exists.", syntax="key value",
 )  # fmt: skip
 def setnx(ctx: Context, argv: list[bytes]) -> Reply:
@@ -120,7 +121,8 @@ def setnx(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "setex", arity=4, flags="write denyoom", keys=ONE_KEY, group="string", since="2.0.0", acl="string",
+    "setex", arity=4, flags="write denyoom", keys=ONE_KEY,
+    access="OW update", group="string", since="2.0.0", acl="string",
     summary="Set a string that expires after so many seconds.", syntax="key seconds value",
 )  # fmt: skip
 def setex(ctx: Context, argv: list[bytes]) -> Reply:
@@ -130,7 +132,8 @@ def setex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "psetex", arity=4, flags="write denyoom", keys=ONE_KEY, group="string", since="2.6.0", acl="string",
+    "psetex", arity=4, flags="write denyoom", keys=ONE_KEY,
+    access="OW update", group="string", since="2.6.0", acl="string",
     summary="Set a string that expires after so many milliseconds.", syntax="key milliseconds value",
 )  # fmt: skip
 def psetex(ctx: Context, argv: list[bytes]) -> Reply:
@@ -140,7 +143,8 @@ def psetex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "getset", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "getset", arity=3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="string", acl="string",
     summary="Set a string; the one that was there.", syntax="key value",
 )  # fmt: skip
 def getset(ctx: Context, argv: list[bytes]) -> Reply:
@@ -150,7 +154,8 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "mset", arity=-3, flags="write denyoom", keys=_PAIRS, group="string", since="1.0.1", acl="string",
+    "mset", arity=-3, flags="write denyoom", keys=_PAIRS,
+    access="OW update", group="string", since="1.0.1", acl="string",
     summary="Set several strings at once.", complexity="O(keys)", syntax="key value [key value ...]",
 )  # fmt: skip
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
@@ -159,7 +164,8 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "msetnx", arity=-3, flags="write denyoom", keys=_PAIRS, group="string", since="1.0.1", acl="string",
+    "msetnx", arity=-3, flags="write denyoom", keys=_PAIRS,
+    access="OW insert", group="string", since="1.0.1", acl="string",
     summary="Set several strings at once, unless one of the keys exists.", complexity="O(keys)",
     syntax="key value [key value ...]",
 )  # fmt: skip
@@ -199,7 +205,8 @@ def mget(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "getdel", arity=2, flags="write fast", keys=ONE_KEY, group="string", since="6.2.0", acl="string",
+    "getdel", arity=2, flags="write fast", keys=ONE_KEY,
+    access="RW access delete", group="string", since="6.2.0", acl="string",
     summary="The string at a key, which then goes.", syntax="key",
 )  # fmt: skip
 def getdel(ctx: Context, argv: list[bytes]) -> Reply:
@@ -212,7 +219,8 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "getex", arity=-2, flags="write fast", keys=ONE_KEY, group="string", since="6.2.0", acl="string",
+    "getex", arity=-2, flags="write fast", keys=ONE_KEY,
+    access="RW access update", group="string", since="6.2.0", acl="string",
     summary="The string at a key, and a change of its expiry.", syntax=f"key [{_TIME_SYNTAX}|PERSIST]",
 )  # fmt: skip
 def getex(ctx: Context, argv: list[bytes]) -> Reply:
@@ -245,7 +253,7 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "strlen", arity=2, flags="readonly fast", keys=ONE_KEY, group="string", since="2.2.0", acl="string",
+    "strlen", arity=2, flags="readonly fast", keys=ONE_KEY, access="RO", group="string", since="2.2.0", acl="string",
     summary="The length of the string at a key.", syntax="key",
 )  # fmt: skip
 def strlen(ctx: Context, argv: list[bytes]) -> Reply:
@@ -298,7 +306,8 @@ def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
 
 
 @command(
-    "append", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", since="2.0.0", acl="string",
+    "append", arity=3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW insert", group="string", since="2.0.0", acl="string",
     summary="Append to the string at a key; its length.", complexity="O(length of what is appended)",
     syntax="key value",
 )  # fmt: skip
@@ -360,7 +369,7 @@ def _increment(ctx: Context, key: bytes, by: int) -> int:
 
 
 @command(
-    "incr", arity=2, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "incr", arity=2, flags="write denyoom fast", keys=ONE_KEY, access="RW access update", group="string", acl="string",
     summary="Add one to the integer at a key.", syntax="key",
 )  # fmt: skip
 def incr(ctx: Context, argv: list[bytes]) -> Reply:
@@ -368,7 +377,7 @@ def incr(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "decr", arity=2, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "decr", arity=2, flags="write denyoom fast", keys=ONE_KEY, access="RW access update", group="string", acl="string",
     summary="Take one from the integer at a key.", syntax="key",
 )  # fmt: skip
 def decr(ctx: Context, argv: list[bytes]) -> Reply:
@@ -376,7 +385,8 @@ def decr(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "incrby", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "incrby", arity=3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="string", acl="string",
     summary="Add to the integer at a key.", syntax="key increment",
 )  # fmt: skip
 def incrby(ctx: Context, argv: list[bytes]) -> Reply:
@@ -384,7 +394,8 @@ def incrby(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "decrby", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", acl="string",
+    "decrby", arity=3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="string", acl="string",
     summary="Take from the integer at a key.", syntax="key decrement",
 )  # fmt: skip
 def decrby(ctx: Context, argv: list[bytes]) -> Reply:
@@ -405,7 +416,8 @@ def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> F
 
 
 @command(
-    "incrbyfloat", arity=3, flags="write denyoom fast", keys=ONE_KEY, group="string", since="2.6.0", acl="string",
+    "incrbyfloat", arity=3, flags="write denyoom fast", keys=ONE_KEY,
+    access="RW access update", group="string", since="2.6.0", acl="string",
     summary="Add to the number at a key.", syntax="key increment",
 )  # fmt: skip
 def incrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:

@@ -81,7 +81,7 @@ def discard(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @command(
-    "watch", arity=-2, flags="noscript loading stale fast allow_busy", keys=ALL_KEYS, group="transactions",
+    "watch", arity=-2, flags="noscript loading stale fast allow_busy", keys=ALL_KEYS, access="RO", group="transactions",
     since="2.2.0", acl="transaction", summary="Let the next EXEC fail if one of the keys changes until then.",
     complexity="O(keys)", syntax="key [key ...]",
 )  # fmt: skip
