@@ -291,12 +291,15 @@ class Core:
     def _retry(self, waiter: Waiter) -> None:
         session = waiter.session
         first = len(self.effects)
+        wake_at = waiter.wake_at
         reply = self.call(session, look_up(waiter.argv), waiter.argv, waiter)
         if self.recording:
             self.seal_effects(first)
         if reply is not BLOCKED:
             self.cancel_wait(session)
             self.outbox.append((session, reply))
+        elif waiter.wake_at != wake_at:
+            self.requests.append(("wake", session))
 
     def cancel_wait(self, session: Session) -> None:
         """The session no longer waits."""

@@ -224,6 +224,10 @@ class Runner:
                 connection = self.connections.get(detail.id)
                 if connection is not None:
                     connection.transport.abort()
+            elif name == "wake":
+                connection = self.connections.get(detail.id)
+                if connection is not None:
+                    self._arm(connection, now_us())
             elif name == "pause":
                 self._arm_pause()
             else:

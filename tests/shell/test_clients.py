@@ -317,3 +317,20 @@ def test_idle_clients_are_disconnected() -> None:
         with Connection(engine) as producer:
             producer.run("XADD", "s", "1-1", "f", "v")
         assert waiting.receive() is not None
+
+
+def test_a_claiming_reader_is_woken_when_what_came_meanwhile_is_idle_enough(
+    client: Connection, engine: Running
+) -> None:
+    """A reader that waits to claim hears of an entry that another consumer got while it waited, and let lie."""
+    client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    with Connection(engine) as first, Connection(engine) as claiming:
+        first.send("XREADGROUP", "GROUP", "g", "first", "BLOCK", "0", "STREAMS", "s", ">")
+        blocked(client, 1)
+        claiming.send("XREADGROUP", "GROUP", "g", "second", "BLOCK", "0", "CLAIM", "30", "STREAMS", "s", ">")
+        blocked(client, 2)
+        client.run("XADD", "s", "1-1", "f", "v")
+        assert first.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
+        reply = claiming.receive()
+        assert isinstance(reply, list)
+        assert reply[0][1][0][:2] == [b"1-1", [b"f", b"v"]]
