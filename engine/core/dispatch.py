@@ -292,7 +292,11 @@ class Core:
         session = waiter.session
         first = len(self.effects)
         wake_at = waiter.wake_at
-        reply = self.call(session, look_up(waiter.argv), waiter.argv, waiter)
+        try:
+            reply = self.call(session, look_up(waiter.argv), waiter.argv, waiter)
+        except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
+            reply = CommandError(messages.INTERNAL_ERROR)
+            self.requests.append(("failed", error))
         if self.recording:
             self.seal_effects(first)
         if reply is not BLOCKED:

@@ -133,7 +133,13 @@ class Runner:
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
             if reply is not NO_REPLY:
-                encode(reply, session.proto, out)
+                before = len(out)
+                try:
+                    encode(reply, session.proto, out)
+                except Exception:  # noqa: BLE001 - as above
+                    LOG.exception("the reply to %r cannot be encoded", argv[:2])
+                    del out[before:]
+                    encode(_INTERNAL_ERROR, session.proto, out)
             if core.requests:
                 self._obey()
             if session.close_after_reply or session.close_requested:
@@ -230,6 +236,8 @@ class Runner:
                     self._arm(connection, now_us())
             elif name == "pause":
                 self._arm_pause()
+            elif name == "failed":
+                LOG.error("the command of a client that waited failed", exc_info=detail)
             else:
                 self.on_request(name, detail)
 

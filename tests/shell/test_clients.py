@@ -119,6 +119,14 @@ def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempP
         "@command('boom', arity=1)\n"
         "def boom(ctx, argv):\n"
         "    raise RuntimeError('nobody foresaw this')\n"
+        "@command('odd', arity=1)\n"
+        "def odd(ctx, argv):\n"
+        "    return [1, object()]\n"
+        "@command('fuse', arity=2)\n"
+        "def fuse(ctx, argv):\n"
+        "    if ctx.retry is None:\n"
+        "        return ctx.block(argv, [argv[1]], 0, type_name=b'stream')\n"
+        "    raise RuntimeError('nor that')\n"
         "sys.exit(main(['--port', '0']))\n"
     )
     with subprocess.Popen(
@@ -130,15 +138,26 @@ def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempP
             assert process.stderr is not None
             port = int(process.stdout.readline().split()[2].rpartition(b":")[2])
             with socket.create_connection(("127.0.0.1", port), DEADLINE) as one:
-                one.sendall(b"boom\r\nPING\r\n")
+                one.sendall(b"boom\r\nodd\r\nfuse s\r\nPING\r\n")
+                with socket.create_connection(("127.0.0.1", port), DEADLINE) as other:
+                    other.sendall(b"XREAD BLOCK 0 STREAMS s $\r\n")
+                    with socket.create_connection(("127.0.0.1", port), DEADLINE) as producer:
+                        producer.sendall(b"INFO clients\r\n")
+                        while b"blocked_clients:2" not in producer.recv(10_000):
+                            producer.sendall(b"INFO clients\r\n")
+                        producer.sendall(b"XADD s 1-1 f v\r\n")
+                        assert producer.recv(1000) == b"$3\r\n1-1\r\n"
+                    assert other.recv(1000).startswith(b"*1\r\n*2\r\n$1\r\ns\r\n")
                 seen = b""
-                while seen.count(b"\n") < 2:
+                while seen.count(b"\n") < 4:
                     seen += one.recv(1000)
-                assert seen == b"-ERR internal error\r\n+PONG\r\n"
+                assert seen == b"-ERR internal error\r\n" * 3 + b"+PONG\r\n"
         finally:
             process.terminate()
         assert process.wait(DEADLINE) == 0
-        assert b"nobody foresaw this" in process.stderr.read()
+        said = process.stderr.read()
+        assert b"nobody foresaw this" in said
+        assert b"nor that" in said
 
 
 # -- many clients -----------------------------------------------------------------------------------------------------
