@@ -110,10 +110,13 @@ class _OpenNode:
 class SegmentNodes:
     """The nodes of one segment, as far as they have been derived: the index of each node's first entry."""
 
-    __slots__ = ("_open", "starts", "upto")
+    __slots__ = ("_open", "_void", "starts", "upto")
 
     def __init__(self) -> None:
         self.starts = array("I")
+        #: Stretches [i, j) of entries whose node is gone. Only the newest node of its time can leave one: behind the
+        #: node before it, which is open again, lie entries that never belonged to it.
+        self._void: list[tuple[int, int]] = []
         #: So many of the segment's entries are in the map.
         self.upto = 0
         self._open: _OpenNode | None = None
@@ -136,7 +139,12 @@ class SegmentNodes:
 
     def bounds(self, number: int) -> tuple[int, int]:
         """The entries [i, j) of a node; the last one ends where the map ends."""
-        return self.starts[number], self.starts[number + 1] if number + 1 < len(self.starts) else self.upto
+        first = self.starts[number]
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else self.upto
+        for begin, behind in reversed(self._void):
+            if behind == end and begin > first:
+                end = begin
+        return first, end
 
     def entry_removed(self, segment: Segment, index: int) -> None:
         """A live entry, which is in the map, has been deleted."""
@@ -145,7 +153,7 @@ class SegmentNodes:
         self._open.deleted += 1
         if not segment.count(self.starts[-1], self.upto):
             # The newest node is gone, and the one before it is open again.
-            self.starts.pop()
+            self._void.append((self.starts.pop(), self.upto))
             self._open = self._rebuilt(segment) if self.starts else None
 
     def _rebuilt(self, segment: Segment) -> _OpenNode:
@@ -153,8 +161,9 @@ class SegmentNodes:
         words = fields_of(segment.frame_at(first))
         node = _OpenNode(segment.id_at(first), words[::2])
         for index in range(first, end):
-            node.add(segment.id_at(index), fields_of(segment.frame_at(index)))
-            node.deleted += segment.is_dead(index)
+            if not any(begin <= index < behind for begin, behind in self._void):
+                node.add(segment.id_at(index), fields_of(segment.frame_at(index)))
+                node.deleted += segment.is_dead(index)
         return node
 
     def compacted(self, kept: Sequence[int]) -> None:
@@ -162,11 +171,13 @@ class SegmentNodes:
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
+        void = [(kept[begin], kept[behind]) for begin, behind in self._void]
+        self._void = [(begin, behind) for begin, behind in void if begin < behind]
 
     def copy(self) -> SegmentNodes:
         """An independent map."""
         other = SegmentNodes()
-        other.starts, other.upto = self.starts[:], self.upto
+        other.starts, other.upto, other._void = self.starts[:], self.upto, self._void[:]
         if self._open is not None:
             node = other._open = _OpenNode(self._open.key, self._open.field_names)
             node.total, node.deleted, node.bytes = self._open.total, self._open.deleted, self._open.bytes

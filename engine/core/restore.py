@@ -116,15 +116,16 @@ def node_state(segment: Segment) -> list[Any]:
     """What is known of a segment's nodes, as bytes, numbers, and lists of these."""
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
-    return [nodes.starts.tobytes(), nodes.upto, newest]
+    return [nodes.starts.tobytes(), nodes.upto, newest, [index for stretch in nodes._void for index in stretch]]
 
 
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
     """The inverse of :func:`node_state`."""
-    starts, upto, newest = state
+    starts, upto, newest, void = state
     nodes = segment.nodes
     nodes.starts.frombytes(starts)
     nodes.upto = upto
+    nodes._void = list(zip(void[::2], void[1::2], strict=True))
     if newest:
         key, names, total, deleted, size = newest
         node = nodes._open = _OpenNode(unpack(key)[0], names)

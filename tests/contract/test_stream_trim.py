@@ -182,3 +182,14 @@ def test_trimming_nodes_one_by_one(server: Server) -> None:
     server.expect("XTRIM s MAXLEN ~ 12", 1)
     server.expect("XTRIM s MAXLEN ~ 11", 0)
     assert ids(server)[0] == "9-0"
+
+
+def test_a_node_does_not_inherit_what_stood_behind_it(server: Server) -> None:
+    """When the newest node's entries are all deleted, the node before it ends where it ended, and takes new entries."""
+    server.config("stream-node-max-entries", 4)
+    fill(server, 5)
+    server.given("XDEL s 5-0", "XADD s 6-0 f v")
+    assert info(server)[b"radix-tree-keys"] == 2
+    server.expect("XTRIM s MINID ~ 5", 4)
+    server.given("XDEL s 6-0", "XADD s 7-0 f v", "XADD s 8-0 f v")
+    assert info(server)[b"radix-tree-keys"] == 1
