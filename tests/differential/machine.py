@@ -44,11 +44,10 @@ def prepared(steps: list[Step]) -> list[Step]:
     result: list[Step] = []
     for client, words in steps:
         name = words[0].upper()
-        maker = min(client, 1)  # a third client may wait
         if name in ("XCLAIM", "XAUTOCLAIM") and len(words) > 3:
-            result.append((maker, ("XGROUP", "CREATECONSUMER", words[1], words[2], words[3])))
+            result.append((client, ("XGROUP", "CREATECONSUMER", words[1], words[2], words[3])))
         elif name == "XREADGROUP":
-            result += [(maker, ("XGROUP", "CREATECONSUMER", key, *who)) for key, who in _readers(words)]
+            result += [(client, ("XGROUP", "CREATECONSUMER", key, *who)) for key, who in _readers(words)]
         result.append((client, words))
         if name == "XTRIM" or (name == "XADD" and {"MAXLEN", "MINID"} & {word.upper() for word in words}):
             result += [(client, ("XINFO", "STREAM", key)) for key in words[1:2]]
