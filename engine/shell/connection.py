@@ -179,6 +179,9 @@ class Connection(asyncio.Protocol):
                 data = self.backlog.popleft()
                 self.backlog_size -= len(data)
                 self.read(data)
+                if self.backlog and not self.stopped:
+                    # A piece is a turn's share, as it is when pieces come from the socket.
+                    self.yield_turn()
             elif not self.parser.at_boundary and not self.parser.error:
                 # Held commands of a client that had to be read one by one.
                 before = self.parser.buffered
