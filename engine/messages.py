@@ -449,3 +449,107 @@ def save_failed(why: str) -> bytes:
 def load_failed(why: str) -> bytes:
     """DEBUG RELOAD and LOADAOF of files that cannot be loaded."""
     return b"ERR " + why.encode()
+
+# -- access ---------------------------------------------------------------------------------------------------------
+ACL_UNKNOWN = b"Unknown command or category name in ACL"
+ACL_SYNTAX = b"Syntax error"
+ACL_AFTER_ALL_KEYS = (
+    b"Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try "
+    b"'resetkeys' to start with an empty list of patterns"
+)
+ACL_AFTER_ALL_CHANNELS = (
+    b"Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try "
+    b"'resetchannels' to start with an empty list of channels"
+)
+ACL_FIRST_WORD_OF_SUBCOMMAND = b"Allowing first-arg of a subcommand is not supported"
+ACL_NO_SUCH_PASSWORD = b"The password you are trying to remove from the user does not exist"
+ACL_PASSWORD_HASH = b"The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+ACL_USER_NAME = b"ERR Usernames can't contain spaces or null characters"
+ACL_DEFAULT_STAYS = b"ERR The 'default' user cannot be removed"
+ACL_BITS = (
+    b"ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+)
+ACL_NO_FILE = (
+    b"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER "
+    b"command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store "
+    b"users in the Redis configuration."
+)
+ACL_NOT_SAVED = b"ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+ACL_UNCHANGED = b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
+NO_KEY_PERMISSION = b"NOPERM No permissions to access a key"
+NO_CHANNEL_PERMISSION = b"NOPERM No permissions to access a channel"
+_NO_LONGER = (
+    b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is "
+    b"no longer allowed for the following reason: "
+)
+NO_LONGER_ALLOWED = {
+    "command": _NO_LONGER + b"no permission to execute the command or subcommand",
+    "key": _NO_LONGER + b"no permission to touch the specified keys",
+    "channel": _NO_LONGER + b"no permission to access one of the channels used as arguments to the command",
+}
+
+
+def no_command_permission(user: bytes, command: bytes) -> bytes:
+    """A command that the user may not call."""
+    return b"NOPERM User %b has no permissions to run the '%b' command" % (user, command)
+
+
+def acl_rule_refused(rule: bytes, reason: bytes) -> bytes:
+    """ACL SETUSER with a rule that cannot be taken."""
+    return b"ERR Error in ACL SETUSER modifier '%b': %b" % (rule, reason)
+
+
+def acl_open_selector(start: bytes) -> bytes:
+    """ACL SETUSER with a selector that does not end."""
+    return b"ERR Unmatched parenthesis in acl selector starting at '%b'." % start
+
+
+def acl_not_read(name: bytes, why: str) -> bytes:
+    """ACL LOAD of a file that cannot be read."""
+    return b"ERR Error loading ACLs, opening file '%b': %b. %b" % (name, why.encode(), ACL_UNCHANGED)
+
+
+def acl_unknown_category(name: bytes) -> bytes:
+    """ACL CAT of a category that there is not."""
+    return b"ERR Unknown category '%b'" % name
+
+
+def acl_user_not_found(name: bytes) -> bytes:
+    """ACL DRYRUN for a user that there is not."""
+    return b"ERR User '%b' not found" % name
+
+
+def acl_command_not_found(name: bytes) -> bytes:
+    """ACL DRYRUN of a command that there is not."""
+    return b"ERR Command '%b' not found" % name
+
+
+def acl_would_refuse(user: bytes, reason: str, name: bytes) -> bytes:
+    """What ACL DRYRUN answers for a command that would be refused."""
+    what = b"run the '%b' command" if reason == "command" else b"access the '%%b' %b" % reason.encode()
+    return b"User %b has no permissions to " % user + what % name
+
+
+ACL_HELP = help_lines(
+    "ACL",
+    "CAT [<category>]", " The categories, or the commands of one.",
+    "DELUSER <username> [<username> ...]", " Delete users; their connections are closed.",
+    "DRYRUN <username> <command> [<arg> ...]", " Whether the user might run the command, which is not run.",
+    "GENPASS [<bits>]", " A password drawn by chance, of 256 bits or as many as are wished.",
+    "GETUSER <username>", " The rules of a user, one kind after the other.",
+    "LIST", " All users with their rules, as they stand in a file.",
+    "LOAD", " Take the users from the ACL file.",
+    "LOG [<count> | RESET]", " What was refused lately; RESET forgets it.",
+    "SAVE", " Write the users to the ACL file.",
+    "SETUSER <username> [<rule> ...]", " Make a user, or change one.",
+    "USERS", " The names of all users.",
+    "WHOAMI", " The name of the current connection's user.",
+)  # fmt: skip
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+PROTECTED_MODE = (
+    b"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
+    b"default user. In this mode connections are only accepted from the loopback interface. To let other machines in, "
+    b"set a password for the default user (requirepass, or ACL SETUSER), or, where the network itself is safe, "
+    b"protected-mode no."
+)

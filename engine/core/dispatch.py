@@ -16,7 +16,9 @@ from typing import Any
 from engine import messages
 from engine.config import Config
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
+from engine.core.accounts import Accounts
 from engine.core.bulk_add import Added, Run, add_run
+from engine.core.commands.client import describe
 from engine.core.context import Context
 from engine.core.durability import Durability, InMemory
 from engine.core.keyspace import Database, type_name
@@ -67,6 +69,7 @@ class Core:
         self._limit_nodes()
         self.databases = [Database(index, self) for index in range(config.integer("databases"))]
         self.sessions: dict[int, Session] = {}
+        self.accounts = Accounts(self, describe)
         self.pubsub = PubSub(self)
         #: (database, key) -> sessions that watch it.
         self.watchers: dict[tuple[int, bytes], set[Session]] = {}
@@ -92,6 +95,8 @@ class Core:
         self.durability: Durability = InMemory()
         #: The error reply to commands that write, while the disk does not take what they do; empty: they are run.
         self.refuse_writes = b""
+        #: The process uses more memory than it may: commands that need more are refused. The shell measures it.
+        self.memory_full = False
         #: Facts that the shell puts in for INFO and its like.
         self.facts: dict[str, Any] = {}
         #: Streams that remember idempotent IDs.
@@ -119,8 +124,17 @@ class Core:
         """A new client."""
         self._last_session_id += 1
         session = Session(self._last_session_id, now_us // 1000)
+        self.accounts.greet(session)
         self.sessions[session.id] = session
         return session
+
+    def close(self, session: Session) -> None:
+        """Have the shell close a client's connection; the caller of the present command gets its reply before that."""
+        if session is self._ctx.session:
+            session.close_after_reply = True
+        else:
+            session.close_requested = True
+            self.requests.append(("kill", session))
 
     def close_session(self, session: Session) -> None:
         """The client has gone: nothing waits, watches or listens for it any more."""
@@ -156,7 +170,7 @@ class Core:
         self.now = session.last_ms = now_us // 1000
         try:
             command = look_up(argv)
-            self.check(session, command)
+            self.check(session, command, argv)
         except CommandError as error:
             return self._refused(session, argv, error)
         if session.multi is not None and command.name not in _NOT_QUEUED:
@@ -189,7 +203,9 @@ class Core:
         """
         self.now_us = now_us
         self.now = session.last_ms = now_us // 1000
-        if self.pubsub.keyspace_events or not session.authenticated or self.refuse_writes:
+        if self.pubsub.keyspace_events or self.refuse_writes or self.memory_full:
+            return None
+        if session.limited and not self._may_add(session, run):
             return None
         if session.proto == 2 and (session.channels or session.patterns):
             return None
@@ -205,6 +221,12 @@ class Core:
             self.seal_effects(first)
         return added.pieces()
 
+    def _may_add(self, session: Session, run: Run) -> bool:
+        """Whether a limited session may do a run: each of its keys is looked at once."""
+        keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
+        adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)
+        return self.accounts.may_call(session, COMMANDS[b"XADD"], adds)
+
     def _add_run(self, session: Session, run: Run) -> Added | None:
         ctx = self._ctx
         ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
@@ -216,19 +238,34 @@ class Core:
 
     def call_run(self, session: Session, run: Run) -> list[Reply]:
         """Do a run that was queued: the reply of each of its commands."""
-        added = self._add_run(session, run) if not self.pubsub.keyspace_events else None
+        quick = not (self.pubsub.keyspace_events or (session.limited and not self._may_add(session, run)))
+        added = self._add_run(session, run) if quick else None
         if added is not None:
             return [Raw(row) for row in added.rows()]
-        return [self.call(session, COMMANDS[b"XADD"], argv) for argv in run.commands()]
+        return [self.call_late(session, COMMANDS[b"XADD"], argv) for argv in run.commands()]
 
-    def check(self, session: Session, command: Command) -> None:
+    def call_late(
+        self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None
+    ) -> Reply:
+        """Run a command that was queued, or waited: what the user may do can have changed since it came."""
+        if session.limited:
+            try:
+                self.accounts.check(session, command, argv)
+            except CommandError as error:
+                self.count_error(error)
+                return error
+        return self.call(session, command, argv, retry)
+
+    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Whether the session may call it now; a CommandError if not."""
-        if not session.authenticated and "no_auth" not in command.flags:
-            raise CommandError(messages.NO_AUTH)
-        if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
-            raise CommandError(messages.in_subscription(command.full_name))
+        if session.limited:
+            self.accounts.check(session, command, argv)
+        if self.memory_full and _needs_memory(session, command):
+            raise CommandError(messages.OUT_OF_MEMORY)
         if self.refuse_writes and _may_write(session, command):
             raise CommandError(self.refuse_writes)
+        if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
+            raise CommandError(messages.in_subscription(command.full_name))
 
     def call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
         """Run a command that has passed its checks; an error comes back as a value."""
@@ -293,7 +330,7 @@ class Core:
         first = len(self.effects)
         wake_at = waiter.wake_at
         try:
-            reply = self.call(session, look_up(waiter.argv), waiter.argv, waiter)
+            reply = self.call_late(session, look_up(waiter.argv), waiter.argv, waiter)
         except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
             reply = CommandError(messages.INTERNAL_ERROR)
             self.requests.append(("failed", error))
@@ -369,3 +406,10 @@ def _may_write(session: Session, command: Command) -> bool:
     if command.name == "exec":
         return any(queued.writes for queued, _ in session.multi or ())
     return command.writes or command.name == "ping"
+
+
+def _needs_memory(session: Session, command: Command) -> bool:
+    """Whether the command is refused while there is no memory: in a transaction all are but those that end it."""
+    if command.name == "exec":
+        return any("denyoom" in queued.flags for queued, _ in session.multi or ())
+    return "denyoom" in command.flags or (session.multi is not None and command.name not in _NOT_QUEUED)

@@ -82,7 +82,12 @@ def _persistence(core: Core, facts: dict[str, Any]) -> _Lines:
     ]  # fmt: skip
 
 
+#: Names of counts of refusals, and the reasons.
+_DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"))
+
+
 def _stats(core: Core, facts: dict[str, Any]) -> _Lines:
+    denied = core.accounts.log.denied
     return [
         ("total_connections_received", facts.get("accepted", 0)),
         ("total_commands_processed", core.commands_processed),
@@ -99,6 +104,7 @@ def _stats(core: Core, facts: dict[str, Any]) -> _Lines:
         ("total_error_replies", sum(core.error_stats.values())),
         ("client_query_buffer_limit_disconnections", facts.get("query_overruns", 0)),
         ("client_output_buffer_limit_disconnections", facts.get("output_overruns", 0)),
+        *((f"acl_access_denied_{name}", denied[reason]) for name, reason in _DENIED),
     ]  # fmt: skip
 
 

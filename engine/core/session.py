@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from engine.core.acl import User
+
 if TYPE_CHECKING:
     from engine.core.bulk_add import Run
     from engine.core.registry import Command
     from engine.core.waiters import Waiter
+
+NOBODY = User(b"")
 
 
 class Session:
@@ -36,6 +40,8 @@ class Session:
         "last_ms",
         "lib_name",
         "lib_ver",
+        "limited",
+        "logged_in",
         "monitor",
         "multi",
         "multi_failed",
@@ -58,8 +64,12 @@ class Session:
         self.lib_name = b""
         self.lib_ver = b""
         self.proto = 2
-        self.user = b"default"
+        #: Who it is, whether it has said so with a password (or needed none), and whether it may run commands at all:
+        #: :mod:`engine.core.accounts` keeps these. ``limited``: not everything is allowed, commands must be checked.
+        self.user = NOBODY
+        self.logged_in = False
         self.authenticated = True
+        self.limited = False
         #: Commands queued since MULTI, None outside a transaction; many XADDs at once stand there as one run.
         self.multi: list[tuple[Command, list[bytes] | Run]] | None = None
         #: A command could not be queued: EXEC aborts.

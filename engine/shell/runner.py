@@ -82,7 +82,6 @@ class Runner:
         connection.session = session
         self.connections[session.id] = connection
         self.accepted += 1
-        session.authenticated = not core.config.text("requirepass")
         connection.parser.trusted = session.authenticated
         session.transport_info = lambda: _buffers(connection)
         session.addr, session.laddr, session.fd = _names(connection.transport)

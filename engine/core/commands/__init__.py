@@ -1,6 +1,7 @@
 """One module per family of commands; importing this package fills the command table (:mod:`engine.core.registry`)."""
 
 from engine.core.commands import (
+    access,
     claims,
     client,
     command_info,
@@ -24,6 +25,7 @@ from engine.core.commands import (
 )
 
 __all__ = [
+    "access",
     "claims",
     "client",
     "command_info",

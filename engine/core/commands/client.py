@@ -154,7 +154,7 @@ def describe(session: Session, now_ms: int) -> bytes:
         (b"argv-mem", session.argv_bytes), (b"multi-mem", queued_bytes), (b"rbs", 0), (b"rbp", 0),
         (b"obl", sizes.get(b"obl", 0)), (b"oll", sizes.get(b"oll", 0)), (b"omem", sizes.get(b"omem", 0)),
         (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued), (b"events", b"r"),
-        (b"cmd", session.last_command), (b"user", session.user), (b"redir", -1), (b"resp", session.proto),
+        (b"cmd", session.last_command), (b"user", session.user.name), (b"redir", -1), (b"resp", session.proto),
         (b"lib-name", session.lib_name), (b"lib-ver", session.lib_ver),
     ]  # fmt: skip
     return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)
@@ -224,9 +224,10 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
             case b"LADDR":
                 tests.append(lambda one, word=word: one.laddr == word)  # type: ignore[misc]
             case b"USER":
-                if word != b"default":
+                user = ctx.core.accounts.users.get(word)
+                if user is None:
                     raise CommandError(messages.no_such_user(word))
-                tests.append(lambda one, word=word: one.user == word)  # type: ignore[misc]
+                tests.append(lambda one, user=user: one.user is user)  # type: ignore[misc]
             case b"MAXAGE":
                 age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
                 if age < 1:
@@ -241,12 +242,7 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
 
 def _close(ctx: Context, sessions: list[Session]) -> None:
     for session in sessions:
-        if session is ctx.session:
-            # He is still to hear that it worked.
-            session.close_after_reply = True
-        else:
-            session.close_requested = True
-            ctx.core.requests.append(("kill", session))
+        ctx.core.close(session)
 
 
 @command("client|unblock", arity=-3, flags="admin noscript loading stale", group="connection", since="5.0.0",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import TYPE_CHECKING
 
 from engine import messages
+from engine.core.accounts import DEFAULT
 from engine.core.args import Args, parse_int
 from engine.core.commands.transactions import discard_transaction
 from engine.core.registry import command
@@ -81,22 +81,11 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     session.proto = 2
     session.reply_mode = "on"
     session.monitor = session.no_evict = session.no_touch = False
-    session.user = b"default"
-    session.authenticated = not ctx.core.config.text("requirepass")
+    ctx.core.accounts.greet(session)
     return Simple(b"RESET")
 
 
 # -- who the client is ----------------------------------------------------------------------------------------------
-
-
-def _log_in(ctx: Context, user: bytes, password: bytes) -> None:
-    """The client is ``user`` from now on; a CommandError where the password is not his."""
-    required = ctx.core.config.text("requirepass")
-    known = user == b"default" and (not required or hmac.compare_digest(required, password))
-    if not known:
-        raise CommandError(messages.WRONG_PASSWORD)
-    ctx.session.user = user
-    ctx.session.authenticated = True
 
 
 @command(
@@ -106,9 +95,10 @@ def _log_in(ctx: Context, user: bytes, password: bytes) -> None:
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
         raise CommandError(messages.SYNTAX)
-    if len(argv) == 2 and not ctx.core.config.text("requirepass"):
+    accounts = ctx.core.accounts
+    if len(argv) == 2 and accounts.default.nopass:
         raise CommandError(messages.NO_PASSWORD_SET)
-    _log_in(ctx, argv[1] if len(argv) == 3 else b"default", argv[-1])
+    accounts.log_in(ctx.session, argv[1] if len(argv) == 3 else DEFAULT, argv[-1], argv[0])
     return OK
 
 
@@ -142,7 +132,7 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(messages.hello_option(args.take()))
     if login is not None:
-        _log_in(ctx, *login)
+        ctx.core.accounts.log_in(session, *login, argv[0])
     if not session.authenticated:
         raise CommandError(messages.HELLO_NO_AUTH)
     session.proto = proto

@@ -60,7 +60,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         replies: list[Reply] = []
         for queued_command, words in queued:
             if isinstance(words, list):
-                replies.append(core.call(session, queued_command, words))
+                replies.append(core.call_late(session, queued_command, words))
             else:
                 replies += core.call_run(session, words)
         return replies
