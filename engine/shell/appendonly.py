@@ -158,7 +158,7 @@ class AppendOnly:
 
     def open(self) -> None:
         """Begin to write behind what has been loaded; for a core with keys and no files, a base is made first."""
-        self._files.make_directory(self.directory)
+        self._make_directory()
         if self.manifest.increments:
             path = self._path(self.manifest.increments[-1])
             self.log.use(path, self._files.open_append(path), self._files.size(path))
@@ -171,6 +171,11 @@ class AppendOnly:
         self._clear_temporaries()
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
+
+    def _make_directory(self) -> None:
+        if self._files.size(self.directory) < 0:
+            self._files.make_directory(self.directory)
+            self._files.sync_directory(self.directory.parent)
 
     def _new_increment(self) -> None:
         seq = self.manifest.increment_seq + 1
@@ -227,7 +232,7 @@ class AppendOnly:
         def done(error: OSError | None) -> None:
             self._written(error, suffix, first)
 
-        self._files.make_directory(self.directory)
+        self._make_directory()
         self._save(lambda: self._write_base(taken, suffix), done)
 
     def _write_base(self, taken: image.Image, suffix: str) -> None:
@@ -271,16 +276,17 @@ class AppendOnly:
         files, old = self._files, self.manifest
         seq = old.base_seq + 1
         base = Entry(f"{self.name}.{seq}{suffix}", seq, BASE)
-        new_log: tuple[Path, int, int] | None = None
-        if tail is None:
-            changed = old.rewritten(base, first)
-        else:
+        changed = old.rewritten(base, first)
+        entry: Entry | None = None
+        if tail is not None:
             seq = old.increment_seq + 1
             entry = Entry(f"{self.name}.{seq}{INCREMENT_SUFFIX}", seq, INCREMENT)
-            new_log = self._increment_with(entry, tail)
             changed = old.rewritten(base, seq).with_increment(entry)
+        new_log: tuple[Path, int, int] | None = None
+        write_new(files, self._temporary_manifest, changed.encode())
+        if entry is not None:
+            new_log = self._increment_with(entry, tail or [])
         try:
-            write_new(files, self._temporary_manifest, changed.encode())
             files.rename(self._temporary_base, self._path(base))
             files.rename(self._temporary_manifest, self._manifest_path)
         except OSError:

@@ -67,29 +67,37 @@ class Replay:
 
     def run(self, data: memoryview) -> None:
         """All of a file; DamagedError and TornError say where it stops being one. What comes before has been run."""
-        place = 0
         together: list[Piece] = []
-        size = 0
-        while place < len(data):
-            start = place
-            for piece in pieces_from(data, place):
-                place = piece.end
-                if not piece.proven:
-                    break
-                together.append(piece)
-                size += piece.end - piece.start
-                if size >= _TOGETHER:
-                    self._proven(data, together)
-                    together, size = [], 0
-            else:
-                break
+        place = 0
+        try:
+            while place < len(data):
+                place, piece = self._gather(data, place, together)
+                self._proven(data, together)
+                together.clear()
+                if piece is not None:
+                    place = self._unproven(data, piece.start)
+        except TornError:
+            # What comes before the torn end counts.
             self._proven(data, together)
-            together, size = [], 0
-            place = self._unproven(data, piece.start)
-            assert place > start
-        self._proven(data, together)
+            raise
         if self._queue is not None:
             raise TornError(self._began)
+
+    @staticmethod
+    def _gather(data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
+        """Add proven pieces to ``together``, up to about :data:`_TOGETHER` bytes; where they end, and the unproven piece
+        that comes then, if one does.
+        """
+        size = 0
+        for piece in pieces_from(data, place):
+            if not piece.proven:
+                return piece.start, piece
+            together.append(piece)
+            place = piece.end
+            size += piece.end - piece.start
+            if size >= _TOGETHER:
+                return place, None
+        return len(data), None
 
     # -- pieces -------------------------------------------------------------------------------------------------------
 

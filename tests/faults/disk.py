@@ -1,0 +1,168 @@
+"""A disk that fails, ends, and forgets: the layer under the engine's file calls, with faults put in.
+
+Three things can be asked of it: an error from certain calls (``fail``), the end of the process before its n-th call that
+changes something (``crash_at``; half of what a write was to write is there then), and the loss of power (``lose``), after
+which only what was synced is left: contents up to the last sync of the file, names up to the last sync of their directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.shell.files import Buffer, Files
+
+
+class Crash(BaseException):
+    """The process ends here. No ``except OSError`` of the engine may get hold of it."""
+
+
+class Disk(Files):
+    """The real file system, with faults."""
+
+    def __init__(self) -> None:
+        #: Calls that change something, by name, in order.
+        self.calls: list[str] = []
+        self.crash_at = -1
+        self._failing: list[tuple[str, Callable[[Path], bool], int]] = []
+        self._paths: dict[int, Path] = {}
+        #: What a file holds for sure, by path; files that are not in it have not changed since they were made sure.
+        self._synced: dict[Path, bytes] = {}
+        #: Undoes, for each directory, names that are not sure yet.
+        self._undo: dict[Path, list[Callable[[], None]]] = {}
+        self.crashed = False
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    def fail(self, call: str, error: int, where: str = "") -> None:
+        """Let ``call`` answer an errno from now on, for paths whose name contains ``where``."""
+        self._failing.append((call, lambda path: where in path.name, error))
+
+    def heal(self) -> None:
+        """No errors any more."""
+        self._failing.clear()
+
+    def lose(self) -> None:
+        """The power has gone: undo what no sync has made sure."""
+        for path, data in self._synced.items():
+            if path.exists():
+                path.write_bytes(data)
+        for undo in self._undo.values():
+            for step in reversed(undo):
+                step()
+        self._synced.clear()
+        self._undo.clear()
+
+    def _step(self, call: str, path: Path, half: Callable[[], None] | None = None) -> None:
+        if self.crashed:
+            raise Crash
+        self.calls.append(call)
+        if len(self.calls) - 1 == self.crash_at:
+            if half is not None:
+                half()
+            self.crashed = True
+            raise Crash(f"{call} {path.name}")
+        for name, concerns, error in self._failing:
+            if name == call and concerns(path):
+                raise OSError(error, os.strerror(error), str(path))
+
+    # -- the calls ----------------------------------------------------------------------------------------------------
+
+    def create(self, path: Path) -> int:
+        self._step("create", path)
+        before = path.read_bytes() if path.exists() else None
+        fd = super().create(path)
+        self._paths[fd] = path
+        if before is None:
+            self._undo.setdefault(path.parent, []).append(lambda: path.unlink(missing_ok=True))
+        self._synced.setdefault(path, before or b"")
+        return fd
+
+    def open_append(self, path: Path) -> int:
+        fd = super().open_append(path)
+        self._paths[fd] = path
+        return fd
+
+    def write(self, fd: int, buffers: Sequence[Buffer]) -> int:
+        path = self._paths[fd]
+        data = b"".join(buffers)
+        self._synced.setdefault(path, path.read_bytes())
+        self._step("write", path, lambda: _write(fd, data[: len(data) // 2]))
+        # In two goes, as a disk may: the engine must go on where it stopped.
+        size = max(len(data) // 2, 1)
+        _write(fd, data[:size])
+        return size
+
+    def sync(self, fd: int) -> None:
+        path = self._paths[fd]
+        self._step("sync", path)
+        super().sync(fd)
+        self._synced.pop(path, None)
+
+    def cut(self, fd: int, size: int) -> None:
+        path = self._paths[fd]
+        self._step("cut", path)
+        self._synced.setdefault(path, path.read_bytes())
+        super().cut(fd, size)
+
+    def close(self, fd: int) -> None:
+        self._paths.pop(fd, None)
+        super().close(fd)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._step("rename", new)
+        before = new.read_bytes() if new.exists() else None
+        data = old.read_bytes()
+        super().rename(old, new)
+        if old in self._synced:
+            self._synced[new] = self._synced.pop(old)
+        else:
+            self._synced.pop(new, None)
+
+        def undo() -> None:
+            old.write_bytes(data)
+            if before is None:
+                new.unlink(missing_ok=True)
+            else:
+                new.write_bytes(before)
+
+        self._undo.setdefault(new.parent, []).append(undo)
+
+    def remove(self, path: Path) -> None:
+        self._step("remove", path)
+        if path.exists():
+            data = path.read_bytes()
+            self._undo.setdefault(path.parent, []).append(lambda: _put(path, data))
+        super().remove(path)
+        self._synced.pop(path, None)
+
+    def lock(self, path: Path) -> int | None:
+        fd = super().lock(path)
+        if fd is not None:
+            self._paths[fd] = path
+        return fd
+
+    def end(self) -> None:
+        """The process is gone: nothing is open or locked any more."""
+        for fd in self._paths:
+            os.close(fd)
+        self._paths.clear()
+
+    def make_directory(self, path: Path) -> None:
+        self._step("make_directory", path)
+        super().make_directory(path)
+
+    def sync_directory(self, path: Path) -> None:
+        self._step("sync_directory", path)
+        super().sync_directory(path)
+        self._undo.pop(path, None)
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

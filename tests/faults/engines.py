@@ -1,0 +1,116 @@
+"""An engine without sockets: a core, its durability, and threads and clocks that a test moves by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.config import Config
+from engine.core.dispatch import Core
+from engine.core.replies import CommandError
+from engine.shell.files import Files
+from engine.shell.persistence import Persistence
+from tests.core.replay import NOW_US
+from tests.faults.disk import Crash, Disk
+
+Done = Callable[[OSError | None], None]
+
+
+class HandWorkers:
+    """Work is done when the test says so, or at once."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.at_once = at_once
+        self.waiting: list[tuple[Callable[[], None], Done]] = []
+
+    def sync(self, work: Callable[[], None], done: Done) -> None:
+        self.waiting.append((work, done))
+        if self.at_once:
+            self.run()
+
+    def save(self, work: Callable[[], None], done: Done) -> None:
+        self.waiting.append((work, done))
+        if self.at_once:
+            self.run()
+
+    def run(self, count: int = 1000) -> None:
+        """Do what waits."""
+        while self.waiting and count:
+            count -= 1
+            work, done = self.waiting.pop(0)
+            try:
+                work()
+            except OSError as error:
+                done(error)
+            else:
+                done(None)
+
+    def close(self) -> None:
+        self.run()
+
+
+class Engine:
+    """One life of an engine in ``directory``. ``settings`` are directives, with _ for -."""
+
+    def __init__(self, directory: Path, files: Files | None = None, *, at_once: bool = True, **settings: str) -> None:
+        config = Config()
+        words = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
+        for name, value in words.items():
+            config.put(name.replace("_", "-"), value.encode())
+        config.put("dir", os.fsencode(directory))
+        self.core = Core(config, lambda n: 0)
+        self.files = files or Disk()
+        self.workers = HandWorkers(at_once=at_once)
+        self.seconds = 100.0
+        self.now_us = NOW_US
+        self.persistence = Persistence(self.core, self.workers, self.files, lambda: self.seconds, lambda: self.now_us)
+        self.persistence.start()
+        self.session = self.core.open_session(self.now_us)
+
+    @property
+    def log(self):
+        return self.persistence.log
+
+    @property
+    def folder(self) -> Path:
+        return self.persistence.appendonly.directory
+
+    def run(self, line: str, *more: Any) -> Any:
+        """A command, and the end of its turn. An error comes back as its text."""
+        argv = [word.encode() for word in line.split()] + list(more)
+        reply = self.core.execute(self.session, argv, self.now_us)
+        self.end_turn()
+        return reply.text.decode() if isinstance(reply, CommandError) else reply
+
+    def end_turn(self) -> None:
+        effects = self.core.effects[:]
+        self.core.effects.clear()
+        if effects:
+            self.persistence.take(effects)
+        requests = self.core.requests[:]
+        self.core.requests.clear()
+        for name, detail in requests:
+            assert name == "durability"
+            self.persistence.obey(detail)
+
+    def tick(self, seconds: float = 0.1) -> None:
+        """Time passes, a tenth of a second at the least."""
+        self.seconds += seconds
+        self.now_us += int(seconds * 1e6)
+        self.persistence.tick()
+
+    def die(self) -> None:
+        """The process is gone without another word; its descriptors are closed."""
+        assert isinstance(self.files, Disk)
+        self.files.end()
+
+    def close(self) -> None:
+        self.persistence.close()
+
+    def info(self) -> dict[str, Any]:
+        return dict(self.persistence.info())
+
+
+__all__ = ["Crash", "Disk", "Engine", "HandWorkers"]

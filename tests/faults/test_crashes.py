@@ -1,0 +1,214 @@
+"""The process ends, or the power fails, between any two steps of a rewrite, of a save, of switching the log on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config import Config
+from engine.core.dispatch import Core
+from tests.core.replay import NOW_US, state
+from tests.faults.engines import Crash, Disk, Engine
+
+_BEFORE = [
+    "XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >",
+    "SET k v", "HSET h f 1",
+]  # fmt: skip
+_AFTER = ["XADD s 3-1 a 3", "XACK s g 1-1", "XDEL s 2-1", "XADD s 4-1 a 4"]
+
+Story = Callable[[Engine], Iterator[Any]]
+
+
+def states_of(lines: Iterable[str]) -> list[Any]:
+    """What there is after none, one, two ... of the commands."""
+    core = Core(Config(), lambda n: 0)
+    core.set_time(NOW_US)
+    session = core.open_session(NOW_US)
+    found = [state(core)]
+    for line in lines:
+        core.execute(session, line.encode().split(), NOW_US)
+        found.append(state(core))
+    return found
+
+
+def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple[int, Disk, Engine | None]:
+    """Tell the story until it crashes: how many of its commands were acknowledged, and what is left."""
+    disk = Disk()
+    disk.crash_at = crash_at
+    done, engine = 0, None
+    try:
+        engine = Engine(directory, disk, **settings)
+        for _ in story(engine):
+            done += 1
+    except Crash:
+        pass
+    return done, disk, engine
+
+
+def every_crash(tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str) -> int:
+    """Crash before every step in turn; what is found afterwards is all that was acknowledged, and at most the command
+    that was under way. How many steps there were.
+    """
+    states = states_of(lines)
+    step = 0
+    while True:
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        done, disk, _ = live(directory, story, step, **settings)
+        disk.end()
+        if not disk.crashed:
+            return step
+        if power:
+            disk.lose()
+        found = Engine(directory, Disk(), **{**settings, **again})
+        now = state(found.core)
+        assert now in states[done : done + 2], f"after a crash before step {step} ({disk.calls[-1]})"
+        # And it goes on from there.
+        assert found.run("XADD last 1-1 a 1") == b"1-1"
+        found.die()
+        if not step % 5:
+            once_more = Engine(directory, Disk(), **{**settings, **again})
+            assert once_more.run("XLEN last") == 1
+            once_more.die()
+        step += 1
+
+
+def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:
+    for line in lines:
+        reply = engine.run(line)
+        assert not isinstance(reply, str), reply
+        assert engine.log.synced == engine.log.appended
+        yield reply
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+@pytest.mark.parametrize("preamble", ["yes", "no"], ids=["own-base", "resp-base"])
+def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, preamble, power):
+    """Whenever it ends, the directory loads, and holds every acknowledged command and nothing that was not sent."""
+
+    def story(engine: Engine) -> Iterator[Any]:
+        yield from commands(engine, _BEFORE)
+        engine.run("BGREWRITEAOF")
+        yield from commands(engine, _AFTER[:2])
+        engine.run("BGREWRITEAOF")
+        yield from commands(engine, _AFTER[2:])
+
+    steps = every_crash(tmp_path, story, _BEFORE + _AFTER, power, {}, aof_use_rdb_preamble=preamble)
+    assert steps > 50
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+def test_a_crash_while_a_rewrite_waits_for_its_thread(tmp_path, power):
+    """Commands between the begin and the end of a rewrite are safe as well."""
+
+    def story(engine: Engine) -> Iterator[Any]:
+        yield from commands(engine, _BEFORE)
+        engine.workers.run()
+        engine.run("BGREWRITEAOF")
+        yield from commands(engine, _AFTER[:3])
+        engine.workers.run()
+        yield from commands(engine, _AFTER[3:])
+
+    assert every_crash(tmp_path, story, _BEFORE + _AFTER, power, {}, at_once="") > 30
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+def test_a_crash_while_the_first_base_is_made_of_a_snapshot(tmp_path, power):
+    """An engine that is given appendonly and finds only a snapshot makes a base of it; nothing is lost on the way."""
+    source = tmp_path / "source"
+    source.mkdir()
+    engine = Engine(source, appendonly="no")
+    for line in _BEFORE:
+        engine.run(line)
+    assert engine.run("SAVE") == b"OK"
+    engine.die()
+    snapshot = (source / "dump.rdb").read_bytes()
+    wanted = states_of(_BEFORE)[-1]
+    step = 0
+    while True:
+        directory = tmp_path / f"at-{step}"
+        directory.mkdir()
+        (directory / "dump.rdb").write_bytes(snapshot)
+        _, disk, _ = live(directory, lambda engine: iter(()), step)
+        disk.end()
+        if not disk.crashed:
+            break
+        if power:
+            disk.lose()
+        found = Engine(directory, Disk())
+        assert state(found.core) == wanted, f"after a crash before step {step} ({disk.calls[-1]})"
+        found.die()
+        step += 1
+    assert step > 8
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+def test_a_crash_while_a_snapshot_is_written(tmp_path, power):
+    """The snapshot is the old one or the new one, never anything between."""
+
+    def story(engine: Engine) -> Iterator[Any]:
+        for line in _BEFORE:
+            engine.run(line)
+        assert engine.run("SAVE") == b"OK"
+        yield None
+        for line in _AFTER:
+            engine.run(line)
+        engine.run("BGSAVE")
+        yield None
+
+    states = states_of(_BEFORE + _AFTER)
+    allowed = [states[0], states[len(_BEFORE)], states[-1]]
+    step = 0
+    while True:
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        done, disk, engine = live(directory, story, step, appendonly="no")
+        assert engine is not None
+        engine.die()
+        if not disk.crashed:
+            break
+        if power:
+            disk.lose()
+        found = Engine(directory, Disk(), appendonly="no")
+        assert state(found.core) in allowed[done : done + 2]
+        found.die()
+        step += 1
+    assert step > 8
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
+    """CONFIG SET appendonly yes: once the log is in use, what it has acknowledged is found by an engine that reads it."""
+
+    def story(engine: Engine) -> Iterator[Any]:
+        for line in _BEFORE:
+            engine.run(line)
+        assert engine.run("CONFIG SET appendonly yes") == b"OK"
+        engine.run(_AFTER[0])
+        engine.workers.run()
+        assert engine.info()["aof_enabled"] == 1
+        yield from commands(engine, _AFTER[1:])
+
+    states = states_of(_BEFORE + _AFTER)
+    step = 0
+    while True:
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        done, disk, engine = live(directory, story, step, appendonly="no", at_once="")
+        assert engine is not None
+        in_use = engine.info()["aof_enabled"]
+        engine.die()
+        if not disk.crashed:
+            break
+        if power:
+            disk.lose()
+        found = Engine(directory, Disk())
+        first = len(_BEFORE) + 1
+        allowed = states[first + done : first + done + 2] if in_use else [states[0], states[first]]
+        assert state(found.core) in allowed, f"after a crash before step {step} ({disk.calls[-1]})"
+        found.die()
+        step += 1
+    assert step > 8

@@ -1,0 +1,264 @@
+"""A disk that is full or broken: writes are refused, reads go on, nothing is lost, and all is well when it has healed."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from engine.core import image
+from engine.directives import ConfigError
+from tests.core.replay import state
+from tests.faults.engines import Disk, Engine
+
+NO_SPACE = "MISCONF Errors writing to the AOF file: No space left on device"
+IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"
+
+
+def restarted(engine: Engine, **settings: str) -> Engine:
+    """Another life in the same directory."""
+    engine.die()
+    return Engine(engine.persistence.directory, Disk(), **settings)
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_no_space_for_the_log(tmp_path, policy):
+    """ENOSPC on a write: the log keeps its last whole block, writes answer -MISCONF, and go on when space is back."""
+    engine = Engine(tmp_path, appendfsync=policy)
+    assert engine.run("XADD s 1-1 a 1") == b"1-1"
+    size = engine.log.size
+    engine.files.fail("write", errno.ENOSPC, "incr")
+    engine.run("XADD s 2-1 a 2")
+    if policy == "always":
+        assert engine.log.synced < engine.log.appended, "the reply must not have left"
+    assert engine.log.path.stat().st_size == size
+    assert engine.run("XADD s 3-1 a 3") == NO_SPACE
+    assert engine.run("SET k v") == NO_SPACE
+    assert engine.run("XREADGROUP GROUP g c STREAMS s >") == NO_SPACE
+    assert engine.run("XLEN s") == 2
+    assert engine.info()["aof_last_write_status"] == "err"
+    engine.files.heal()
+    engine.tick()
+    assert engine.info()["aof_last_write_status"] == "ok"
+    assert engine.run("XADD s 3-1 a 3") == b"3-1"
+    again = restarted(engine)
+    assert again.run("XLEN s") == 3
+
+
+def test_a_transaction_is_refused_as_a_whole(tmp_path):
+    """Within MULTI a write is refused when it is queued, and EXEC of what was queued before is refused too."""
+    engine = Engine(tmp_path)
+    engine.run("MULTI")
+    engine.run("XADD s 1-1 a 1")
+    engine.files.fail("write", errno.ENOSPC)
+    other, engine.session = engine.session, engine.core.open_session(engine.now_us)
+    engine.run("SET k v")
+    engine.session = other
+    assert "MISCONF" in engine.run("EXEC")
+    assert engine.run("XLEN s") == 0
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
+    """EIO on fsync: nobody knows what the file holds, so it is written anew from memory, and only then writes go on."""
+    engine = Engine(tmp_path, appendfsync=policy)
+    engine.run("XADD s 1-1 a 1")
+    engine.tick(2)
+    engine.files.fail("sync", errno.EIO)
+    engine.run("XADD s 2-1 a 2")
+    engine.tick(2)
+    assert engine.run("XADD s 3-1 a 3") == IO_ERROR
+    assert engine.run("XLEN s") == 2
+    old = engine.log.path
+    engine.tick(2)
+    assert engine.run("XADD s 3-1 a 3") == IO_ERROR
+    engine.files.heal()
+    engine.tick(70)
+    engine.tick()
+    assert engine.log.path != old
+    assert engine.run("XADD s 3-1 a 3") == b"3-1"
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    assert restarted(engine).run("XLEN s") == 3
+
+
+def test_a_block_that_cannot_be_taken_back(tmp_path):
+    """Where a torn block cannot be cut off either, the file is given up and written anew."""
+    engine = Engine(tmp_path)
+    engine.run("XADD s 1-1 a 1")
+    engine.files.fail("write", errno.EIO)
+    engine.files.fail("cut", errno.EIO)
+    engine.run("XADD s 2-1 a 2")
+    assert engine.log.broken
+    engine.files.heal()
+    engine.tick(5)
+    assert engine.run("XADD s 3-1 a 3") == b"3-1"
+    assert restarted(engine).run("XLEN s") == 3
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [("create", "incr"), ("create", "manifest"), ("write", "rewriteaof"), ("write", "manifest"), ("sync", "rewriteaof"),
+     ("rename", "manifest"), ("rename", "base"), ("sync_directory", "appendonlydir"), ("create", "rewriteaof")],
+)  # fmt: skip
+def test_a_rewrite_that_fails(tmp_path, call, where, policy):
+    """An error at any step of a rewrite leaves the log in use and complete; the next one succeeds."""
+    engine = Engine(tmp_path, appendfsync=policy)
+    engine.run("XADD s 1-1 a 1")
+    engine.files.fail(call, errno.ENOSPC, where)
+    engine.run("BGREWRITEAOF")
+    assert engine.info()["aof_last_bgrewrite_status"] == "err"
+    assert engine.info()["aof_rewrite_in_progress"] == 0
+    assert engine.run("XADD s 2-1 a 2") == b"2-1"
+    engine.files.heal()
+    wanted = state(engine.core)
+    engine = restarted(engine, appendfsync=policy)
+    assert state(engine.core) == wanted
+    engine.run("BGREWRITEAOF")
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    engine.run("XADD s 3-1 a 3")
+    names = sorted(path.name for path in engine.folder.iterdir())
+    assert len(names) == 3, names
+    assert restarted(engine).run("XLEN s") == 3
+
+
+def test_a_snapshot_that_fails(tmp_path):
+    """BGSAVE on a full disk: the old snapshot stays, and with save points writes are refused until one succeeds."""
+    engine = Engine(tmp_path, appendonly="no", save="3600 1")
+    engine.run("XADD s 1-1 a 1")
+    assert engine.run("SAVE") == b"OK"
+    engine.run("XADD s 2-1 a 2")
+    engine.files.fail("write", errno.ENOSPC)
+    assert "No space left" in engine.run("SAVE")
+    engine.run("BGSAVE")
+    assert engine.info()["rdb_last_bgsave_status"] == "err"
+    engine.tick()
+    assert engine.run("XADD s 3-1 a 3").startswith("MISCONF")
+    assert engine.run("PING").startswith("MISCONF")
+    assert engine.run("XLEN s") == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.rdb"]
+    engine.files.heal()
+    engine.run("BGSAVE")
+    engine.tick()
+    assert engine.run("XADD s 3-1 a 3") == b"3-1"
+    assert restarted(engine, appendonly="no").run("XLEN s") == 2
+
+
+def test_save_points(tmp_path):
+    """The save directive writes a snapshot when so many seconds have passed with so many changes, not before."""
+    engine = Engine(tmp_path, appendonly="no", save="60 2")
+    engine.run("XADD s 1-1 a 1")
+    engine.tick(100)
+    assert engine.info()["rdb_saves"] == 0
+    engine.run("XADD s 2-1 a 1")
+    engine.tick()
+    assert engine.info()["rdb_saves"] == 1
+    assert engine.info()["rdb_changes_since_last_save"] == 0
+    engine.run("XADD s 3-1 a 1")
+    engine.run("XADD s 4-1 a 1")
+    engine.tick(30)
+    assert engine.info()["rdb_saves"] == 1
+
+
+def test_the_log_is_rewritten_when_it_has_grown(tmp_path):
+    """auto-aof-rewrite-percentage and -min-size begin a rewrite by themselves."""
+    engine = Engine(tmp_path, auto_aof_rewrite_min_size="2000", auto_aof_rewrite_percentage="100")
+    for number in range(1, 15):
+        engine.run(f"XADD s MAXLEN 1 {number}-1 a 1")
+        engine.tick()
+    base = engine.info()["aof_base_size"]
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    assert 0 < base < 2000
+    engine.run("CONFIG SET auto-aof-rewrite-percentage 0")
+    for number in range(15, 100):
+        engine.run(f"XADD s MAXLEN 1 {number}-1 a 1")
+        engine.tick()
+    assert engine.info()["aof_base_size"] == base
+
+
+def test_everysec_waits_for_a_slow_disk_but_not_for_ever(tmp_path):
+    """While an fsync hangs, new blocks wait; after two seconds they are written all the same, and that is counted."""
+    engine = Engine(tmp_path, appendfsync="everysec", at_once="")
+    engine.run("XADD s 1-1 a 1")
+    engine.tick(2)
+    assert engine.info()["aof_pending_bio_fsync"] == 1
+    engine.run("XADD s 2-1 a 2")
+    assert engine.info()["aof_buffer_length"] > 0
+    engine.tick(1)
+    assert engine.info()["aof_buffer_length"] > 0
+    engine.tick(1.5)
+    assert engine.info()["aof_buffer_length"] == 0
+    assert engine.info()["aof_delayed_fsync"] == 1
+    engine.run("XADD s 3-1 a 3")
+    engine.workers.run(1)
+    assert engine.info()["aof_buffer_length"] == 0, "what waited is written when the fsync is over"
+
+
+def test_everysec_loses_a_second_of_a_power_failure_at_the_most(tmp_path):
+    """After the power fails, what was acknowledged more than a second (and a tick) ago is there."""
+    engine = Engine(tmp_path, appendfsync="everysec")
+    for number in range(1, 41):
+        engine.run(f"XADD s {number}-1 a 1")
+        engine.tick(0.1)
+    engine.die()
+    engine.files.lose()
+    left = Engine(tmp_path, Disk()).run("XLEN s")
+    assert 40 - 11 <= left <= 40
+
+
+def test_no_appendfsync_on_rewrite(tmp_path):
+    """With the directive no fsync is made while something else is written, and again afterwards."""
+    engine = Engine(tmp_path, at_once="", no_appendfsync_on_rewrite="yes")
+    engine.run("XADD s 1-1 a 1")
+    engine.run("BGREWRITEAOF")
+    engine.workers.run(1)
+    engine.run("BGSAVE SCHEDULE")
+    before = engine.files.calls.count("sync")
+    if engine.persistence.appendonly.rewriting:
+        engine.run("XADD s 2-1 a 1")
+        assert engine.files.calls.count("sync") == before
+    engine.workers.run()
+    engine.run("XADD s 3-1 a 1")
+    assert engine.log.synced == engine.log.appended
+
+
+def test_a_directory_has_one_owner(tmp_path):
+    """A second engine with appendonly on the same directory does not start; when the first is gone it does."""
+    engine = Engine(tmp_path)
+    with pytest.raises(ConfigError, match="belongs to another engine"):
+        Engine(tmp_path)
+    other = Engine(tmp_path, appendonly="no")
+    assert "belongs to another engine" in other.run("SAVE")
+    assert "belongs to another engine" in other.run("CONFIG SET appendonly yes")
+    engine.run("XADD s 1-1 a 1")
+    assert restarted(engine).run("XLEN s") == 1
+
+
+def test_shutdown_says_when_it_cannot_save(tmp_path):
+    """SHUTDOWN answers an error where the log or the snapshot cannot be written, and FORCE ends all the same."""
+    engine = Engine(tmp_path)
+    engine.run("XADD s 1-1 a 1")
+    engine.files.fail("sync", errno.EIO)
+    assert engine.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
+    engine.files.heal()
+    engine = Engine(tmp_path / "..", Disk(), appendonly="no", save="") if False else engine
+    engine.die()
+    snapshots = Engine(tmp_path, Disk(), appendonly="no", save="1 1")
+    snapshots.run("SET k v")
+    snapshots.files.fail("rename", errno.EIO)
+    assert snapshots.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
+    assert snapshots.run("SHUTDOWN SAVE") == "ERR Errors trying to SHUTDOWN. Check logs."
+
+
+def test_an_image_does_not_hold_up_the_log(tmp_path):
+    """Commands between the begin and the end of a rewrite go to the new increment and count once."""
+    engine = Engine(tmp_path, at_once="")
+    engine.run("XADD s 1-1 a 1")
+    engine.run("BGREWRITEAOF")
+    engine.run("XADD s 2-1 a 2")
+    engine.workers.run()
+    engine.run("XADD s 3-1 a 3")
+    wanted = image.take(engine.core).keys
+    again = restarted(engine)
+    assert again.run("XLEN s") == 3
+    assert image.take(again.core).keys == wanted
