@@ -46,8 +46,15 @@ def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
     core = new_core()
     core.replaying = True
     session = core.open_session(now_us)
+    # As in the log: a command of another database has a SELECT before it, also inside a transaction.
+    steps: list[list[bytes]] = []
+    current = 0
     for index, argv in commands(effects):
-        session.db = index
+        if index != current:
+            steps.append([b"SELECT", b"%d" % index])
+            current = index
+        steps.append(argv)
+    for argv in steps:
         reply = core.execute(session, argv, now_us)
         for part in reply if isinstance(reply, list) else [reply]:
             assert not isinstance(part, CommandError), f"{argv}: {part}"
