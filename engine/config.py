@@ -38,6 +38,9 @@ class Config:
         self._listeners: dict[str, list[Listener]] = {}
         #: The configuration file, None where there is none (CONFIG REWRITE writes it).
         self.file: Path | None = None
+        #: The ``user`` lines, each [name, rule ...], and what gives CONFIG REWRITE those that are in force.
+        self.users: list[list[bytes]] = []
+        self.shown_users: Callable[[], list[bytes]] = list
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
@@ -118,6 +121,11 @@ class Config:
             self._put(name, words[1:], where)
 
     def _put(self, name: str, words: list[bytes], where: str) -> None:
+        if name.lower() == "user" and words:
+            self.users.append(words)
+            return
+        if name.lower() == "rename-command":
+            raise ConfigError(f"{where}: rename-command is not supported; ACL rules say who may call which command")
         try:
             one = directive(name)
         except ConfigError as error:
@@ -202,11 +210,17 @@ class Config:
             words = None if line.lstrip().startswith(b"#") else split_words(line)
             name = words[0].decode("latin-1").lower() if words else ""
             name = ALIASES.get(name, name)
-            if name not in DIRECTIVES:
+            if name == "user":
+                if name not in done:
+                    lines += self.shown_users()
+                done.add(name)
+            elif name not in DIRECTIVES:
                 lines.append(line)
             elif name not in done:
                 done.add(name)
                 lines.append(self._line(name))
+        if "user" not in done:
+            lines += self.shown_users()
         for name, one in DIRECTIVES.items():
             if name not in done and self._values[name] != one.initial():
                 lines.append(self._line(name))

@@ -369,8 +369,8 @@ _TABLE: tuple[Directive, ...] = (
     _i("zset-max-listpack-entries", 128, 0, I64_MAX, alias="zset-max-ziplist-entries"),
     _m("zset-max-listpack-value", 64, alias="zset-max-ziplist-value"), _m("hll-sparse-max-bytes", 3000),
     # access
-    _t("requirepass", "", "acts"), _t("aclfile", "", "fixed"), _i("acllog-max-len", 128, 0, I64_MAX),
-    _e("acl-pubsub-default", "resetchannels", "allchannels resetchannels"),
+    _t("requirepass", "", "acts"), _t("aclfile", "", "fixed acts"), _i("acllog-max-len", 128, 0, I64_MAX, "acts"),
+    _e("acl-pubsub-default", "resetchannels", "allchannels resetchannels", "acts"),
     # what tools watch
     _make("events", "notify-keyspace-events", "", "acts"),
     _i("slowlog-log-slower-than", 10000, -1, I64_MAX), _i("slowlog-max-len", 128, 0, I64_MAX),

@@ -21,6 +21,7 @@ from typing import Any
 from engine.config import Config
 from engine.core.dispatch import Core
 from engine.directives import ConfigError
+from engine.shell.access import start_accounts
 from engine.shell.cold import Freezer
 from engine.shell.connection import Connection
 from engine.shell.durable import Durable
@@ -44,6 +45,7 @@ class Server:
         """Accept clients until told to stop."""
         self._loop = asyncio.get_running_loop()
         self.runner = Runner(self.core, self._loop, self._requested)
+        start_accounts(self.core)
         sockets = self._bind()
         facts = Facts(self.config, self.runner, self._port)
         self.core.facts["process"] = facts.collect
