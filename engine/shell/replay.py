@@ -85,8 +85,8 @@ class Replay:
 
     @staticmethod
     def _gather(data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
-        """Add proven pieces to ``together``, up to about :data:`_TOGETHER` bytes; where they end, and the unproven piece
-        that comes then, if one does.
+        """Add proven pieces to ``together``, up to about :data:`_TOGETHER` bytes; where they end, and the unproven
+        piece that comes then, if one does.
         """
         size = 0
         for piece in pieces_from(data, place):

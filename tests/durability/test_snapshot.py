@@ -34,7 +34,9 @@ def read(data: bytes):
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**9), cold=st.sampled_from(["", "", "zstd", "lz4"]))
 def test_everything_comes_back(seed, cold, tmp_path_factory):
-    """A snapshot holds all that a core keeps: entries, counters, groups, times, nodes, producers, other types, expiry."""
+    """A snapshot holds all that a core keeps: entries, counters, groups, times, nodes, producers, other types,
+    expiry.
+    """
     path = tmp_path_factory.mktemp("snapshot") / "x"
     with small_segments():
         core = driven(seed)

@@ -1,8 +1,9 @@
 """A disk that fails, ends, and forgets: the layer under the engine's file calls, with faults put in.
 
-Three things can be asked of it: an error from certain calls (``fail``), the end of the process before its n-th call that
-changes something (``crash_at``; half of what a write was to write is there then), and the loss of power (``lose``), after
-which only what was synced is left: contents up to the last sync of the file, names up to the last sync of their directory.
+Three things can be asked of it: an error from certain calls (``fail``), the end of the process before its n-th call
+that changes something (``crash_at``; half of what a write was to write is there then), and the loss of power
+(``lose``), after which only what was synced is left: contents up to the last sync of the file, names up to the last
+sync of their directory.
 """
 
 from __future__ import annotations

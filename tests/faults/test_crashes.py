@@ -48,7 +48,8 @@ def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple
     return done, disk, engine
 
 
-def every_crash(tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str) -> int:
+def every_crash(tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str)
+-> int:
     """Crash before every step in turn; what is found afterwards is all that was acknowledged, and at most the command
     that was under way. How many steps there were.
     """
@@ -181,7 +182,9 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
-    """CONFIG SET appendonly yes: once the log is in use, what it has acknowledged is found by an engine that reads it."""
+    """CONFIG SET appendonly yes: once the log is in use, what it has acknowledged is found by an engine that reads
+    it.
+    """
 
     def story(engine: Engine) -> Iterator[Any]:
         for line in _BEFORE:

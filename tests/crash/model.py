@@ -1,0 +1,141 @@
+"""What a client knows of its own keys: the steps that it sent, what each must answer, and what is there after each.
+
+A client's keys are its own, and its commands name their IDs, so everything but times is known beforehand: the model is
+the core itself, without a disk. A step is one command, or a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from engine.config import Config
+from engine.core.dispatch import Core
+from engine.core.stream import Stream
+from engine.wire.encode import encoded
+
+Argv = list[bytes]
+Step = list[Argv]
+GROUP = b"g"
+CONSUMERS = (b"c1", b"c2", b"c3")
+
+
+def _words(*words: Any) -> Argv:
+    return [word if isinstance(word, bytes) else str(word).encode() for word in words]
+
+
+class World:
+    """A core with some keys in it, which can be forked."""
+
+    def __init__(self, values: Iterable[tuple[bytes, Any]] = ()) -> None:
+        self.core = Core(Config(), lambda n: 0)
+        self.session = self.core.open_session(0)
+        self.now_us = 1_700_000_000_000_000
+        self.core.set_time(self.now_us)
+        for key, value in values:
+            self.core.databases[0].add(key, value.copy() if isinstance(value, Stream) else value)
+
+    def fork(self) -> World:
+        """Another world that is as this one."""
+        return World((key, value) for key, value, _ in self.core.databases[0].items())
+
+    def run(self, step: Step) -> list[bytes]:
+        """The replies to a step's commands."""
+        self.now_us += 1000
+        return [encoded(self.core.execute(self.session, argv, self.now_us)) for argv in step]
+
+
+class Client:
+    """One client's part: what it does next, and whether what a server holds can have come of it."""
+
+    def __init__(self, number: int, seed: int) -> None:
+        self.number = number
+        self.random = Random(seed)
+        self.key, self.other = b"own:%d" % number, b"also:%d" % number
+        self.next_id = 1
+        #: Before the steps that are listed, and after all of them.
+        self.before = World()
+        self.after = World()
+        self.steps: list[Step] = []
+        self.acknowledged = 0
+
+    def next_step(self) -> tuple[Step, list[bytes]]:
+        """A step and what it must answer."""
+        step = self._draw()
+        replies = self.after.run(step)
+        self.steps.append(step)
+        return step, replies
+
+    def _known(self) -> list[bytes]:
+        stream = next((value for key, value, _ in self.after.core.databases[0].items() if key == self.key), None)
+        known = stream.ids(0, 1 << 128) if isinstance(stream, Stream) else []
+        some = self.random.sample(known, min(len(known), 3))
+        return [b"%d-%d" % (one >> 64, one & ((1 << 64) - 1)) for one in some] or [b"1-1"]
+
+    def _add(self, key: bytes, *options: Any) -> Argv:
+        self.next_id += self.random.randrange(1, 3)
+        value = self.random.choice((b"v", b"x" * 100, b"a\r\nb"))
+        return _words("XADD", key, *options, f"{self.next_id}-1", "n", self.next_id, "v", value)
+
+    def _draw(self) -> Step:
+        random, key = self.random, self.key
+        consumer = random.choice(CONSUMERS)
+        if len(self.steps) + self.next_id == 1:
+            return [_words("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")]
+        kind = random.randrange(14)
+        if kind < 4:
+            return [self._add(key)]
+        if kind == 4:
+            return [self._add(key, "MAXLEN", random.randrange(20, 60))]
+        if kind == 5:
+            return [_words("MULTI"), self._add(key), self._add(self.other), _words("INCR", b"count:%d" % self.number),
+                    _words("EXEC")]  # fmt: skip
+        if kind == 6:
+            # Refused: it must leave no trace.
+            return [_words("XADD", key, "0-1", "never", "there")]
+        if kind == 7:
+            return [_words("XTRIM", key, "MAXLEN", random.randrange(10, 60))]
+        if kind == 8:
+            return [_words("XDEL", key, *self._known())]
+        if kind in (9, 10):
+            count = random.randrange(1, 9)
+            return [_words("XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", key, ">")]
+        if kind == 11:
+            return [_words("XACK", key, GROUP, *self._known())]
+        if kind == 12:
+            return [_words("XCLAIM", key, GROUP, consumer, 0, *self._known())]
+        return [_words("XADD", self.other, "MAXLEN", "50", f"{self.next_id}-{len(self.steps) + 2}", "f", "v")]
+
+    # -- after a crash ------------------------------------------------------------------------------------------------
+
+    def questions(self) -> list[Argv]:
+        """What is asked to find out what is there."""
+        found = [_words("GET", b"count:%d" % self.number)]
+        for key in (self.key, self.other):
+            found += [_words("XRANGE", key, "-", "+"), _words("XINFO", "STREAM", key), _words("XINFO", "GROUPS", key),
+                      _words("XPENDING", key, GROUP, "-", "+", "1000000")]  # fmt: skip
+        return found
+
+    def settle(self, answers: list[Any], comparable: Any, at_least: int) -> int:
+        """Which of the steps (``at_least`` so many) are there, by the answers to the questions; all begins anew from
+        there. An AssertionError where none of the possibilities fits.
+        """
+        world = self.before.fork()
+        done = 0
+        for done, step in enumerate(self.steps[:at_least], 1):  # noqa: B007
+            world.run(step)
+        tried = []
+        for count in range(done, len(self.steps) + 1):
+            if count > done:
+                world.run(self.steps[count - 1])
+            expected = [comparable(argv, world.run([argv])[0]) for argv in self.questions()]
+            if expected == answers:
+                self.before, self.after = world.fork(), world.fork()
+                self.steps, self.acknowledged = [], 0
+                return count
+            tried.append(expected)
+        differences = [
+            (argv, one, two) for argv, one, two in zip(self.questions(), tried[0], answers, strict=True) if one != two
+        ]
+        raise AssertionError(f"client {self.number}: {at_least} steps acknowledged of {len(self.steps)}: {differences}")

@@ -1,0 +1,270 @@
+"""The crash test: an engine with clients at work is killed with SIGKILL at a random moment, and started again; again
+and again on the same directory.
+
+CRASH_KILLS says how often (``make crash``: 300), CRASH_SEED repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import pytest
+
+from tests import servers
+from tests.crash.model import Client
+from tests.waiting import DEADLINE
+
+KILLS = int(os.environ.get("CRASH_KILLS", "15"))
+SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+_CLIENTS = 3
+_NOTHING: Any = object()
+_SHARED = b"shared"
+
+
+@contextmanager
+def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
+    """An engine on a directory that stays. What the test ends is ended with SIGKILL."""
+    command = [
+        sys.executable, "-m", "engine", "--port", "0", "--dir", str(directory), "--save", "", "--appendonly", "yes",
+        "--appendfsync", policy, "--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50",
+    ]  # fmt: skip
+    output = directory / "errors.txt"
+    environment = {**os.environ, "PYTHONPATH": str(servers.ROOT)}
+    with output.open("ab") as sink:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=sink)
+    try:
+        host, port = servers._ready_line(process, output)
+        yield servers.Running(process, host, port, None, directory, output)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(DEADLINE)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def command(argv: list[bytes]) -> bytes:
+    return hiredis.pack_command(tuple(argv))
+
+
+class Wire:
+    """A connection that sends without waiting."""
+
+    def __init__(self, running: servers.Running) -> None:
+        self.socket = running.connect()
+        self.socket.setblocking(False)
+        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+
+    def send(self, data: bytes) -> None:
+        """Small enough for the socket's buffer."""
+        self.socket.sendall(data)
+
+    def replies(self) -> Iterator[Any]:
+        """What has come; ConnectionError when the end has."""
+        try:
+            data = self.socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            raise ConnectionResetError
+        self._reader.feed(data)
+        yield from iter(self._reader.gets, _NOTHING)
+
+    def ask(self, argv: list[bytes]) -> Any:
+        """A reply, waited for."""
+        self.socket.setblocking(True)
+        self.socket.settimeout(DEADLINE)
+        self.socket.sendall(command(argv))
+        while True:
+            reply = self._reader.gets()
+            if reply is not _NOTHING:
+                return reply
+            data = self.socket.recv(1 << 16)
+            assert data, "the engine closed the connection"
+            self._reader.feed(data)
+
+
+def decoded(data: bytes) -> Any:
+    reader = hiredis.Reader(notEnoughData=_NOTHING)
+    reader.feed(data)
+    return plain(reader.gets())
+
+
+def plain(reply: Any) -> Any:
+    """A reply without what makes two equal errors unequal objects."""
+    if isinstance(reply, hiredis.ReplyError):
+        return ("error", str(reply))
+    return [plain(part) for part in reply] if isinstance(reply, list) else reply
+
+
+def comparable(argv: list[bytes], reply: Any) -> Any:
+    """What of an answer does not depend on the time of day, or on what was asked before."""
+    value = decoded(reply) if isinstance(reply, bytes) and reply[:1] in b"*$:+-" else plain(reply)
+    if argv[0] == b"XPENDING" and isinstance(value, list):
+        return [[entry_id, consumer, count] for entry_id, consumer, _, count in value]
+    if argv[:2] == [b"XINFO", b"STREAM"] and isinstance(value, list):
+        facts = dict(zip(value[::2], value[1::2], strict=True))
+        return {name: facts[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id",
+                                               b"entries-added", b"groups", b"first-entry", b"last-entry")}  # fmt: skip
+    return value
+
+
+class Worker:
+    """A client at work: steps on its own keys, and now and then an entry to the stream that all share."""
+
+    def __init__(self, client: Client, chooser: random.Random) -> None:
+        self.client = client
+        self.random = chooser
+        self.wire: Wire | None = None
+        #: What each reply that is to come must be (None: the ID of a shared entry), and whether it ends a step.
+        self.expected: deque[tuple[Any, bool, bytes]] = deque()
+        #: Shared entries: marks that were sent, IDs by mark that were acknowledged, and when.
+        self.sent_shared: set[bytes] = set()
+        self.shared: dict[bytes, tuple[bytes, float]] = {}
+        self.marks = 0
+        self.acknowledged_at: list[float] = []
+
+    def start(self, running: servers.Running) -> None:
+        self.wire = Wire(running)
+        self.expected.clear()
+        self.acknowledged_at = []
+        self.fill()
+
+    def fill(self) -> None:
+        """Keep some commands under way."""
+        assert self.wire is not None
+        out = []
+        while len(self.expected) < self.random.choice((1, 4, 20)):
+            if self.random.random() < 0.25:
+                self.marks += 1
+                mark = b"%d.%d" % (self.client.number, self.marks)
+                self.sent_shared.add(mark)
+                out.append(command([b"XADD", _SHARED, b"*", b"mark", mark]))
+                self.expected.append((None, False, mark))
+            elif self.random.random() < 0.01:
+                out.append(command([b"BGREWRITEAOF"]))
+                self.expected.append((_NOTHING, False, b""))
+            else:
+                step, replies = self.client.next_step()
+                out += map(command, step)
+                for number, reply in enumerate(replies, 1):
+                    self.expected.append((decoded(reply), number == len(replies), b""))
+        self.wire.send(b"".join(out))
+
+    def work(self) -> None:
+        """Take replies, and send more."""
+        assert self.wire is not None
+        for reply in self.wire.replies():
+            wanted, ends_step, mark = self.expected.popleft()
+            if mark:
+                assert isinstance(reply, bytes), reply
+                self.shared[mark] = (reply, time.monotonic())
+            elif wanted is not _NOTHING:
+                assert plain(reply) == wanted
+                if ends_step:
+                    self.client.acknowledged += 1
+                    self.acknowledged_at.append(time.monotonic())
+        self.fill()
+
+
+def one_life(running: servers.Running, workers: list[Worker], seconds: float) -> tuple[list[bytes], float]:
+    """Let the clients work until the engine is killed: what a waiting consumer got, and when it was killed."""
+    consumer = Wire(running)
+    consumer.ask([b"XGROUP", b"CREATE", _SHARED, b"all", b"0", b"MKSTREAM"])
+    consumer.socket.setblocking(False)
+    read = command([b"XREADGROUP", b"GROUP", b"all", b"one", b"BLOCK", b"0", b"STREAMS", _SHARED, b">"])
+    consumer.send(read)
+    delivered: list[bytes] = []
+    with selectors.DefaultSelector() as selector:
+        selector.register(consumer.socket, selectors.EVENT_READ, None)
+        for worker in workers:
+            worker.start(running)
+            assert worker.wire is not None
+            selector.register(worker.wire.socket, selectors.EVENT_READ, worker)
+        end = time.monotonic() + seconds
+        killed = 0.0
+        while selector.get_map():
+            if not killed and time.monotonic() >= end:
+                running.process.send_signal(signal.SIGKILL)
+                killed = time.monotonic()
+            for ready, _ in selector.select(0.01 if killed else max(end - time.monotonic(), 0)):
+                try:
+                    if ready.data is None:
+                        for reply in consumer.replies():
+                            delivered += [entry[0] for entry in reply[0][1]]
+                            consumer.send(read)
+                    else:
+                        ready.data.work()
+                except (ConnectionError, BrokenPipeError):
+                    selector.unregister(ready.fileobj)
+                    assert isinstance(ready.fileobj, socket.socket)
+                    ready.fileobj.close()
+    return delivered, killed
+
+
+def check(running: servers.Running, workers: list[Worker], delivered: list[bytes], killed: float, policy: str) -> None:
+    """What the engine has found on the disk is what it must have found."""
+    wire = Wire(running)
+    grace = 0.0 if policy == "always" else 1.5
+    for worker in workers:
+        sure = sum(1 for at in worker.acknowledged_at if policy == "always" or at < killed - grace)
+        answers = [comparable(argv, wire.ask(argv)) for argv in worker.client.questions()]
+        worker.client.settle(answers, comparable, sure)
+    entries = {fields[1]: entry_id for entry_id, fields in wire.ask([b"XRANGE", _SHARED, b"-", b"+"]) or []}
+    for worker in workers:
+        for mark, (entry_id, at) in worker.shared.items():
+            if policy == "always" or at < killed - grace:
+                assert entries.get(mark) == entry_id, f"{mark!r} was acknowledged as {entry_id!r}"
+        for mark in [mark for mark in entries if mark.startswith(b"%d." % worker.client.number)]:
+            assert mark in worker.sent_shared
+    last = max((number(entry_id) for entry_id in entries.values()), default=(0, 0))
+    for worker in workers:
+        missing = [mark for mark, (entry_id, _) in worker.shared.items() if number(entry_id) < last and mark not in entries]
+        assert not missing, "what is there is not a prefix of what happened"
+    pending = {entry[0] for entry in wire.ask([b"XPENDING", _SHARED, b"all", b"-", b"+", b"1000000"])}
+    if policy == "always":
+        assert set(delivered) <= pending, "what the consumer got is pending with it"
+    # Begin the shared stream anew, lest it grows for ever.
+    assert wire.ask([b"DEL", _SHARED]) in (0, 1)
+    for worker in workers:
+        worker.shared.clear()
+        worker.sent_shared.clear()
+    wire.socket.close()
+
+
+def number(entry_id: bytes) -> tuple[int, ...]:
+    return tuple(map(int, entry_id.split(b"-")))
+
+
+@pytest.mark.parametrize(("policy", "share"), [("always", 2 / 3), ("everysec", 1 / 3)])
+def test_nothing_acknowledged_is_lost(policy, share, tmp_path):
+    """After a SIGKILL at any moment, with ``always`` every acknowledged command is there, and nothing that was refused;
+    with ``everysec`` at most the last second is missing, and what is there is a prefix of what happened.
+    """
+    chooser = random.Random(SEED)
+    print(f"CRASH_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    workers = [Worker(Client(number, chooser.randrange(10**9)), chooser) for number in range(_CLIENTS)]
+    delivered: list[bytes] = []
+    killed = 0.0
+    steps = 0
+    for life in range(max(round(KILLS * share), 1) + 1):
+        with engine(tmp_path, policy) as running:
+            if life:
+                check(running, workers, delivered, killed, policy)
+            delivered, killed = one_life(running, workers, chooser.choice((0.005, 0.05, 0.1, 0.3)) * (1 + chooser.random()))
+            steps += sum(worker.client.acknowledged for worker in workers)
+    assert steps > KILLS, "the clients hardly did anything"
+
+
