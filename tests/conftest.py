@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -83,9 +84,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(f"{count:5} on {why}")
 
 
-@pytest.fixture(scope="session")
-def redis_process() -> Iterator[servers.Running]:
-    """A real redis-server for the whole run."""
+@contextmanager
+def _real_redis() -> Iterator[servers.Running]:
+    """A real redis-server; without one, a skip or a failure."""
     if servers.redis_server() is None:
         if servers.redis_required():
             pytest.fail(_NO_REDIS)
@@ -95,9 +96,30 @@ def redis_process() -> Iterator[servers.Running]:
 
 
 @pytest.fixture(scope="session")
+def redis_process() -> Iterator[servers.Running]:
+    """A real redis-server for the whole run."""
+    with _real_redis() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def engine_process() -> Iterator[servers.Running]:
     """The engine as a process for the whole run."""
     with servers.engine("--enable-debug-command", "yes") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark_redis() -> Iterator[servers.Running]:
+    """A real redis-server for Spark's tests alone: its workers keep their connections, and other tests count clients."""
+    with _real_redis() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark_engine() -> Iterator[servers.Running]:
+    """The engine as a process for Spark's tests alone."""
+    with servers.engine() as running:
         yield running
 
 

@@ -85,7 +85,7 @@ class Bench:
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
 def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
     """A test's server, Spark and checkpoint."""
-    server = request.getfixturevalue(f"{request.param}_process")
+    server = request.getfixturevalue(f"spark_{request.param}")
     client = redis.Redis(host=server.host, port=server.port, protocol=2)
     client.flushall()
     made = Bench(server.url, client, spark, tmp_path / "checkpoint", [])

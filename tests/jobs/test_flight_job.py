@@ -47,11 +47,11 @@ def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def url(redis_process: Running) -> str:
+def url(spark_redis: Running) -> str:
     """A real Redis without keys."""
-    with redis.Redis.from_url(redis_process.url) as client:
+    with redis.Redis.from_url(spark_redis.url) as client:
         client.flushall()
-    return redis_process.url
+    return spark_redis.url
 
 
 @pytest.mark.redis
