@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test lint check bench fuzz clean
+.PHONY: help install java demo test crash lint check bench fuzz clean
 
 help: ## say what there is (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -32,6 +32,9 @@ demo: install ## run the main job on the embedded engine: real data, every figur
 
 test: install ## run all tests
 	$(BIN)/python -m pytest
+
+crash: install ## kill the engine 300 times at work, and compare what is left with a model
+	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest tests/crash
 
 lint: $(READY) ## ruff
 	$(BIN)/ruff check .

@@ -231,7 +231,8 @@ def check(running: servers.Running, workers: list[Worker], delivered: list[bytes
             assert mark in worker.sent_shared
     last = max((number(entry_id) for entry_id in entries.values()), default=(0, 0))
     for worker in workers:
-        missing = [mark for mark, (entry_id, _) in worker.shared.items() if number(entry_id) < last and mark not in entries]
+        before = [mark for mark, (entry_id, _) in worker.shared.items() if number(entry_id) < last]
+        missing = [mark for mark in before if mark not in entries]
         assert not missing, "what is there is not a prefix of what happened"
     pending = {entry[0] for entry in wire.ask([b"XPENDING", _SHARED, b"all", b"-", b"+", b"1000000"])}
     if policy == "always":
@@ -263,7 +264,8 @@ def test_nothing_acknowledged_is_lost(policy, share, tmp_path):
         with engine(tmp_path, policy) as running:
             if life:
                 check(running, workers, delivered, killed, policy)
-            delivered, killed = one_life(running, workers, chooser.choice((0.005, 0.05, 0.1, 0.3)) * (1 + chooser.random()))
+            seconds = chooser.choice((0.005, 0.05, 0.1, 0.3)) * (1 + chooser.random())
+            delivered, killed = one_life(running, workers, seconds)
             steps += sum(worker.client.acknowledged for worker in workers)
     assert steps > KILLS, "the clients hardly did anything"
 

@@ -48,8 +48,9 @@ def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple
     return done, disk, engine
 
 
-def every_crash(tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str)
--> int:
+def every_crash(
+    tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str
+) -> int:
     """Crash before every step in turn; what is found afterwards is all that was acknowledged, and at most the command
     that was under way. How many steps there were.
     """
