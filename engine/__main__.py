@@ -18,7 +18,8 @@ usage: python -m engine [FILE] [--directive value ...]
 FILE is a configuration file in the form of redis.conf (conf/engine.conf has the directives, with comments); any
 directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
 free port.
-Prints "ready on HOST:PORT pid N" when it accepts clients; SIGTERM and SIGINT stop it.
+Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients; SIGTERM and SIGINT
+stop it.
 """
 
 

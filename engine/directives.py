@@ -303,7 +303,7 @@ _TABLE: tuple[Directive, ...] = (
     _make("octal", "unixsocketperm", 0, "fixed acts", high=0o777),
     _i("timeout", 0, 0, I32_MAX, "acts"),
     _i("tcp-keepalive", 300, 0, I32_MAX, "acts"),
-    _b("protected-mode", True),
+    _b("protected-mode", True, "acts"),
     _t("bind-source-addr"),
     _i("socket-mark-id", 0, 0, (1 << 32) - 1, "fixed"),
     _i("maxclients", 10000, 1, (1 << 32) - 1, "acts"),
@@ -314,14 +314,14 @@ _TABLE: tuple[Directive, ...] = (
     _i("io-threads", 1, 1, 128, "fixed"),
     _b("io-threads-do-reads", False, "fixed"),
     # TLS
-    _i("tls-port", 0, 0, 65535),
-    _t("tls-cert-file"), _t("tls-key-file"), _t("tls-key-file-pass"),
+    _i("tls-port", 0, 0, 65535, "acts"),
+    _t("tls-cert-file", "", "acts"), _t("tls-key-file", "", "acts"), _t("tls-key-file-pass", "", "acts"),
     _t("tls-client-cert-file"), _t("tls-client-key-file"), _t("tls-client-key-file-pass"),
-    _t("tls-dh-params-file"), _t("tls-ca-cert-file"), _t("tls-ca-cert-dir"),
-    _e("tls-auth-clients", "yes", "no yes optional"),
+    _t("tls-dh-params-file", "", "acts"), _t("tls-ca-cert-file", "", "acts"), _t("tls-ca-cert-dir", "", "acts"),
+    _e("tls-auth-clients", "yes", "no yes optional", "acts"),
     _b("tls-replication", False), _b("tls-cluster", False),
-    _t("tls-protocols"), _t("tls-ciphers"), _t("tls-ciphersuites"),
-    _b("tls-prefer-server-ciphers", False), _b("tls-session-caching", True),
+    _t("tls-protocols", "", "acts"), _t("tls-ciphers", "", "acts"), _t("tls-ciphersuites", "", "acts"),
+    _b("tls-prefer-server-ciphers", False, "acts"), _b("tls-session-caching", True, "acts"),
     _i("tls-session-cache-size", 20480, 0, I32_MAX), _i("tls-session-cache-timeout", 300, 0, I32_MAX),
     # the process
     _b("daemonize", False, "fixed"),
@@ -348,7 +348,7 @@ _TABLE: tuple[Directive, ...] = (
     # data
     _i("databases", 16, 1, I32_MAX, "fixed acts"),
     _t("dir", ".", "protected acts"),
-    _m("maxmemory", 0),
+    _m("maxmemory", 0, "acts"),
     _e("maxmemory-policy", "noeviction", "volatile-lru volatile-lfu volatile-random volatile-ttl "
        "allkeys-lru allkeys-lfu allkeys-random noeviction"),
     _i("maxmemory-samples", 5, 1, I32_MAX), _i("maxmemory-eviction-tenacity", 10, 0, 100),

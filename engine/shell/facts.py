@@ -7,11 +7,11 @@ import platform
 import resource
 import secrets
 import sys
-from pathlib import Path
 from typing import Any
 
 from engine.config import Config
 from engine.shell.clock import now_us
+from engine.shell.memory import resident
 from engine.shell.runner import Runner
 
 _PAGE = resource.getpagesize()
@@ -41,8 +41,8 @@ class Facts:
     def collect(self) -> dict[str, Any]:
         """All facts, by names that INFO's sections use."""
         runner, now = self._runner, now_us()
-        resident = _resident()
-        self._peak = max(self._peak, resident)
+        size = resident()
+        self._peak = max(self._peak, size)
         usage, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         ops, rate_in, rate_out = self._rate(now)
         bytes_in, bytes_out, accepted, rejected = self._base
@@ -57,7 +57,7 @@ class Facts:
             "config_file": str(self._config.file or ""),
             "python": platform.python_version(),
             "loop": type(runner.loop).__module__.partition(".")[0],
-            "memory": resident,
+            "memory": size,
             "memory_peak": self._peak,
             "memory_system": os.sysconf("SC_PHYS_PAGES") * _PAGE,
             "cpu_sys": usage.ru_stime,
@@ -90,11 +90,3 @@ class Facts:
             )
             self._sample = (now, total, runner.bytes_in, runner.bytes_out)
         return self._rates
-
-
-def _resident() -> int:
-    """Bytes of memory in use by this process."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -22,6 +22,8 @@ from engine.directives import output_limits
 from engine.shell.clock import now_us
 from engine.shell.connection import Connection
 from engine.shell.gate import Gate
+from engine.shell.memory import Memory
+from engine.shell.protection import is_refused
 from engine.shell.reporting import LOG
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode
@@ -60,6 +62,7 @@ class Runner:
         self._expiry: asyncio.TimerHandle | None = None
         self._expiry_at = NEVER
         self._pause: asyncio.TimerHandle | None = None
+        self.memory = Memory(core, lambda: self.bytes_in)
         for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
             core.config.on_change(name, self._follow)
         self._follow()
@@ -88,6 +91,10 @@ class Runner:
         if len(self.connections) > self.max_clients:
             self.rejected += 1
             connection.fail(messages.MAX_CLIENTS)
+        elif is_refused(core, connection.transport.get_extra_info("peername")):
+            self.rejected += 1
+            LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
+            connection.fail(messages.PROTECTED_MODE)
 
     def closed(self, connection: Connection) -> None:
         """A client has gone."""
@@ -111,6 +118,8 @@ class Runner:
         outbox = core.outbox
         now = now_us()
         began = now
+        if self.memory.limit:
+            self.memory.look(now)
         out: Out = []
         while at < count:
             if core.paused_until and self._hold_back(connection, commands[at], now):
@@ -176,7 +185,10 @@ class Runner:
         core, session = self.core, connection.session
         if core.paused_until or session.reply_mode != "on":
             return False
-        replies = core.execute_run(session, run, now_us())
+        now = now_us()
+        if self.memory.limit:
+            self.memory.look(now)
+        replies = core.execute_run(session, run, now)
         if replies is None:
             return False
         self._flush(connection, [*replies])

@@ -28,6 +28,10 @@ from engine.shell.durable import Durable
 from engine.shell.facts import Facts
 from engine.shell.reporting import LOG
 from engine.shell.runner import Runner
+from engine.shell.tls import TlsListener
+
+#: What cannot change at run time: where clients are accepted.
+_ADDRESS = ("port", "tls-port", "bind")
 
 
 class Server:
@@ -46,20 +50,22 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self.runner = Runner(self.core, self._loop, self._requested)
         start_accounts(self.core)
-        sockets = self._bind()
+        self._open_ports()
         facts = Facts(self.config, self.runner, self._port)
         self.core.facts["process"] = facts.collect
         self.core.facts["reset"] = facts.reset
         self._durable = Durable(self.core, self.runner, self._loop)
         self._durable.start()
         self.core.facts["rewrite"] = self._rewrite_config
-        for name in ("port", "bind"):
+        self._address = [self.config.text(name) for name in _ADDRESS]
+        for name in _ADDRESS:
             self.config.on_change(name, self._keep_address)
         self.config.on_change("dir", self._change_directory)
-        self._address = (self.config.text("port"), self.config.text("bind"))
         backlog = self.config.integer("tcp-backlog") or 511
-        for sock in sockets:
+        for sock in self._sockets:
             self._listeners.append(await self._loop.create_server(self._accept, sock=sock, backlog=backlog))
+        if self._tls is not None:
+            await self._tls.start(self._tls_sockets)
         await self._listen_on_path(backlog)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
@@ -68,8 +74,7 @@ class Server:
         self._tick()
         self._freezer = Freezer(self.core, self._loop)
         self._freezer.start()
-        self.announce(f"ready on {self._host}:{self._port} pid {os.getpid()}")
-        LOG.info("accepting clients on %s:%d", self._host, self._port)
+        self._announce()
         try:
             await self._stop.wait()
         finally:
@@ -77,27 +82,47 @@ class Server:
 
     # -- listening ----------------------------------------------------------------------------------------------------
 
-    def _bind(self) -> list[socket.socket]:
-        """The listening sockets for ``bind`` and ``port``; an address marked ``-`` may be missing."""
-        port = self.config.integer("port")
-        self._host, self._port = "", port
+    def _open_ports(self) -> None:
+        """Bind ``port`` and ``tls-port``. Port 0 is a free one, or none where there is a TLS port."""
+        port, tls_port = self.config.integer("port"), self.config.integer("tls-port")
+        self._host, self._port, self._sockets = "", 0, list[socket.socket]()
+        self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()
+        backlog = self.config.integer("tcp-backlog") or 511
+        self._tls = TlsListener(self.config, self._accept, backlog) if tls_port else None
+        if port or not tls_port:
+            self._host, self._port, self._sockets = self._bind(port)
+        if tls_port:
+            self._host, self._tls_port, self._tls_sockets = self._bind(tls_port)
+
+    def _bind(self, wanted: int) -> tuple[str, int, list[socket.socket]]:
+        """The first host and the port, and the bound sockets, for ``bind``; an address marked ``-`` may be missing."""
+        first, port = "", wanted
         sockets: list[socket.socket] = []
         for word in self.config.text("bind").decode().split():
             optional = word.startswith("-")
             host = {"*": "0.0.0.0", "::*": "::"}.get(word.lstrip("-"), word.lstrip("-"))
             try:
-                sock = _listening(host, self._port)
+                sock = _listening(host, port)
             except OSError as error:
                 missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or isinstance(error, socket.gaierror)
-                if optional and (missing or self._port != port):
+                if optional and (missing or port != wanted):
                     continue
                 for one in sockets:
                     one.close()
-                raise ConfigError(f"cannot listen on {host}:{self._port}: {os.strerror(error.errno or 0)}") from None
+                raise ConfigError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
             if not sockets:
-                self._host, self._port = host, sock.getsockname()[1]
+                first, port = host, sock.getsockname()[1]
             sockets.append(sock)
-        return sockets
+        return first, port, sockets
+
+    def _announce(self) -> None:
+        """Say where clients are accepted; the first address is the one without TLS, if there is one."""
+        port = self._port if self._sockets or self._tls is None else self._tls_port
+        line = f"ready on {self._host}:{port} pid {os.getpid()}"
+        if self._tls is not None:
+            line += f", TLS on {self._host}:{self._tls_port}"
+        self.announce(line)
+        LOG.info("accepting clients: %s", line)
 
     async def _listen_on_path(self, backlog: int) -> None:
         path = self.config.text("unixsocket").decode()
@@ -115,7 +140,7 @@ class Server:
             self._host = path
 
     def _keep_address(self) -> None:
-        if (self.config.text("port"), self.config.text("bind")) != self._address:
+        if [self.config.text(name) for name in _ADDRESS] != self._address:
             raise ConfigError("the address cannot change while the engine runs")
 
     def _rewrite_config(self) -> str:
@@ -192,6 +217,8 @@ class Server:
         self._freezer.stop()
         for listener in self._listeners:
             listener.close()
+        if self._tls is not None:
+            self._tls.close()
         for connection in list(self.runner.connections.values()):
             connection.transport.close()
         # Transports tell their protocols in the next turn; those that still have bytes to send get a moment for it.
