@@ -111,7 +111,7 @@ def engine_process() -> Iterator[servers.Running]:
 
 @pytest.fixture(scope="session")
 def spark_redis() -> Iterator[servers.Running]:
-    """A real redis-server for Spark's tests alone: its workers keep their connections, and other tests count clients."""
+    """A real redis-server for Spark's tests alone: its workers keep connections, and other tests count clients."""
     with _real_redis() as running:
         yield running
 
