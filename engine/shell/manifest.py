@@ -105,9 +105,7 @@ def decode(data: bytes) -> Manifest:
         text = line.rstrip(b"\r\n")
         if text.startswith(b"#"):
             found = _SUM.fullmatch(text)
-            if found is not None and int(found[1], 16) != zlib.crc32(data[:at]):
-                raise ManifestError(at, "its sum is not what was written")
-            if found is None and text.startswith(b"#PS"):
+            if found is None or int(found[1], 16) != zlib.crc32(data[:at]):
                 raise ManifestError(at, "its sum is not what was written")
         elif text:
             if not line.endswith(b"\n"):

@@ -54,7 +54,10 @@ class HandWorkers:
 class Engine:
     """One life of an engine in ``directory``. ``settings`` are directives, with _ for -."""
 
-    def __init__(self, directory: Path, files: Files | None = None, *, at_once: bool = True, **settings: str) -> None:
+    def __init__(
+        self, directory: Path, files: Files | None = None, *, at_once: bool = True, now_us: int = NOW_US,
+        **settings: str,
+    ) -> None:  # fmt: skip
         config = Config()
         words = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
         for name, value in words.items():
@@ -64,7 +67,7 @@ class Engine:
         self.files = files or Disk()
         self.workers = HandWorkers(at_once=at_once)
         self.seconds = 100.0
-        self.now_us = NOW_US
+        self.now_us = now_us
         self.persistence = Persistence(self.core, self.workers, self.files, lambda: self.seconds, lambda: self.now_us)
         self.persistence.start()
         self.session = self.core.open_session(self.now_us)

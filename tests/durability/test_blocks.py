@@ -1,0 +1,165 @@
+"""Blocks of the append-only file: whole ones are found, torn ends are told from changed bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.export import encode
+from engine.shell.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
+from engine.shell.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
+from engine.shell.replay import as_sent, parse_command
+
+BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
+
+
+def file_of(blocks: list[bytes]) -> bytes:
+    data = b""
+    for block in blocks:
+        data += head(len(data), block) + block
+    return data
+
+
+def read(data: bytes) -> list[bytes]:
+    return [data[piece.start : piece.end] for piece in pieces(memoryview(data))]
+
+
+@given(BLOCKS)
+def test_blocks_come_back(blocks):
+    """What is written in blocks is read as these blocks, all of them proven."""
+    assert read(file_of(blocks)) == blocks
+
+
+@given(BLOCKS.filter(bool), st.data())
+def test_a_file_that_ends_too_early_is_torn_at_its_last_whole_block(blocks, data):
+    """Cut anywhere but between two blocks, a file is torn where the block begins that is not whole."""
+    whole = file_of(blocks)
+    ends = [len(file_of(blocks[:count])) for count in range(len(blocks) + 1)]
+    size = data.draw(st.integers(0, len(whole)))
+    if size in ends:
+        assert read(whole[:size]) == blocks[: ends.index(size)]
+        return
+    with pytest.raises(TornError) as caught:
+        read(whole[:size])
+    assert caught.value.offset == max(end for end in ends if end <= size)
+
+
+@given(BLOCKS.filter(bool), st.data())
+def test_a_flipped_bit_is_damage_and_never_a_torn_end(blocks, data):
+    """With any one bit changed the file is refused, at the block where the bit is."""
+    whole = bytearray(file_of(blocks))
+    at = data.draw(st.integers(0, 8 * len(whole) - 1))
+    whole[at // 8] ^= 1 << at % 8
+    starts = [len(file_of(blocks[:count])) for count in range(len(blocks))]
+    begin = max(start for start in starts if start <= at // 8)
+    with pytest.raises(DamagedError) as caught:
+        read(bytes(whole))
+    assert caught.value.offset in (begin, begin + HEAD_SIZE)
+
+
+def test_a_block_in_another_place_is_not_taken():
+    """A block that stands where another one was written, or one of them is missing, is found out."""
+    blocks = [b"one", b"another", b"one"]
+    whole = file_of(blocks)
+    first = len(file_of(blocks[:1]))
+    with pytest.raises(DamagedError):
+        read(whole[first:])
+
+
+def test_what_redis_writes_is_left_to_its_reader():
+    """Commands without a head are one unproven stretch up to the end; time stamps between commands are skipped."""
+    commands = encode([b"SET", b"k", b"v"])
+    found = list(pieces(memoryview(b"#TS:1700000000\r\n" + file_of([])[:0] + commands)))
+    assert [(piece.start, piece.proven) for piece in found] == [(16, False)]
+    for other in (b"#Ts:1\r\n" + commands, b"x", b"#PS 1\r\n" + commands, b"\0" * 40):
+        with pytest.raises(DamagedError):
+            list(pieces(memoryview(other)))
+
+
+ARGVS = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
+
+
+@given(ARGVS)
+def test_a_command_is_read_strictly(argv):
+    """A command comes back as it was written; every shorter piece is torn, or damaged where that cannot be its begin.
+    """
+    data = encode(argv)
+    assert parse_command(data, 0) == (argv, len(data))
+    for size in range(len(data)):
+        with pytest.raises(TornError):
+            parse_command(data[:size], 0)
+
+
+@pytest.mark.parametrize("data", [b"*x\r\n", b"*1\r\n:1\r\n", b"*1\r\n$01\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*0\r\n",
+b"*-1\r\n",
+                                  b"*1\n$1\r\na\r\n", b"*1\r\n$1\r\na\rX"])  # fmt: skip
+def test_what_is_no_command_is_damage(data):
+    """Wrong marks, wrong numbers and words of other lengths are not read as anything."""
+    with pytest.raises(DamagedError):
+        parse_command(data, 0)
+
+
+@pytest.mark.parametrize(
+    ("logged", "sent", "record"),
+    [
+        ("XADD k MAXLEN = 5 LIMIT 100 1-1 f v", "XADD k MAXLEN = 5 1-1 f v", ""),
+        ("XADD k NOMKSTREAM MINID = 3-0 LIMIT 0 1-1 LIMIT v", "XADD k NOMKSTREAM MINID = 3-0 1-1 LIMIT v", ""),
+        ("XTRIM k MINID = 3-0 LIMIT 7", "XTRIM k MINID = 3-0", ""),
+        ("XADD k IDMP p i MAXLEN 5 1-1 f v", "XADD k MAXLEN 5 1-1 f v", "p i 1-1"),
+        ("XADD k idmp p i 1-1 f v", "XADD k 1-1 f v", "p i 1-1"),
+        ("XADD k IDMP p i * f v", "XADD k IDMP p i * f v", ""),
+    ],
+)  # fmt: skip
+def test_forms_that_only_a_redis_may_send(logged, sent, record):
+    """LIMIT beside an exact threshold is left out, and the idempotent ID of an XADD with its final ID comes apart."""
+    words, found = as_sent(logged.encode().split())
+    assert words == sent.encode().split()
+    assert found == record.encode().split()
+
+
+# -- the manifest -----------------------------------------------------------------------------------------------------
+
+MANIFEST = Manifest(
+    Entry("a.aof.2.base.aof", 2, BASE),
+    (Entry("a.aof.3.incr.aof", 3, INCREMENT), Entry("a.aof.4.incr.aof", 4, INCREMENT)),
+    (Entry("a.aof.1.base.aof", 1, HISTORY),),
+)
+
+
+def test_a_manifest_comes_back():
+    """A manifest is read as it was written; one of Redis's, without a sum, is as good."""
+    assert decode(MANIFEST.encode()) == MANIFEST
+    plain = b"".join(MANIFEST.encode().splitlines(keepends=True)[:-1])
+    assert decode(plain) == MANIFEST
+    odd = Manifest(Entry('it has "blanks".1.base.aof', 1, BASE))
+    assert decode(odd.encode()) == odd
+
+
+def test_a_flipped_bit_in_a_manifest_is_found():
+    """With any one bit changed the manifest is refused."""
+    for at in range(8 * len(MANIFEST.encode())):
+        data = bytearray(MANIFEST.encode())
+        data[at // 8] ^= 1 << at % 8
+        with pytest.raises(ManifestError):
+            decode(bytes(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"hello\n", b"file a seq 1\n", b"file a seq x type b\n",
+                                  b"file a seq 1 type z\n", b"file a/b seq 1 type b\n",
+                                  b"file a seq 1 type b\nfile b seq 2 type b\n",
+                                  b"file a seq 2 type i\nfile b seq 1 type i\n", b"file a seq 1 type i"])  # fmt: skip
+def test_what_is_no_manifest_is_refused(data):
+    """Lines that make no sense, two bases, and increments out of order are errors."""
+    with pytest.raises(ManifestError):
+        decode(data)
+
+
+def test_a_rewrite_makes_history_of_what_the_base_holds():
+    """After a rewrite the increments from its first one on stay, all else is history."""
+    base = Entry("a.aof.3.base.psb", 3, BASE)
+    changed = MANIFEST.rewritten(base, 4)
+    assert [one.name for one in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]
+    assert [one.name for one in changed.history] == ["a.aof.1.base.aof", "a.aof.2.base.aof", "a.aof.3.incr.aof"]
+    assert changed.base_seq == 3
+    assert changed.without_history().history == ()
