@@ -77,7 +77,7 @@ class Selector:
         #: The full names of what may be called, where not everything may.
         self.allowed: set[bytes] = set()
         #: What may only be called with one of these as its first argument (in lower case).
-        self.first_words: dict[bytes, list[bytes]] = {}
+        self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands as they are shown; the first is ``+@all`` or ``-@all``.
         self.rules: list[bytes] = [b"-@all"]
         self.all_keys = False
@@ -91,7 +91,7 @@ class Selector:
         other = Selector(self.all_channels)
         other.all_commands, other.all_keys = self.all_commands, self.all_keys
         other.allowed, other.rules = set(self.allowed), list(self.rules)
-        other.first_words = {name: list(words) for name, words in self.first_words.items()}
+        other.first_words = {name: dict(words) for name, words in self.first_words.items()}
         other.patterns, other.channels = dict(self.patterns), dict(self.channels)
         return other
 
@@ -198,7 +198,7 @@ class Selector:
         if found.subcommands:
             raise RuleError(messages.ACL_UNKNOWN, unknown=True)
         if found.full_name not in self.allowed:
-            self.first_words.setdefault(found.full_name, []).append(word.lower())
+            self.first_words.setdefault(found.full_name, {})[word.lower()] = None
 
     def _allow(self, one: Command, allowed: bool) -> None:
         self.first_words.pop(one.full_name, None)

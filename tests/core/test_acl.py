@@ -1,0 +1,258 @@
+"""Users and rules, without a server: what rules say, what they allow, how they are shown and read back."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core import commands as _commands  # noqa: F401 - fills the command table
+from engine.core.acl import CATEGORIES, RuleError, User, merged
+from engine.core.registry import COMMANDS
+
+A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b"))
+AFTER_ALL = b"does not have any effect"
+
+
+def user(*rules: str, all_channels: bool = False) -> User:
+    one = User(b"u", all_channels)
+    one.take_all([rule.encode() for rule in rules], all_channels)
+    return one
+
+
+def shown(one: User) -> str:
+    """The line of ACL LIST without what all have."""
+    return one.line().decode().removeprefix("user u ").replace("sanitize-payload ", "")
+
+
+def allows(one: User, text: str) -> str:
+    """Empty where the user may call it, else ``reason name``."""
+    argv = text.encode().split()
+    command = COMMANDS[argv[0].upper()]
+    if command.subcommands:
+        command = command.subcommands[argv[1].upper()]
+    denial = one.denial(command, argv)
+    return "" if denial is None else f"{denial.reason} {denial.name.decode()}"
+
+
+@pytest.mark.parametrize(
+    ("rules", "line"),
+    [
+        ("", "off resetchannels -@all"),
+        ("on nopass ~* &* +@all", "on nopass ~* &* +@all"),
+        ("allkeys allchannels allcommands", "off ~* &* +@all"),
+        ("ALLKEYS resetkeys", "off resetchannels -@all"),
+        ("%R~a %W~b %RW~c %rw~d ~e", "off %R~a %W~b ~c ~d ~e resetchannels -@all"),
+        ("%W~a %R~a", "off ~a resetchannels -@all"),
+        ("%R~*", "off %R~* resetchannels -@all"),
+        ("%RW~*", "off ~* resetchannels -@all"),
+        ("%R", "off %R~ resetchannels -@all"),
+        ("~a ~*", "off ~* resetchannels -@all"),
+        ("&a &a &b", "off resetchannels &a &b -@all"),
+        ("&a &*", "off &* -@all"),
+        ("&* resetchannels &a", "off resetchannels &a -@all"),
+        (">a >b <a", f"off #{B.decode()} resetchannels -@all"),
+        (f"#{A.decode()} >a", f"off #{A.decode()} resetchannels -@all"),
+        (f">a !{A.decode()}", "off resetchannels -@all"),
+        ("nopass >a", f"off #{A.decode()} resetchannels -@all"),
+        (">a nopass", "off nopass resetchannels -@all"),
+        (">a resetpass", "off resetchannels -@all"),
+        ("+GET -set", "off resetchannels -@all +get -set"),
+        ("+get -get", "off resetchannels -@all -get"),
+        ("+get +set +get", "off resetchannels -@all +set +get"),
+        ("+@all -@HASH -@slow +hget", "off resetchannels +@all -@hash -@slow +hget"),
+        ("+@hash -@hash", "off resetchannels -@all -@hash"),
+        ("+get -@all +@all", "off resetchannels +@all"),
+        ("+client|list +config|get +config +acl|list -acl", "off resetchannels -@all +client|list +config -acl"),
+        ("+config +config|get -config|set +config", "off resetchannels -@all +config"),
+        ("+select|0 +select|0 +select|B", "off resetchannels -@all +select|0 +select|B"),
+        ("+select|0 +select", "off resetchannels -@all +select"),
+        ("+zadd -eval +@sortedset", "off resetchannels -@all +zadd -eval +@sortedset"),
+        ("(+get ~a) ()", "off resetchannels -@all (~a resetchannels -@all +get) (resetchannels -@all)"),
+        ("( %R~a &b +@read )", "off resetchannels -@all (%R~a resetchannels &b -@all +@read)"),
+        ("(+get ~a) clearselectors", "off resetchannels -@all"),
+        ("on >a ~* &* +@all (+get) reset", "off resetchannels -@all"),
+    ],
+)
+def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
+    """ACL LIST's line for what ACL SETUSER was given, in the form of Redis 7.2 and later."""
+    ops, _ = merged(rules.encode().split())
+    one = User(b"u")
+    one.take_all(ops, False)
+    assert shown(one) == line
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ("foo", b"Syntax error"),
+        ("@read", b"Syntax error"),
+        ("+get|", b"Syntax error"),
+        ("+config|", b"Syntax error"),
+        ("%", b"Syntax error"),
+        ("%~x", b"Syntax error"),
+        ("%X~x", b"Syntax error"),
+        ("%RR~x", b"Syntax error"),
+        ("(on)", b"Syntax error"),
+        ("(>a)", b"Syntax error"),
+        ("+foo", b"Unknown command or category name in ACL"),
+        ("+", b"Unknown command or category name in ACL"),
+        ("-", b"Unknown command or category name in ACL"),
+        ("+|", b"Unknown command or category name in ACL"),
+        ("+foo|", b"Unknown command or category name in ACL"),
+        ("+@foo", b"Unknown command or category name in ACL"),
+        ("+config|foo", b"Unknown command or category name in ACL"),
+        ("-get|x", b"Unknown command or category name in ACL"),
+        ("+get|a|b", b"Unknown command or category name in ACL"),
+        ("(+foo)", b"Unknown command or category name in ACL"),
+        ("+config|get|x", b"Allowing first-arg of a subcommand is not supported"),
+        ("~* ~a", b"'resetkeys' to start with an empty list of patterns"),
+        ("&* &a", b"'resetchannels' to start with an empty list of channels"),
+        ("<a", b"The password you are trying to remove from the user does not exist"),
+        ("#abc", b"exactly 64 characters"),
+        ("#" + "A" * 64, b"only lowercase hexadecimal characters"),
+        ("!" + "a" * 64, b"does not exist"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_redis_s_reason(rules: str, reason: bytes) -> None:
+    ops, _ = merged(rules.encode().split())
+    with pytest.raises(RuleError) as raised:
+        User(b"u").take_all(ops, False)
+    assert reason in raised.value.reason
+
+
+def test_a_pattern_cannot_hold_blanks() -> None:
+    for rule in (b"~a b", b"&a b", b"~a\0"):
+        with pytest.raises(RuleError):
+            User(b"u").take(rule, False)
+
+
+@pytest.mark.parametrize(
+    ("rules", "call", "refusal"),
+    [
+        ("+get ~a*", "get abc", ""),
+        ("+get ~a*", "get b", "key b"),
+        ("+get ~a*", "set a 1", "command set"),
+        ("+@read %R~r* %W~w*", "get w", "key w"),
+        ("+@all %R~r* %W~w*", "copy r w", ""),
+        ("+@all %R~r* %W~w*", "copy w r", "key w"),
+        ("+@all %R~r* %W~w*", "set w 1", ""),
+        ("+@all %R~r* %W~w*", "set w 1 GET", "key w"),
+        ("+@all %R~r* %W~w*", "set r 1", "key r"),
+        ("+@all %R~r* %W~w*", "incr w", "key w"),
+        ("+@all %R~r* %W~w*", "xadd w * f v", ""),
+        ("+@all %R~r* %W~w*", "xrange w - +", "key w"),
+        ("+@all %R~r* %W~w*", "xread streams r r2 0 0", ""),
+        ("+@all %R~r* %W~w*", "xread streams r w 0 0", "key w"),
+        ("+@all %R~r* %W~w*", "xreadgroup group g c streams r >", ""),
+        ("+@all %R~r* %W~w*", "xreadgroup group g c streams w >", "key w"),
+        ("+@all %R~r* %W~w*", "xack r g 1-1", "key r"),
+        ("+@all %R~r* %W~w*", "xack w g 1-1", ""),
+        ("+@all %R~r* %W~w*", "xpending r g", ""),
+        ("+@all %R~r* %W~w*", "xinfo stream r", ""),
+        ("+@all %R~r* %W~w*", "xgroup create w g $", ""),
+        ("+@all %R~r* %W~w*", "xlen w", ""),
+        ("+@all %R~r* %W~w*", "xlen n", "key n"),
+        ("+@all %R~r* %W~w*", "exists r w", ""),
+        ("+@all %R~r* %W~w*", "del r", "key r"),
+        ("+@all %R~a %W~a", "getdel a", ""),
+        ("+@all %R~a* %W~*a", "getdel a", "key a"),
+        ("+@all ~*", "publish c m", "channel c"),
+        ("+@all ~* &c*", "publish c1 m", ""),
+        ("+@all ~* &c*", "subscribe c1 d", "channel d"),
+        ("+@all ~* &c*", "psubscribe c*", ""),
+        ("+@all ~* &c*", "psubscribe c1", "channel c1"),
+        ("+@all ~* &c*", "unsubscribe d", ""),
+        ("+@all ~* &*", "psubscribe x*", ""),
+        ("+@stream ~*", "xinfo groups s", ""),
+        ("+@all -@dangerous ~*", "client list", "command client|list"),
+        ("+@all -@dangerous ~*", "client id", ""),
+        ("+client|id", "client id", ""),
+        ("+client|id", "client info", "command client|info"),
+        ("+client -client|kill", "client info", ""),
+        ("+client -client|kill", "client kill id 1", "command client|kill"),
+        ("+select|0", "select 0", ""),
+        ("+select|0", "select 1", "command select"),
+        ("+config|get", "config get x", ""),
+        ("-@all", "auth x", ""),
+        ("(+get ~a) (+set ~b)", "get a", ""),
+        ("(+get ~a) (+set ~b)", "set b 1", ""),
+        ("(+get ~a) (+set ~b)", "get b", "key b"),
+        ("(+@all %R~r) (+@all %W~w)", "copy r w", "key w"),
+        ("+mget ~k (+mget ~k ~o)", "mget k o x", "key x"),
+        ("+mget ~k (+mget ~k ~o)", "get k", "command get"),
+    ],
+)
+def test_what_rules_allow(rules: str, call: str, refusal: str) -> None:
+    """A command goes if one selector allows it, its keys for what it does with them, and its channels."""
+    ops, _ = merged(rules.encode().split())
+    assert allows(user(*[op.decode() for op in ops]), call) == refusal
+
+
+def test_a_category_s_exception_is_its_own() -> None:
+    """+@all and -@category leave exactly the other commands, for every category."""
+    for name in CATEGORIES:
+        additive, subtractive = user(f"+@{name}"), user("+@all", f"-@{name}")
+        (yes,), (rest,) = additive.selectors, subtractive.selectors
+        assert not yes.allowed & rest.allowed, name
+        assert yes.allowed | rest.allowed == user("+@all").selectors[0].allowed, name
+        assert not subtractive.free
+
+
+def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
+    """The one attribute that dispatch looks at."""
+    assert user("~*", "&*", "+@all").free
+    assert User.all_powerful(b"x").free
+    for rules in (("~*", "+@all"), ("&*", "+@all"), ("~*", "&*", "+@all", "-get"), ("~*", "&*", "+@all", "-eval")):
+        assert not user(*rules).free
+    assert not user("~*", "&*", "+@all", "resetkeys").free
+
+
+def test_passwords() -> None:
+    """A user logs in with any of its passwords, with all where it needs none, with none while it is off."""
+    one = user("on", ">a", f"#{B.decode()}")
+    assert [one.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
+    assert user("on", "nopass").knows(b"whatever")
+    assert not user("on").knows(b"")
+    assert not user("nopass").knows(b"x")
+
+
+def test_new_users_hear_what_acl_pubsub_default_says() -> None:
+    assert shown(user(all_channels=True)) == "off &* -@all"
+    assert shown(user("resetchannels", "reset", "()", all_channels=True)) == "off &* -@all (&* -@all)"
+
+
+def test_selectors_are_put_together_from_words() -> None:
+    assert merged([b"on", b"(+get", b"~a)", b"(", b"+set", b")"]) == ([b"on", b"(+get ~a)", b"( +set )"], None)
+    assert merged([b"on", b"(+get", b"~a"]) == ([b"on"], b"(+get")
+
+
+_RULES = (
+    *"on off nopass resetpass >a >b ~* ~a %R~b %W~b &* &c resetkeys allkeys resetchannels reset clearselectors".split(),
+    *"+@all -@all +@read -@read +@stream -@dangerous +@connection -@connection +get -get +select|0 +select".split(),
+    *"+client|id -client +client -client|kill +zadd sanitize-payload skip-sanitize-payload".split(),
+    "(+get ~a)",
+)
+
+
+@given(st.lists(st.sampled_from(_RULES), max_size=12))
+def test_a_line_is_read_back(rules: list[str]) -> None:
+    """What ACL SAVE writes of a user makes the same user again: shown the same, allowed the same."""
+    one = User(b"u")
+    for rule in rules:
+        try:
+            one.take(rule.encode(), False)
+        except RuleError:
+            continue
+    words = one.line().split(b" ")
+    ops, open_at = merged(words[2:])
+    assert open_at is None
+    again = User(b"u")
+    again.take_all(ops, False)
+    assert again.line() == one.line()
+    assert again.free == one.free
+    for first, second in zip(one.selectors, again.selectors, strict=True):
+        for name in ("all_commands", "allowed", "first_words", "patterns", "channels"):
+            assert getattr(first, name) == getattr(second, name), name

@@ -1,0 +1,254 @@
+"""Users of a core: logging in, text of files, the log of refusals, what was allowed when a command runs late."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.config import Config
+from engine.core.accounts import UsersError
+from engine.core.dispatch import Core
+from engine.core.replies import BLOCKED, CommandError
+from engine.core.session import Session
+from engine.wire.bulk import scan
+
+NOW_US = 1_700_000_000_000_000
+UNCHANGED = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
+
+
+def core_with(*users: str, **settings: str) -> Core:
+    config = Config()
+    for name, value in settings.items():
+        config.put(name.replace("_", "-"), value.encode())
+    core = Core(config, lambda n: n - 1)
+    for line in users:
+        name, *rules = line.split()
+        core.accounts.set_user(name.encode(), [rule.encode() for rule in rules])
+    return core
+
+
+def run(core: Core, session: Session, text: str, now_us: int = NOW_US) -> object:
+    reply = core.execute(session, text.encode().split(), now_us)
+    return reply.text.decode() if isinstance(reply, CommandError) else reply
+
+
+def logged_in(core: Core, name: str) -> Session:
+    session = core.open_session(NOW_US)
+    assert run(core, session, f"AUTH {name} pw") == b"OK"
+    return session
+
+
+# -- text -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("foo\n", "f:1 should start with user keyword followed by the username. "),
+        ("user\n", "f:1 should start with user keyword followed by the username. "),
+        (
+            "user a b on foo +x\n",
+            "f:1: Syntax error. f:1: Error in applying operation '+x': Unknown command or category name in ACL. ",
+        ),
+        ("user a on\nuser a off\n", "WARNING: Duplicate user 'a' found on line 2. "),
+        (
+            "user a +foo ~* &* &x\nuser b\n",
+            "f:1: Error in applying operation '+foo': Unknown command or category name in ACL. f:1: Adding a pattern "
+            "after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try "
+            "'resetchannels' to start with an empty list of channels. ",
+        ),
+        ("user a (+get\n", "f:1: Unmatched parenthesis in selector definition."),
+    ],
+)
+def test_a_file_is_taken_as_a_whole_or_not_at_all(text: str, error: str) -> None:
+    """Redis's words for what is wrong, with the lines; and the users stay as they were."""
+    core = core_with("old on nopass")
+    with pytest.raises(UsersError) as raised:
+        core.accounts.load(text.encode(), b"f")
+    assert str(raised.value) == error + UNCHANGED
+    assert sorted(core.accounts.users) == [b"default", b"old"]
+
+
+def test_a_file_s_users_are_the_only_ones() -> None:
+    """Those not in it go, the default user becomes what it was at first, comments and blanks do not matter."""
+    core = core_with("old on nopass", "default +@all -get")
+    core.accounts.load(b"# comment\n\nuser new on   nopass  (+get ~a)\r\n  user two off\n", b"f")
+    assert core.accounts.text().decode() == (
+        "user default on nopass sanitize-payload ~* &* +@all\n"
+        "user new on nopass sanitize-payload resetchannels -@all (~a resetchannels -@all +get)\n"
+        "user two off sanitize-payload resetchannels -@all\n"
+    )
+    before = core.accounts.text()
+    core.accounts.load(before, b"f")
+    assert core.accounts.text() == before
+
+
+def test_loading_closes_only_whose_users_went_or_hear_less() -> None:
+    """Connections of users who may do the same, or other commands, stay."""
+    core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("gone", "less", "same")))
+    gone, less, same = (logged_in(core, name) for name in ("gone", "less", "same"))
+    for session in (less, same):
+        run(core, session, "SUBSCRIBE c")
+    core.accounts.load(b"user less on >pw ~* resetchannels &d +@all\nuser same on >pw &c +@all\n", b"f")
+    assert [one.close_requested for one in (gone, less, same)] == [True, True, False]
+    assert gone.user is core.accounts.default
+    assert not gone.logged_in
+
+
+def test_user_lines_of_a_configuration() -> None:
+    """They are complete: the default user begins anew; a name twice, or a wrong rule, is an error that names it."""
+    core = core_with()
+    core.accounts.take_configured([[b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushdb"], [b"a", b"on"]])
+    assert core.accounts.configured() == [
+        b"user a on sanitize-payload resetchannels -@all",
+        b"user default on nopass sanitize-payload ~* resetchannels +@all -flushdb",
+    ]
+    assert core_with().accounts.configured() == []
+    for users, error in (
+        ([[b"a"], [b"a"]], "Duplicate user 'a' found"),
+        ([[b"a", b"+foo"]], "user a: Error in ACL SETUSER modifier '\\+foo': Unknown command"),
+        ([[b"a b"]], "can't contain spaces"),
+    ):
+        with pytest.raises(UsersError, match=error):
+            core_with().accounts.take_configured(users)
+
+
+# -- logging in -----------------------------------------------------------------------------------------------------
+
+
+def test_requirepass_is_the_default_user_s_password() -> None:
+    """At the start and when it changes; without one the default user needs none. Who is in stays in."""
+    core = core_with(requirepass="pw")
+    early = core.open_session(NOW_US)
+    assert run(core, early, "PING") == "NOAUTH Authentication required."
+    assert run(core, early, "AUTH pw") == b"OK"
+    assert run(core, early, "CONFIG SET requirepass other") == b"OK"
+    assert run(core, early, "PING") == b"PONG"
+    late = core.open_session(NOW_US)
+    assert str(run(core, late, "AUTH pw")).startswith("WRONGPASS")
+    core.config.change([(b"requirepass", b"")])
+    assert run(core, late, "PING") == b"PONG"
+    assert str(run(core, late, "AUTH x")).startswith("ERR AUTH <password> called without any password")
+
+
+def test_a_session_s_limits_follow_its_user() -> None:
+    """Every change of a user reaches the sessions that are logged in as it at once."""
+    core = core_with("u on >pw ~* &* +@all")
+    session = logged_in(core, "u")
+    assert not session.limited
+    core.accounts.set_user(b"u", [b"-get"])
+    assert session.limited
+    core.accounts.set_user(b"u", [b"+@all"])
+    assert not session.limited
+    assert run(core, core.open_session(NOW_US), "ACL DELUSER u") == 1
+    assert session.close_requested
+    assert session.user is core.accounts.default
+
+
+def test_what_is_replayed_asks_nobody() -> None:
+    """Effects of another time are run whatever the default user may do now, and however full the memory is."""
+    core = core_with("default off -@all")
+    core.memory_full = core.replaying = True
+    session = core.open_session(NOW_US)
+    assert run(core, session, "XADD s 1-1 f v") == b"1-1"
+
+
+# -- late ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_command_is_checked_again() -> None:
+    """Who may no longer read the key gets NOPERM instead of the entry, and a line in the log."""
+    core = core_with("u on >pw ~* &* +@all")
+    session, other = logged_in(core, "u"), core.open_session(NOW_US)
+    assert run(core, session, "XREAD BLOCK 0 STREAMS s $") is BLOCKED
+    core.accounts.set_user(b"u", [b"resetkeys", b"~other"])
+    run(core, other, "XADD s 1-1 f v")
+    ((woken, reply),) = core.outbox
+    assert woken is session
+    assert reply.text == b"NOPERM No permissions to access a key"
+    assert session.waiter is None
+    assert core.accounts.log.entries[0].reason == "key"
+
+
+def run_of(count: int, key: bytes) -> bytes:
+    one = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(key), key)
+    return one * count
+
+
+@pytest.mark.parametrize(("rules", "allowed"), [("+xadd ~s*", True), ("+xadd ~t", False), ("~s* +get", False)])
+def test_a_run_is_checked_as_its_commands(rules: str, allowed: bool) -> None:
+    """A pipeline of XADDs of a limited user is done at once where each is allowed, and declined where not."""
+    core = core_with(f"u on >pw {rules}")
+    session = logged_in(core, "u")
+    found = scan(run_of(200, b"stream"))
+    assert found is not None
+    done = core.execute_run(session, found, NOW_US)
+    assert (done is not None) is allowed
+    assert (b"stream" in core.databases[0]) is allowed
+
+
+def test_a_run_that_was_queued_is_checked_again() -> None:
+    """EXEC refuses each of its XADDs where the user may add no more."""
+    core = core_with("u on >pw +xadd +multi +exec ~s*")
+    session = logged_in(core, "u")
+    run(core, session, "MULTI")
+    found = scan(run_of(100, b"stream"))
+    assert found is not None
+    assert core.execute_run(session, found, NOW_US) is not None
+    core.accounts.set_user(b"u", [b"-xadd"])
+    replies = run(core, session, "EXEC")
+    assert isinstance(replies, list)
+    assert len(replies) == 100
+    assert all(reply.text.startswith(b"NOPERM ACLs rules changed between") for reply in replies)
+
+
+def test_no_memory_no_run() -> None:
+    """While memory is full, runs of XADD are declined, and their commands refused one by one."""
+    core = core_with()
+    session = core.open_session(NOW_US)
+    core.memory_full = True
+    found = scan(run_of(100, b"stream"))
+    assert found is not None
+    assert core.execute_run(session, found, NOW_US) is None
+    assert str(run(core, session, "XADD s * f v")).startswith("OOM ")
+
+
+# -- the log --------------------------------------------------------------------------------------------------------
+
+
+def test_alike_refusals_are_one_entry_for_a_minute() -> None:
+    """Counted, moved to the front, with its number and its first time; after a minute a new one."""
+    core = core_with("u on >pw +get ~k")
+    session = logged_in(core, "u")
+    run(core, session, "GET a")
+    run(core, session, "GET b", NOW_US + 1_000_000)
+    run(core, session, "GET a", NOW_US + 60_000_000)
+    log = core.accounts.log
+    assert [(one.name, one.count, one.number) for one in log.entries] == [(b"a", 2, 0), (b"b", 1, 1)]
+    assert log.entries[0].created_ms == NOW_US // 1000
+    run(core, session, "GET a", NOW_US + 121_000_000)
+    assert [(one.name, one.count) for one in log.entries] == [(b"a", 1), (b"a", 2), (b"b", 1)]
+    assert log.denied == {"auth": 0, "command": 0, "key": 4, "channel": 0}
+
+
+def test_the_log_has_its_length() -> None:
+    """acllog-max-len entries are kept; 0 stops it, and keeps what is there."""
+    core = core_with("u on >pw +get ~k", acllog_max_len="3")
+    session = logged_in(core, "u")
+    for number in range(5):
+        run(core, session, f"GET a{number}")
+    log = core.accounts.log
+    assert [one.name for one in log.entries] == [b"a4", b"a3", b"a2"]
+    core.config.change([(b"acllog-max-len", b"0")])
+    run(core, session, "GET b")
+    assert [one.name for one in log.entries] == [b"a4", b"a3", b"a2"]
+
+
+def test_passwords_are_drawn_from_the_given_source() -> None:
+    """GENPASS draws as many digits as the bits need, and nowhere else."""
+    core = core_with()
+    session = core.open_session(NOW_US)
+    core.accounts.draw = lambda n: n - 1
+    assert run(core, session, "ACL GENPASS") == b"f" * 64
+    assert run(core, session, "ACL GENPASS 5") == b"ff"
+    core.accounts.draw = lambda n: 0
+    assert run(core, session, "ACL GENPASS 9") == b"000"
