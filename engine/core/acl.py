@@ -72,7 +72,7 @@ class Selector:
     __slots__ = ("all_channels", "all_commands", "all_keys", "allowed", "channels", "first_words", "patterns", "rules")
 
     def __init__(self, all_channels: bool) -> None:
-        #: Everything, also what a later version may add; false from the first exception on.
+        #: Everything, also what a later version may add: ``+@all`` without an exception.
         self.all_commands = False
         #: The full names of what may be called, where not everything may.
         self.allowed: set[bytes] = set()
@@ -174,8 +174,7 @@ class Selector:
         found = _named(name)
         if found is None and name.lower() in FOREIGN:
             # Redis has it, the engine has not: files written for Redis can be loaded, and there is nothing to guard.
-            if not allowed:
-                self.all_commands = False
+            pass
         elif found is None:
             self._take_first_word(name, allowed)
         else:
@@ -206,7 +205,6 @@ class Selector:
             self.allowed.add(one.full_name)
         else:
             self.allowed.discard(one.full_name)
-            self.all_commands = False
 
     def _show(self, rule: bytes) -> None:
         """Note a rule about commands; it takes the place of earlier ones about the same, and about its parts."""
@@ -216,6 +214,7 @@ class Selector:
             name = container + bar + (rest if _named(name) is not None else rule[len(container) + 2 :])
         self.rules[1:] = [old for old in self.rules[1:] if old[1:] != name and not old[1:].startswith(name + b"|")]
         self.rules.append(rule[:1] + name)
+        self.all_commands = self.rules[0] == b"+@all" and not any(old[:1] == b"-" for old in self.rules)
 
     # -- showing ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,512 @@
+"""ACL commands and their effects: the same from the core, the engine over TCP and a real Redis.
+
+Redis 7.2 changed texts of refusals and shows the rules about commands as they were given; ``before`` says what was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.clients import Client, SocketClient
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp, since
+from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, Between, Error, Map
+
+PW_HASH = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4"
+WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
+NO_AUTH = Error("NOAUTH Authentication required.")
+NO_FILE = Error(
+    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER "
+    "command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store "
+    "users in the Redis configuration."
+)
+UNKNOWN = "Unknown command or category name in ACL"
+
+
+@pytest.fixture
+def acl(server: Server) -> Iterator[Server]:
+    """A server whose users are as at the start, before and after."""
+    admin = server.main
+    yield server
+    for name in server.run("ACL USERS"):
+        if name != b"default":
+            admin.run("ACL", "DELUSER", name)
+    admin.run("ACL", "SETUSER", "default", "reset", "on", "nopass", "~*", "&*", "+@all")
+    admin.run("ACL", "LOG", "RESET")
+
+
+def lines(server: Server) -> list[str]:
+    """ACL LIST without what newer releases say of every user."""
+    return [line.decode().replace(" sanitize-payload", "") for line in server.run("ACL LIST")]
+
+
+def refused(server: Server, kind: str, name: str = "", user: str = "u") -> Error:
+    """What a refused command, key or channel is answered with."""
+    old = {
+        "command": f"NOPERM this user has no permissions to run the '{name}' command",
+        "key": "NOPERM this user has no permissions to access one of the keys used as arguments",
+        "channel": "NOPERM this user has no permissions to access one of the channels used as arguments",
+    }
+    new = {
+        "command": f"NOPERM User {user} has no permissions to run the '{name}' command",
+        "key": "NOPERM No permissions to access a key",
+        "channel": "NOPERM No permissions to access a channel",
+    }
+    return Error(server.newest(new, before={"7.2": old})[kind])
+
+
+def as_user(server: Server, *rules: str, name: str = "u") -> Client:
+    """A client logged in as a user with these rules."""
+    server.expect(("ACL", "SETUSER", name, "reset", "on", ">pw", *rules), OK)
+    client = server.client()
+    client.expect(f"AUTH {name} pw", OK)
+    return client
+
+
+# -- users ----------------------------------------------------------------------------------------------------------
+
+
+def test_users_come_and_go(acl: Server) -> None:
+    """SETUSER makes and changes a user, USERS and LIST show all by name, DELUSER counts those it deleted."""
+    acl.expect("ACL WHOAMI", "default")
+    acl.expect("ACL USERS", ["default"])
+    acl.expect("ACL SETUSER zoe", OK)
+    acl.expect("ACL SETUSER bob on >pw ~a* %R~b &c +config|get", OK)
+    acl.expect("ACL USERS", ["bob", "default", "zoe"])
+    assert lines(acl) == [
+        f"user bob on #{PW_HASH} ~a* %R~b resetchannels &c -@all +config|get",
+        "user default on nopass ~* &* +@all",
+        "user zoe off resetchannels -@all",
+    ]
+    acl.expect("ACL DELUSER bob nobody zoe", 2)
+    acl.expect("ACL USERS", ["default"])
+    acl.expect_error("ACL DELUSER nobody default", "ERR The 'default' user cannot be removed")
+
+
+def test_getuser_tells_one_kind_of_rule_after_the_other(acl: Server) -> None:
+    """Flags, passwords, commands, keys, channels and selectors; nil for nobody."""
+    acl.given(("ACL", "SETUSER", "u", "on", ">pw", "~a", "&c", "+get", "(+set ~b)"))
+    flags = acl.newest([b"on", b"sanitize-payload"], before={"7.2": [b"on"]})
+    selector = Map({"commands": "-@all +set", "keys": "~b", "channels": ""})
+    expected = Map({
+        "flags": flags, "passwords": [PW_HASH], "commands": "-@all +get", "keys": "~a", "channels": "&c",
+        "selectors": [selector],
+    })  # fmt: skip
+    acl.expect("ACL GETUSER u", expected)
+    acl.expect("ACL GETUSER nobody", None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (["foo"], "ERR Error in ACL SETUSER modifier 'foo': Syntax error"),
+        (["on", "+foo", "off"], f"ERR Error in ACL SETUSER modifier '+foo': {UNKNOWN}"),
+        (["+@foo"], f"ERR Error in ACL SETUSER modifier '+@foo': {UNKNOWN}"),
+        (["+config|foo"], f"ERR Error in ACL SETUSER modifier '+config|foo': {UNKNOWN}"),
+        (["-get|x"], f"ERR Error in ACL SETUSER modifier '-get|x': {UNKNOWN}"),
+        (["(+foo)"], f"ERR Error in ACL SETUSER modifier '(+foo)': {UNKNOWN}"),
+        (["(+get", "~a"], "ERR Unmatched parenthesis in acl selector starting at '(+get'."),
+        (["((+get)", "~a", ")"], "ERR Error in ACL SETUSER modifier '((+get)': Syntax error"),
+        (["+client|id|x"],
+         "ERR Error in ACL SETUSER modifier '+client|id|x': Allowing first-arg of a subcommand is not supported"),
+        (["#abc"],
+         "ERR Error in ACL SETUSER modifier '#abc': The password hash must be exactly 64 characters and contain only "
+         "lowercase hexadecimal characters"),
+        (["<no"],
+         "ERR Error in ACL SETUSER modifier '<no': The password you are trying to remove from the user does not exist"),
+        (["~*", "~a"],
+         "ERR Error in ACL SETUSER modifier '~a': Adding a pattern after the * pattern (or the 'allkeys' flag) is not "
+         "valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns"),
+        (["&*", "&a"],
+         "ERR Error in ACL SETUSER modifier '&a': Adding a pattern after the * pattern (or the 'allchannels' flag) is "
+         "not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rule_changes_nothing(acl: Server, rules: list[str], error: str) -> None:
+    acl.expect_error(("ACL", "SETUSER", "u", *rules), error)
+    acl.expect("ACL USERS", ["default"])
+    acl.given("ACL SETUSER u on >pw")
+    before = lines(acl)
+    acl.expect_error(("ACL", "SETUSER", "u", "off", *rules), error)
+    assert lines(acl) == before
+
+
+CASES: list[tuple[Any, Any]] = [
+    ("ACL", Error("ERR wrong number of arguments for 'acl' command")),
+    ("ACL FOO", Error("ERR unknown subcommand 'FOO'. Try ACL HELP.")),
+    ("ACL SETUSER", Error("ERR wrong number of arguments for 'acl|setuser' command")),
+    (("ACL", "SETUSER", "a b"), Error("ERR Usernames can't contain spaces or null characters")),
+    (("ACL", "SETUSER", b"a\0b"), Error("ERR Usernames can't contain spaces or null characters")),
+    ("ACL WHOAMI x", Error("ERR wrong number of arguments for 'acl|whoami' command")),
+    ("ACL DELUSER", Error("ERR wrong number of arguments for 'acl|deluser' command")),
+    ("ACL CAT foo", Error("ERR Unknown category 'foo'")),
+    ("ACL CAT read x", Error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.")),
+    ("ACL GENPASS x", NOT_AN_INTEGER),
+    ("ACL GENPASS 0", Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive "
+                            "number up to 4096")),
+    ("ACL GENPASS 4097", Error("ERR ACL GENPASS argument must be the number of bits for the output password, a "
+                               "positive number up to 4096")),
+    ("ACL GENPASS 5 5", Error("ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.")),
+    ("ACL LOG x", NOT_AN_INTEGER),
+    ("ACL LOG -1", []),
+    ("ACL LOG 1 2", Error("ERR unknown subcommand or wrong number of arguments for 'LOG'. Try ACL HELP.")),
+    ("ACL LOG RESET", OK),
+    ("ACL DRYRUN nobody get x", Error("ERR User 'nobody' not found")),
+    ("ACL DRYRUN default foo", Error("ERR Command 'foo' not found")),
+    ("ACL DRYRUN default config foo", Error("ERR Command 'config' not found")),
+    ("ACL DRYRUN default config", Error("ERR wrong number of arguments for 'config' command")),
+    ("ACL DRYRUN default get", Error("ERR wrong number of arguments for 'get' command")),
+    ("ACL DRYRUN default get x", OK),
+    ("ACL LOAD", NO_FILE),
+    ("ACL SAVE", NO_FILE),
+    ("AUTH a b", WRONG_PASSWORD),
+    ("AUTH a b c", SYNTAX),
+    ("CLIENT KILL USER nobody", Error("ERR No such user 'nobody'")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "reply"), CASES, ids=lambda value: str(value)[:40])
+def test_replies(acl: Server, command: Any, reply: Any) -> None:
+    acl.expect(command, reply)
+
+
+def test_categories_and_passwords(acl: Server) -> None:
+    """CAT lists the categories and a category's commands; GENPASS gives hexadecimal digits, four bits each."""
+    assert acl.run("ACL CAT")[:3] == [b"keyspace", b"read", b"write"]
+    assert sorted(acl.run("ACL CAT TRANSACTION")) == [b"discard", b"exec", b"multi", b"unwatch", b"watch"]
+    assert re.fullmatch(rb"[0-9a-f]{64}", acl.run("ACL GENPASS"))
+    assert re.fullmatch(rb"[0-9a-f]{2}", acl.run("ACL GENPASS 5"))
+    assert acl.run("ACL HELP")[0] == b"ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+
+
+# -- what a user may do -----------------------------------------------------------------------------------------------
+
+RULES = ("+get", "+set", "+mset", "+xadd", "+xread", "+xreadgroup", "+xrange", "+xack", "+xlen", "+copy", "+publish",
+         "+subscribe", "+psubscribe", "+client|id", "+select|0", "+acl|whoami", "+exists",
+         "%R~r*", "%W~w*", "~k*", "&c*")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "name"),
+    [
+        ("GET k", "", ""),
+        ("GET x", "key", "x"),
+        ("GET w", "key", "w"),
+        ("DEL k", "command", "del"),
+        ("CLIENT ID", "", ""),
+        ("CLIENT INFO", "command", "client|info"),
+        ("SELECT 0", "", ""),
+        ("SELECT 1", "command", "select"),
+        ("SET w 1", "", ""),
+        ("SET w 1 GET", "key", "w"),
+        ("SET r 1", "key", "r"),
+        ("MSET k 1 x 2", "key", "x"),
+        ("COPY r w", "", ""),
+        ("COPY w r", "key", "w"),
+        ("XADD w * f v", "", ""),
+        ("XADD r * f v", "key", "r"),
+        ("XREAD STREAMS r k 0 0", "", ""),
+        ("XREAD STREAMS r w 0 0", "key", "w"),
+        ("XREADGROUP GROUP g c STREAMS w >", "key", "w"),
+        ("XRANGE w - +", "key", "w"),
+        ("XACK r g 1-1", "key", "r"),
+        ("XLEN w", "", ""),
+        ("XLEN x", "key", "x"),
+        ("EXISTS r w", "", ""),
+        ("PUBLISH c m", "", ""),
+        ("PUBLISH d m", "channel", "d"),
+        ("SUBSCRIBE d", "channel", "d"),
+        ("PSUBSCRIBE c1", "channel", "c1"),
+        ("ACL LIST", "command", "acl|list"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
+    """The reply names the command, or says key or channel; DRYRUN foretells it, ACL LOG tells of it."""
+    client = as_user(acl, *RULES)
+    foretold = acl.run(*f"ACL DRYRUN u {command}".split())
+    reply = client.run(command)
+    entries = acl.run("ACL LOG")
+    if not kind:
+        assert not (isinstance(reply, Error) and reply.text.startswith("NOPERM")), reply
+        assert (foretold, entries) == (b"OK", [])
+        return
+    assert reply == refused(acl, kind, name)
+    who = acl.newest("User u", before={"7.2": "This user"})
+    what = f"run the '{name}' command" if kind == "command" else f"access the '{name}' {kind}"
+    assert foretold == f"{who} has no permissions to {what}".encode()
+    logged = entries[0] if isinstance(entries[0], dict) else dict(zip(entries[0][::2], entries[0][1::2], strict=True))
+    assert logged[b"count"] == 1
+    assert logged[b"reason"] == kind.encode()
+    assert logged[b"context"] == b"toplevel"
+    assert logged[b"object"] == name.encode()
+    assert logged[b"username"] == b"u"
+    assert b" user=u " in logged[b"client-info"] + b" "
+
+
+def test_unknown_commands_and_wrong_arity_come_before_permissions(acl: Server) -> None:
+    client = as_user(acl, "+get", "~*")
+    client.expect("FOO", Error("ERR unknown command 'FOO', with args beginning with: "))
+    client.expect("DEL", Error("ERR wrong number of arguments for 'del' command"))
+    client.expect("XGROUP FOO", Error("ERR unknown subcommand 'FOO'. Try XGROUP HELP."))
+
+
+def test_selectors_do_not_add_up(acl: Server) -> None:
+    """One of them must allow all of a command."""
+    client = as_user(acl, "(+@all %R~r)", "(+@all %W~w)")
+    acl.given("SET r 1")
+    client.expect("GET r", "1")
+    client.expect("SET w 1", OK)
+    client.expect("COPY r w REPLACE", refused(acl, "key"))
+
+
+def test_who_may_do_nothing_may_still_log_in_and_leave(acl: Server) -> None:
+    """AUTH, HELLO, RESET and QUIT ask for no permission."""
+    client = as_user(acl, "-@all")
+    client.expect("PING", refused(acl, "command", "ping"))
+    client.expect("AUTH u pw", OK)
+    assert not isinstance(client.run(f"HELLO {acl.proto}"), Error)
+    client.expect("RESET", "RESET")
+    client.expect("ACL WHOAMI", "default")
+
+
+def test_a_changed_user_counts_from_the_next_command_on(acl: Server) -> None:
+    """Also for connections that are logged in already; a user switched off stays in, but nobody more comes in."""
+    client = as_user(acl, "+@all", "~*")
+    client.expect("SET k 1", OK)
+    acl.given("ACL SETUSER u -set")
+    client.expect("SET k 1", refused(acl, "command", "set"))
+    acl.given("ACL SETUSER u off resetkeys ~a")
+    client.expect("GET k", refused(acl, "key"))
+    client.expect("GET a", None)
+    acl.client().expect("AUTH u pw", WRONG_PASSWORD)
+
+
+# -- transactions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_with_a_refused_command_is_discarded(acl: Server) -> None:
+    client = as_user(acl, "+get", "+multi", "+exec", "~k")
+    client.expect("MULTI", OK)
+    client.expect("GET k", "QUEUED")
+    client.expect("GET x", refused(acl, "key"))
+    client.expect("DEL k", refused(acl, "command", "del"))
+    client.expect("EXEC", Error("EXECABORT Transaction discarded because of previous errors."))
+    first = acl.run("ACL LOG 1")[0]
+    assert b"multi" in (first.values() if isinstance(first, dict) else first)
+
+
+def test_permissions_are_asked_again_at_exec(acl: Server) -> None:
+    """A queued command whose permission is gone fails alone; its fellows run."""
+    client = as_user(acl, "+@all", "~*")
+    no_longer = (
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command "
+        "is no longer allowed for the following reason: "
+    )
+    for change, why in (
+        (("-set",), "no permission to execute the command or subcommand"),
+        (("resetkeys", "~k"), "no permission to touch the specified keys"),
+    ):
+        acl.given("ACL SETUSER u +@all ~*")
+        for command in ("MULTI", "GET k", "SET x 1"):
+            client.run(command)
+        acl.given(("ACL", "SETUSER", "u", *change))
+        client.expect("EXEC", [None, Error(no_longer + why)])
+
+
+def test_exec_itself_may_be_forbidden(acl: Server) -> None:
+    """Then the transaction is over."""
+    client = as_user(acl, "+get", "+multi", "+discard", "~*")
+    client.expect("MULTI", OK)
+    client.expect("GET k", "QUEUED")
+    text = refused(acl, "command", "exec").text
+    client.expect("EXEC", Error(f"EXECABORT Transaction discarded because of: {text}"))
+    client.expect("DISCARD", Error("ERR DISCARD without MULTI"))
+
+
+def test_a_blocked_client_is_asked_again(acl: Server) -> None:
+    """From 7.2 on a client that waited gets NOPERM if it may not read the key any more when the entry comes."""
+    client = as_user(acl, "+@all", "~*")
+    client.send("XREAD BLOCK 0 STREAMS s $")
+    client.expect_blocked()
+    acl.given("ACL SETUSER u resetkeys ~other")
+    acl.given("XADD s 1-1 f v")
+    expected: Any = refused(acl, "key")
+    if not acl.since("7.2"):
+        expected = ANY
+    client.expect_reply(expected)
+
+
+# -- passwords ------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_user_s_password(acl: Server) -> None:
+    """requirepass sets it; new connections need it, those that are in stay; ACL rules change it further."""
+    acl.config("requirepass", "one")
+    assert lines(acl)[0].startswith("user default on #")
+    acl.expect("ACL SETUSER default >two <one", OK)
+    acl.expect("AUTH one", WRONG_PASSWORD)
+    acl.expect("AUTH two", OK)
+    acl.expect("AUTH default two", OK)
+    acl.expect("ACL SETUSER default nopass", OK)
+    assert acl.run("AUTH x").text.startswith("ERR AUTH <password> called without any password configured")
+
+
+@over_tcp
+def test_who_has_not_logged_in(acl: Server) -> None:
+    """NOAUTH for all but AUTH, HELLO, RESET, QUIT; unknown commands and wrong arity come before it."""
+    early = acl.client()
+    acl.config("requirepass", "pw")
+    early.expect("PING", "PONG")
+    with _bare(acl) as client:
+        client.expect("PING", NO_AUTH)
+        client.expect("GET", Error("ERR wrong number of arguments for 'get' command"))
+        client.expect("FOO", Error("ERR unknown command 'FOO', with args beginning with: "))
+        client.expect("MULTI", NO_AUTH)
+        client.expect("EXEC", Error("EXECABORT Transaction discarded because of: NOAUTH Authentication required."))
+        client.expect("AUTH x", WRONG_PASSWORD)
+        client.expect("HELLO 3", Error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> "
+            "option can be used to authenticate the client and select the RESP protocol version at the same time"
+        ))  # fmt: skip
+        client.expect("HELLO 3 AUTH default x", WRONG_PASSWORD)
+        client.expect("RESET", "RESET")
+        assert isinstance(client.run("HELLO 2 AUTH default pw SETNAME me"), list)
+        client.expect("CLIENT GETNAME", "me")
+        client.expect("RESET", "RESET")
+        client.expect("PING", NO_AUTH)
+    early.expect("CONFIG SET requirepass", Error("ERR wrong number of arguments for 'config|set' command"))
+    early.expect(("CONFIG", "SET", "requirepass", ""), OK)
+
+
+@over_tcp
+def test_the_default_user_can_be_switched_off(acl: Server) -> None:
+    """Then nobody comes in without a name; who is in stays."""
+    acl.given("ACL SETUSER u on >pw +@all", "ACL SETUSER default off")
+    with _bare(acl) as client:
+        client.expect("PING", NO_AUTH)
+        client.expect("AUTH default x", WRONG_PASSWORD)
+        client.expect("AUTH u pw", OK)
+        client.expect("PING", "PONG")
+    acl.expect("PING", "PONG")
+    acl.given("ACL SETUSER default on")
+
+
+def _bare(server: Server) -> SocketClient:
+    """A connection that has said nothing yet, which is no use of the harness's own."""
+    return SocketClient(server.running.connect(), 2, None)  # type: ignore[attr-defined]
+
+
+def test_failed_logins_are_logged(acl: Server) -> None:
+    """With the name that was given, once for each name, as often as it was tried."""
+    client = acl.client()
+    for command in ("AUTH nobody a", "AUTH nobody b", f"HELLO {acl.proto} AUTH other c"):
+        client.expect(command, WRONG_PASSWORD)
+    shown = [
+        (entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True)))
+        for entry in acl.run("ACL LOG")
+    ]
+    assert [(one[b"reason"], one[b"object"], one[b"username"], one[b"count"]) for one in shown] == [
+        (b"auth", b"HELLO", b"other", 1), (b"auth", b"AUTH", b"nobody", 2),
+    ]  # fmt: skip
+    assert len(acl.run("ACL LOG 1")) == 1
+
+
+@since("7.2")
+def test_log_entries_have_numbers_and_times(acl: Server) -> None:
+    """entry-id, timestamp-created and timestamp-last-updated; INFO counts what was refused."""
+    client = acl.client()
+    client.expect("AUTH nobody a", WRONG_PASSWORD)
+    now = acl.now
+    (entry,) = acl.run("ACL LOG")
+    told = entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True))
+    assert list(told)[-3:] == [b"entry-id", b"timestamp-created", b"timestamp-last-updated"]
+    assert told[b"timestamp-created"] == Between(now - 60_000, now + 1)
+    assert re.search(rb"acl_access_denied_auth:[1-9]", acl.run("INFO stats"))
+
+
+# -- connections that end ---------------------------------------------------------------------------------------------
+
+
+@over_tcp
+def test_connections_of_a_deleted_user_are_closed(acl: Server) -> None:
+    """Others' at once; one's own after the reply."""
+    client = as_user(acl, "+@all")
+    acl.expect("ACL DELUSER u", 1)
+    client.expect_closed()  # type: ignore[attr-defined]
+    own = as_user(acl, "+@all")
+    own.expect("ACL DELUSER u", 1)
+    own.expect_closed()  # type: ignore[attr-defined]
+
+
+@over_tcp
+def test_a_user_s_connections_can_be_killed(acl: Server) -> None:
+    client = as_user(acl, "+@all")
+    acl.expect("CLIENT KILL USER u", 1)
+    client.expect_closed()  # type: ignore[attr-defined]
+
+
+@over_tcp
+@pytest.mark.parametrize(
+    ("command", "rules", "stays"),
+    [
+        ("SUBSCRIBE c1", "resetchannels &c1 &d", True),
+        ("SUBSCRIBE c1", "resetchannels &c*", True),
+        ("SUBSCRIBE c1", "resetchannels &d", False),
+        ("SUBSCRIBE c1", "resetchannels", False),
+        ("PSUBSCRIBE c*", "resetchannels &c* &d", True),
+        ("PSUBSCRIBE c*", "resetchannels &c1", False),
+        ("SUBSCRIBE c1", "resetchannels (&c1)", True),
+        ("SUBSCRIBE c1", "off -@all", True),
+    ],
+)
+def test_who_hears_what_he_may_hear_no_more_is_cut_off(acl: Server, command: str, rules: str, stays: bool) -> None:
+    """A subscriber is closed when his user loses the channel, or just the pattern that he asked for."""
+    client = as_user(acl, "+@all", "&*")
+    client.run(command)
+    acl.given(("ACL", "SETUSER", "u", *rules.split()))
+    if stays:
+        acl.expect("PUBLISH c1 m", 1)
+        assert client.receive()[-1] == b"m"
+    else:
+        client.expect_closed()  # type: ignore[attr-defined]
+
+
+def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
+    """allchannels or resetchannels; whoever was there keeps what he has."""
+    acl.given("ACL SETUSER old")
+    acl.config("acl-pubsub-default", "allchannels")
+    acl.given("ACL SETUSER new", ("ACL", "SETUSER", "two", "reset", "()"))
+    acl.config("acl-pubsub-default", "resetchannels")
+    assert lines(acl)[1:] == ["user new off &* -@all", "user old off resetchannels -@all",
+                              "user two off &* -@all (&* -@all)"]  # fmt: skip
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+@over_tcp
+def test_no_memory_no_writing(acl: Server) -> None:
+    """Above maxmemory what needs memory is refused, in a transaction everything; reading and deleting go on."""
+    oom = Error("OOM command not allowed when used memory > 'maxmemory'.")
+    acl.given("SET a 1", "XADD s 1-1 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
+    client = acl.client()
+    client.run("MULTI")
+    client.expect("SET b 1", "QUEUED")
+    acl.config("maxmemory", "1")
+    client.expect("EXEC", Error(f"EXECABORT Transaction discarded because of: {oom.text}"))
+    for command in ("SET b 1", "XADD s * f v", "XGROUP CREATE s h 0", "LPUSH l a", "HSET h f v"):
+        acl.expect(command, oom)
+    for command, reply in (
+        ("GET a", "1"), ("XLEN s", 1), ("XACK s g 1-1", 1), ("XTRIM s MAXLEN 0", 1), ("XGROUP DESTROY s g", 1),
+        ("DEL a", 1), ("PING", "PONG"), ("PUBLISH c m", 0),
+    ):  # fmt: skip
+        acl.expect(command, reply)
+    acl.expect("MULTI", OK)
+    acl.expect("GET a", oom)
+    acl.expect("EXEC", Error("EXECABORT Transaction discarded because of previous errors."))
+    acl.expect("CONFIG SET maxmemory 0", OK)
+    acl.expect("SET b 1", OK)
