@@ -11,10 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+#: What stands between two words, by the length of the second; longer words have it made for them.
+_BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
+
+
 def frame(entry_id: bytes, fields: Sequence[bytes]) -> bytes:
     """The frame of an entry: its ID as text, and field, value, field, value ... as they came."""
-    words = [b"$%d\r\n%b" % (len(word), word) for word in fields]
-    return b"*2\r\n$%d\r\n%b\r\n*%d\r\n%b\r\n" % (len(entry_id), entry_id, len(words), b"\r\n".join(words))
+    between = _BETWEEN
+    try:
+        parts = [part for word in fields for part in (between[len(word)], word)]
+    except IndexError:
+        parts = [part for word in fields for part in (b"\r\n$%d\r\n" % len(word), word)]
+    return b"*2%b%b\r\n*%d%b\r\n" % (between[len(entry_id)], entry_id, len(fields), b"".join(parts))
 
 
 def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:

@@ -117,10 +117,12 @@ class Segment:
     @property
     def full(self) -> bool:
         """Whether the next entry belongs into a new segment."""
-        if self.sealed or len(self.ms) >= SEGMENT_ENTRIES:
+        if self.sealed:
             return True
-        size = len(self.data)
-        return size >= SEGMENT_BYTES and (not len(self.ms) % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES)
+        count, size = len(self.ms), len(self.data)
+        if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
+            return False
+        return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
 
     def room(self, entry_bytes: int) -> int:
         """How many entries of about this size fit before it is full; at least one."""
@@ -230,8 +232,9 @@ class Segment:
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry behind the last; only to an open segment."""
-        self.offsets.append(len(self.data))
-        self.data += entry
+        data = self.data
+        self.offsets.append(len(data))
+        data += entry  # in place: the buffer of an open segment is a bytearray
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
         if self.dead is not None:

@@ -219,9 +219,10 @@ class Stream:
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add an entry, whose ID is above :attr:`last_id`, given its frame."""
-        if not self._segments or self._segments[-1].full:
-            self._open_segment(entry_id)
-        self._segments[-1].append(entry_id, entry)
+        tail = self._segments[-1] if self._segments else None
+        if tail is None or tail.full:
+            tail = self._open_segment(entry_id)
+        tail.append(entry_id, entry)
         self.length += 1
         self.entries_added += 1
         self.last_id = entry_id
@@ -246,11 +247,13 @@ class Stream:
         self.entries_added += count
         self.last_id = ms[-1] << 64 | seq[-1]
 
-    def _open_segment(self, first_id: int) -> None:
+    def _open_segment(self, first_id: int) -> Segment:
         if self._segments and not self._segments[-1].sealed:
             self._segments[-1].seal(self.storage)
-        self._segments.append(Segment())
+        tail = Segment()
+        self._segments.append(tail)
         self._firsts.append(first_id)
+        return tail
 
     def delete(self, entry_id: int) -> bool:
         """Delete one entry; whether it was there."""

@@ -99,8 +99,7 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
     if word == b"*":
         if last_id == ids.MAX_ID:
             raise CommandError(messages.ID_EXHAUSTED)
-        now_id = now_ms << 64
-        return now_id if now_id > last_id and now_ms > last_id >> 64 else last_id + 1
+        return now_ms << 64 if now_ms > last_id >> 64 else last_id + 1
     if word.endswith(b"-*"):
         ms = ids.parse_u64(word[:-2])
         if ms < 0:
@@ -131,9 +130,9 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
 def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Append one entry; the reply is its ID."""
     word = argv[2]
-    if word == b"*" and len(argv) > 4 and not len(argv) & 1:
-        raise CommandError(messages.wrong_arity(b"xadd"))
     if word == b"*":
+        if not len(argv) & 1:
+            raise CommandError(messages.wrong_arity(b"xadd"))
         add, fields = None, argv[3:]
     else:
         add = _Add(argv)
@@ -155,16 +154,17 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
                 return ids.text(known)
         add.iid = iid
     entry_id = next_id(stream, word, ctx.now)
-    if sum(map(len, fields)) > _MAX_ENTRY_BYTES:
-        raise CommandError(messages.ENTRY_TOO_LARGE)
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
+    entry = frame(text, fields)
+    if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
+        raise CommandError(messages.ENTRY_TOO_LARGE)
     core = ctx.core
     if stream is None:
         stream = new_stream(ctx)
-        stream.append(entry_id, frame(text, fields))
+        stream.append(entry_id, entry)
         db.add(key, stream)
     else:
-        stream.append(entry_id, frame(text, fields))
+        stream.append(entry_id, entry)
         db.touch(key)
         db.signal(key)
     if core.pubsub.keyspace_events:
