@@ -12,11 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import servers
 from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
 from tests.harness.marks import version
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
+
+# Machines are shared and may be slow; how long an example takes says nothing.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
 _LEFT_OUT = pytest.StashKey[Counter[str]]()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 #: What stands between two words, by the length of the second; longer words have it made for them.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
 
