@@ -1,0 +1,68 @@
+"""The command table against a real Redis: categories, flags and uses of keys decide what ACLs allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core import commands as _commands  # noqa: F401 - fills the command table
+from engine.core.acl import CATEGORIES, all_commands, in_category
+from tests.harness.clients import SocketClient
+from tests.servers import Running
+
+pytestmark = pytest.mark.redis
+
+#: Commands whose categories or flags are those of a newer Redis than 7.0, and why.
+NEWER = {"wait": "it is a blocking command since 7.2"}
+
+
+@pytest.fixture(scope="module")
+def real(redis_process: Running) -> dict[str, Any]:
+    """COMMAND's rows of a real Redis by full name."""
+    rows: dict[str, Any] = {}
+
+    def take(row: Any) -> None:
+        rows[row[0].decode()] = row
+        for sub in row[9]:
+            take(sub)
+
+    with SocketClient(redis_process.connect(), 2, None) as client:
+        for row in client.run("COMMAND"):
+            take(row)
+        rows["categories"] = {
+            name.decode(): {word.decode() for word in client.run("ACL", "CAT", name)} for name in client.run("ACL CAT")
+        }
+    return rows
+
+
+def test_categories_are_redis_s(real: dict[str, Any]) -> None:
+    """The same categories in the same order, and in each the same of those commands that both have."""
+    assert tuple(real["categories"]) == CATEGORIES
+    ours = {one.full_name.decode() for one in all_commands()}
+    for name, members in real["categories"].items():
+        mine = {one.full_name.decode() for one in in_category(name)} & set(real)
+        assert mine - set(NEWER) == (members & ours) - set(NEWER), name
+
+
+def test_flags_and_arity_are_redis_s(real: dict[str, Any]) -> None:
+    """Also those that decide what is refused: write, denyoom, no_auth, admin."""
+    for one in all_commands():
+        row = real.get(one.full_name.decode())
+        if row is not None and one.name not in NEWER:
+            assert row[1] == one.arity, one.name
+            flags = {word.decode() for word in row[2]}
+            assert flags == one.flags - ({"skip_slowlog"} - flags), one.name
+
+
+def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> None:
+    """Key positions, and whether keys are read, written, or only looked at."""
+    for one in all_commands():
+        row = real.get(one.full_name.decode())
+        if row is None:
+            continue
+        assert row[3:6] == [one.keys.first, one.keys.last, one.keys.step], one.name
+        specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in row[8]]
+        told = [{word.decode() for word in spec[b"flags"]} for spec in specs]
+        has_keys = bool(one.keys.first or one.keys.find)
+        assert told == ([set(use.words) for use in one.uses] if has_keys else []), one.name
