@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks import servers
 from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
+from benchmarks.durable_cases import durable_cases
 from benchmarks.spark_cases import spark_cases
 
 RESULTS = Path(__file__).parent / "results"
@@ -113,7 +114,7 @@ def main() -> int:
         header = [f"{'':24}", *(f"{f'{name} {versions[name]}':>20}" for name in connections)]
         print("  ".join([*header, f"{'ratio':>8}"] if len(connections) == 2 else header))
         results = []
-        for case in (case for case in [*server_cases(), *spark_cases()] if options.only in case.name):
+        for case in (case for case in [*server_cases(), *durable_cases(), *spark_cases()] if options.only in case.name):
             rates = measure(case, connections, options.repetitions)
             print(line(case, rates), flush=True)
             results.append({"case": case.name, "entries": case.entries, "entries_per_second": rates})

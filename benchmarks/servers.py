@@ -32,12 +32,12 @@ class Server:
 def redis_command() -> list[str] | None:
     """Return the start of redis-server's command line, or None where it is not installed."""
     program = shutil.which("redis-server")
-    return None if program is None else [program, "--save", "", "--appendonly", "no"]
+    return None if program is None else [program, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
 def engine_command() -> list[str]:
     """Return the start of the bundled engine's command line."""
-    return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no"]
+    return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
 @contextmanager

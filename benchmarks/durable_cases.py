@@ -1,0 +1,104 @@
+"""What durability costs: adding with an append-only file, and loading what was kept.
+
+Both servers switch their append-only file on and off at run time, and load without a new process (``DEBUG RELOAD
+NOSAVE``, ``DEBUG LOADAOF``), so the cases run on the servers of all other cases.
+"""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.cases import KEY, Case, expect_length, flush, xadd
+from benchmarks.client import Connection, command
+
+_DEADLINE = 60.0
+
+
+def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
+    """XADD as without durability, with ``appendfsync`` as ``policy`` says."""
+    plain = xadd(pipeline, entries)
+
+    def prepare(connection: Connection) -> None:
+        flush(connection)
+        expect_ok(connection, "CONFIG", "SET", "appendfsync", policy)
+        expect_ok(connection, "CONFIG", "SET", "appendonly", "yes")
+        wait_for_log(connection)
+
+    def check(connection: Connection) -> None:
+        plain.check(connection)
+        expect_ok(connection, "CONFIG", "SET", "appendonly", "no")
+
+    return Case(f"XADD, {pipeline}, {policy}", entries, prepare, plain.work, check)
+
+
+def load_snapshot(entries: int) -> Case:
+    """Load a snapshot of so many entries."""
+
+    def prepare(connection: Connection) -> None:
+        if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % entries:
+            flush(connection)
+            xadd(1000, entries).work(connection)
+            expect_ok(connection, "SAVE")
+
+    def work(connection: Connection) -> None:
+        expect_ok(connection, "DEBUG", "RELOAD", "NOSAVE")
+
+    return Case("load a snapshot", entries, prepare, work, expect_length(entries), 2)
+
+
+def load_log(entries: int) -> Case:
+    """Load a log of so many XADDs, written a thousand at a time."""
+    fill = xadd(1000, entries)
+
+    def prepare(connection: Connection) -> None:
+        flush(connection)
+        expect_ok(connection, "CONFIG", "SET", "appendfsync", "everysec")
+        # A rewrite by itself would put a base in place of the commands.
+        expect_ok(connection, "CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
+        expect_ok(connection, "CONFIG", "SET", "appendonly", "yes")
+        wait_for_log(connection)
+        fill.work(connection)
+
+    def work(connection: Connection) -> None:
+        expect_ok(connection, "DEBUG", "LOADAOF")
+
+    def check(connection: Connection) -> None:
+        fill.check(connection)
+        end_log(connection)
+
+    return Case("load a log", entries, prepare, work, check, 1)
+
+
+def end_log(connection: Connection) -> None:
+    """Leave no log behind, and nothing that the next preparation would take for its own."""
+    expect_ok(connection, "CONFIG", "SET", "appendonly", "no")
+    flush(connection)
+
+
+def expect_ok(connection: Connection, *words: str) -> None:
+    """Run a command that answers OK."""
+    reply = connection.reply(command(*words))
+    if reply != b"+OK\r\n":
+        raise RuntimeError(f"{words}: {reply[:200]!r}")
+
+
+def wait_for_log(connection: Connection) -> None:
+    """Wait until the append-only file is in use."""
+    end = time.monotonic() + _DEADLINE
+    while time.monotonic() < end:
+        facts = connection.reply(command("INFO", "persistence"))
+        if b"aof_enabled:1" in facts and b"aof_rewrite_in_progress:0" in facts and b"aof_rewrite_scheduled:0" in facts:
+            return
+        time.sleep(0.01)
+    raise RuntimeError("the append-only file did not get ready")
+
+
+def durable_cases(entries: int = 2_000_000) -> list[Case]:
+    """Return the cases in the order in which they are run and shown."""
+    return [
+        durable_xadd("everysec", 1000, 200_000),
+        durable_xadd("always", 1000, 200_000),
+        durable_xadd("always", 1, 2_000),
+        load_snapshot(entries),
+        load_log(entries),
+    ]
