@@ -47,7 +47,9 @@ class Log:
         self.error: OSError | None = None
         #: An fsync failed, or a block could not be taken back: this file is written to no more.
         self.broken = False
+        #: Writes that did not wait for an fsync any longer, and fsyncs.
         self.delayed = 0
+        self.syncs = 0
         self._fd = -1
         self._db = -1
         self._waiting: list[bytes] = []
@@ -209,6 +211,7 @@ class Log:
     # -- syncing ------------------------------------------------------------------------------------------------------
 
     def _sync_now(self) -> None:
+        self.syncs += 1
         try:
             self._files.sync(self._fd)
         except OSError:
@@ -226,6 +229,7 @@ class Log:
         """Begin an fsync of all that is written."""
         fd, target = self._fd, self.written
         self._syncing = True
+        self.syncs += 1
         self._last_sync = self._clock()
         self._beside(lambda: self._files.sync(fd), lambda error: self._synced_beside(fd, target, error))
 

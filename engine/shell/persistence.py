@@ -452,6 +452,7 @@ class Persistence:
                 ("aof_current_size", rewrites.size), ("aof_base_size", rewrites.base_size),
                 ("aof_pending_rewrite", 0), ("aof_buffer_length", log.waiting),
                 ("aof_pending_bio_fsync", int(log.syncing)), ("aof_delayed_fsync", log.delayed),
+                ("engine_aof_fsyncs", log.syncs),
             ]  # fmt: skip
         lines.append(("engine_loading_seconds", f"{self.loaded_seconds:.3f}"))
         return lines
