@@ -20,6 +20,7 @@ from engine import messages
 from engine.core.dispatch import Core
 from engine.core.replies import CommandError, Reply, Simple
 from engine.core.session import Session
+from engine.core.waiters import WaitingRoom
 from engine.directives import ConfigError
 from engine.shell.appendonly import AppendOnly
 from engine.shell.clock import now_us
@@ -385,8 +386,12 @@ class Persistence:
             self._save_now()
         else:
             self._flush_effects()
-        dirty, recording = core.dirty, core.recording
-        core.recording, core.replaying = False, True
+        dirty, recording, refusal = core.dirty, core.recording, core.refuse_writes
+        core.recording, core.replaying, core.refuse_writes = False, True, b""
+        # Whoever waits for a key is not served from data that are half there.
+        rooms = [db.waiting for db in core.databases]
+        for db in core.databases:
+            db.waiting = WaitingRoom()
         try:
             if flush or from_log:
                 for db in core.databases:
@@ -403,8 +408,13 @@ class Persistence:
             self._judge()
             raise CommandError(messages.load_failed(str(error))) from None
         finally:
-            core.recording, core.replaying = recording, False
+            core.recording, core.replaying, core.refuse_writes = recording, False, refusal
             core.dirty = dirty
+            for db, room in zip(core.databases, rooms, strict=True):
+                db.waiting = room
+                for key in room.keys():
+                    db.signal(key)
+            self._judge()
         if self.logging and not from_log and not (save and flush):
             # The log must tell of the same data.
             with suppress(OSError):

@@ -204,6 +204,23 @@ def test_the_log_can_be_switched_on_and_off(tmp_path):
         assert client("XLEN s") == 4
 
 
+def test_reloading_does_not_disturb_who_waits(tmp_path):
+    """A consumer that is blocked while DEBUG LOADAOF runs gets what comes afterwards, and nothing else."""
+    with life(tmp_path, *ALWAYS, "--enable-debug-command", "yes") as (running, client):
+        client("XGROUP CREATE s g $ MKSTREAM")
+        client("XADD s 1-1 f v")
+        client("XREADGROUP GROUP g c STREAMS s >")
+        waiting = Client(running)
+        waiting.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the consumer to wait")
+        assert client("DEBUG LOADAOF") == b"OK"
+        assert client("DEBUG RELOAD") == b"OK"
+        client("XADD s 2-1 f v")
+        assert [entry[0] for entry in waiting.receive()[0][1]] == [b"2-1"]
+        waiting.close()
+        assert client("XPENDING s g")[0] == 2
+
+
 def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
     """A damaged file: status 1, and file and byte on stderr."""
     with life(tmp_path, *ALWAYS) as (_, client):
