@@ -27,12 +27,18 @@ class Run(Protocol):
     """What is needed of :class:`engine.wire.bulk.AddRun`."""
 
     count: int
-    head: list[bytes]
-    words: int
     bodies: list[bytes]
     sizes: Sequence[int]
     keys: list[bytes] | None
     ids: list[bytes] | None
+
+    @property
+    def head(self) -> list[bytes]:
+        """The first command's words before its fields."""
+
+    @property
+    def words(self) -> int:
+        """How many words each entry's fields and values are."""
 
     def commands(self) -> Iterator[list[bytes]]:
         """The commands one by one, as words."""
@@ -45,16 +51,17 @@ _Digits = tuple[bytes, Sequence[bytes]]
 class _Part:
     """The commands of a run that are for one key."""
 
-    __slots__ = ("bodies", "explicit", "first", "groups", "key", "key_word", "sizes", "stream", "trim")
+    __slots__ = ("bodies", "explicit", "first", "groups", "key", "rows", "sizes", "stream", "trim")
 
     def __init__(
-        self, key: bytes, key_word: bytes, stream: Stream | None, bodies: list[bytes], sizes: Sequence[int]
+        self, key: bytes, stream: Stream | None, bodies: list[bytes], sizes: Sequence[int]
     ) -> None:
         self.key = key
-        self.key_word = key_word
         self.stream = stream
         self.bodies = bodies
         self.sizes = sizes
+        #: Which of the run's commands these are, where they are not all.
+        self.rows: list[int] = []
         #: The first of consecutive IDs, which ``groups`` has the texts of, ...
         self.first = 0
         self.groups: list[_Digits] = []
@@ -96,22 +103,24 @@ def _digit_groups(ms: int, first: int, count: int) -> list[_Digits]:
 class Added:
     """What a run's commands answer: their entries' IDs as bulk strings."""
 
-    __slots__ = ("_keys", "_parts")
+    __slots__ = ("_parts",)
 
-    def __init__(self, parts: list[_Part], keys: list[bytes] | None) -> None:
+    def __init__(self, parts: list[_Part]) -> None:
         self._parts = parts
-        self._keys = keys
 
     def rows(self) -> list[bytes]:
         """One reply per command, in the commands' order."""
-        if self._keys is None:
+        if not self._parts[0].rows:
             return self._parts[0].reply_rows()
-        turns = {part.key_word: iter(part.reply_rows()) for part in self._parts}
-        return [next(turns[word]) for word in self._keys]
+        replies = [b""] * sum(len(part.rows) for part in self._parts)
+        for part in self._parts:
+            for row, reply in zip(part.rows, part.reply_rows(), strict=True):
+                replies[row] = reply
+        return replies
 
     def pieces(self) -> list[bytes]:
         """The same bytes, in as few pieces as is cheap."""
-        return self._parts[0].replies() if self._keys is None else self.rows()
+        return self.rows() if self._parts[0].rows else self._parts[0].replies()
 
 
 def add_run(ctx: Context, run: Run) -> Added | None:
@@ -125,15 +134,15 @@ def add_run(ctx: Context, run: Run) -> Added | None:
     for part in parts:
         _apply(ctx, part, run.words)
     ctx.core.commands_processed += run.count
-    return Added(parts, run.keys)
+    return Added(parts)
 
 
 def _plan(ctx: Context, run: Run) -> list[_Part] | None:
-    if run.keys is None or run.ids is None:
+    if run.keys is None:
         key = run.head[1]
         if key in ctx.db.waiting:
             return None
-        part = _Part(key, b"", ctx.db.stream(key), run.bodies, run.sizes)
+        part = _Part(key, ctx.db.stream(key), run.bodies, run.sizes)
         if len(run.head) > 3:
             part.trim = Trim()
             args = Args(run.head, 2, len(run.head) - 1)
@@ -149,9 +158,14 @@ def _plan(ctx: Context, run: Run) -> list[_Part] | None:
         key = word[word.index(b"\n") + 1 : -2]
         if key in ctx.db.waiting:
             return None
-        bodies = [run.bodies[row] for row in numbers]
-        part = _Part(key, word, ctx.db.stream(key), bodies, [run.sizes[row] for row in numbers])
-        if not _take_ids(ctx, part, [run.ids[row] for row in numbers]):
+        bodies = [run.bodies[row] for row in numbers] if len(rows) > 1 else run.bodies
+        part = _Part(key, ctx.db.stream(key), bodies, [run.sizes[row] for row in numbers])
+        part.rows = numbers
+        if run.ids is None:
+            part.first = next_id(part.stream, b"*", ctx.now)
+            if not _room(part.first, len(numbers)):
+                return None
+        elif not _take_ids(ctx, part, [run.ids[row] for row in numbers]):
             return None
         parts.append(part)
     return parts

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-_CR, _LF, _DOLLAR, _ZERO = 13, 10, 36, 48
+_CR, _LF, _DOLLAR, _STAR, _ZERO = 13, 10, 36, 42, 48
 #: A shorter run costs less command by command; from so many on, a proof by numpy costs less than one by one (measured).
 MIN_RUN = 3
 MANY = 80
+#: Of larger commands numpy would mostly look at bytes of values.
+_LARGE = 400
 _MAX_WORDS = 200
 #: Words of 10,000 bytes and more end a run.
 _MAX_DIGITS = 4
@@ -30,29 +33,49 @@ _MAX_DIGITS = 4
 _HEADERS = [b"$%d" % length for length in range(2048)]
 
 
+class Shape(NamedTuple):
+    """What the commands of a run have in common."""
+
+    #: The bytes that each begins with, and how many whole words that is: all before the fields, or the name alone.
+    prefix: bytes
+    #: The first command's words before its fields: XADD, key, options, ID.
+    head: list[bytes]
+    proven: int
+    #: How many words each entry's fields and values are.
+    words: int
+
+
 @dataclass(slots=True)
 class AddRun:
     """``count`` XADD commands. ``end`` is where the buffer goes on behind them."""
 
     count: int
     end: int
-    #: The first command's words before its fields: XADD, key, options, ID.
-    head: list[bytes]
-    #: How many words each entry's fields and values are.
-    words: int
+    shape: Shape
     #: Each command's bytes from its first field on, and how many they are.
     bodies: list[bytes]
     sizes: Sequence[int]
-    #: The key and the ID of every command, with their headers (``$1\r\n*\r\n``), where not all are as in ``head``.
+    #: The key of every command with its header (``$1\r\ns\r\n``), where not all have the first one's.
     keys: list[bytes] | None = None
+    #: The ID of every command, likewise, where not all are ``*``.
     ids: list[bytes] | None = None
+
+    @property
+    def head(self) -> list[bytes]:
+        """The first command's words before its fields: XADD, key, options, ID."""
+        return self.shape.head
+
+    @property
+    def words(self) -> int:
+        """How many words each entry's fields and values are."""
+        return self.shape.words
 
     def commands(self) -> Iterator[list[bytes]]:
         """The commands one by one, as words."""
         for row, body in enumerate(self.bodies):
             head = self.head
-            if self.keys is not None and self.ids is not None:
-                head = [head[0], _word(self.keys[row]), _word(self.ids[row])]
+            if self.keys is not None:
+                head = [head[0], _word(self.keys[row]), b"*" if self.ids is None else _word(self.ids[row])]
             words, at = [*head], 0
             for _ in range(self.words):
                 line_end = body.index(b"\r\n", at)
@@ -73,30 +96,33 @@ def next_start(data: bytes) -> int:
     return line + 2 if line > 0 else 0
 
 
-def scan(data: bytes, at: int = 0) -> AddRun | None:
-    """The run of XADDs that begins at ``at``, if there is one that is worth it."""
+def scan(data: bytes, at: int = 0, known: Shape | None = None) -> AddRun | None:
+    """The run of XADDs that begins at ``at``, if there is one that is worth it.
+
+    ``known`` is the shape of an earlier run: pipelines mostly go on as they began, and need not be taken apart anew.
+    """
+    if known is not None and data.startswith(known.prefix, at):
+        rows = data.count(known.prefix, at)
+        if rows < MIN_RUN:
+            return None
+        return _prove_few(data, at, known) if rows < MANY else _prove_many(data, at, known)
     first = _first_command(data, at)
     if first is None:
         return None
     words, starts, size = first
     rows = (len(data) - at) // size
-    if rows < MIN_RUN:
-        return None
     id_at = _id_position(words)
-    if id_at == 0:
+    if rows < MIN_RUN or id_at == 0:
         return None
-    constant = words[id_at] == b"*"
     head = id_at + 1
     prefix = data[at : starts[head]]
-    if not constant or data[at + size : at + size + len(prefix)] != prefix:
-        # Other keys or IDs follow: only the name is common.
-        if id_at != 2:
-            return None
-        constant = False
-        prefix = data[at : starts[1]]
-    if rows < MANY:
-        return _prove_few(data, at, words, prefix, head) if constant else None
-    return _prove_many(data, at, words, prefix, head if constant else 1, head)
+    if words[id_at] == b"*" and data.startswith(prefix, at + size):
+        shape = Shape(prefix, words[:head], head, len(words) - head)
+        return _prove_few(data, at, shape) if rows < MANY or size >= _LARGE else _prove_many(data, at, shape)
+    # Other keys or IDs follow: only the name is common.
+    if id_at != 2 or rows < MANY:
+        return None
+    return _prove_many(data, at, Shape(data[at : starts[1]], words[:head], 1, len(words) - head))
 
 
 def _first_command(data: bytes, at: int) -> tuple[list[bytes], list[int], int] | None:
@@ -133,21 +159,22 @@ def _id_position(words: list[bytes]) -> int:
     return at
 
 
-def _prove_few(data: bytes, at: int, words: list[bytes], prefix: bytes, head: int) -> AddRun | None:
-    r"""Prove commands one after the other, which costs less than numpy where there are not many.
+def _prove_few(data: bytes, at: int, shape: Shape) -> AddRun | None:
+    r"""Prove commands one after the other, which costs less than numpy where there are not many, or they are large.
 
     Divided at its line ends, a body is header, word, header, word ..., each header the canonical one for its word.
     """
-    bodies = data[at:].split(prefix)
+    bodies = data[at:].split(shape.prefix)
     bodies.pop(0)
-    lines = 2 * (len(words) - head) + 1
+    lines = 2 * shape.words + 1
+    headers = _HEADERS
     proven = []
     for body in bodies:
         parts = body.split(b"\r\n")
         if len(parts) != lines or parts[-1]:
             break
         try:
-            if [_HEADERS[len(word)] for word in parts[1::2]] != parts[:-1:2]:
+            if [headers[len(word)] for word in parts[1::2]] != parts[:-1:2]:
                 break
         except IndexError:
             break
@@ -155,50 +182,51 @@ def _prove_few(data: bytes, at: int, words: list[bytes], prefix: bytes, head: in
     if len(proven) < MIN_RUN:
         return None
     sizes = list(map(len, proven))
-    end = at + len(prefix) * len(proven) + sum(sizes)
-    return AddRun(len(proven), end, words[:head], lines // 2, proven, sizes)
+    end = at + len(shape.prefix) * len(proven) + sum(sizes)
+    return AddRun(len(proven), end, shape, proven, sizes)
 
 
-def _prove_many(data: bytes, at: int, words: list[bytes], prefix: bytes, proved: int, head: int) -> AddRun | None:
-    """Prove as many commands as can be; ``prefix`` holds the first ``proved`` words, ``head`` words come before the
-    fields.
-    """
-    lines = 2 * len(words) + 1
+def _prove_many(data: bytes, at: int, shape: Shape) -> AddRun | None:
+    """Prove as many commands as can be, all at once."""
+    first = 2 * shape.proven + 1
+    lines = 2 * (len(shape.head) + shape.words) + 1
     buffer = np.frombuffer(data, np.uint8, offset=at)
-    ends = np.flatnonzero(buffer == _LF)
-    rows = len(ends) // lines
+    line_ends = np.flatnonzero(buffer == _LF)
+    rows = len(line_ends) // lines
     if rows < MIN_RUN:
         return None
-    ends = ends[: rows * lines]
+    ends = line_ends[: rows * lines].reshape(rows, lines)
     starts = np.empty_like(ends)
-    starts[0] = 0
-    starts[1:] = ends[:-1]
-    starts[1:] += 1
-    bodies = data[at : at + int(ends[-1]) + 1].split(prefix)
-    bodies.pop(0)
-    # A command's first words stand where its first lines do, if all before it were as long as their lines say.
-    rows = min(rows, len(bodies))
-    row_starts = starts[:: lines][:rows]
-    row_ends = ends[lines - 1 :: lines][:rows] + 1
-    sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))[:rows]
-    good = row_ends - row_starts - len(prefix) == sizes
-    first = 2 * proved + 1
-    heads = starts.reshape(-1, lines)[:rows, first::2]
-    head_ends = ends.reshape(-1, lines)[:rows, first::2]
-    word_ends = ends.reshape(-1, lines)[:rows, first + 1 :: 2]
+    starts.flat[0] = 0
+    starts.flat[1:] = ends.flat[:-1] + 1
+    row_starts = starts[:, 0]
+    prefix = np.frombuffer(shape.prefix, np.uint8)
+    # Every command begins with the prefix, and its first line beyond that stands right behind it.
+    good = starts[:, first] - row_starts == len(prefix)
+    good[good] = (buffer[row_starts[good, None] + np.arange(len(prefix))] == prefix).all(axis=1)
+    heads, head_ends, word_ends = starts[:, first::2], ends[:, first::2], ends[:, first + 1 :: 2]
     good &= _headers_hold(buffer, heads, head_ends, word_ends).all(axis=1)
     wrong = np.flatnonzero(~good)
     if len(wrong):
         rows = int(wrong[0])
     if rows < MIN_RUN:
         return None
-    del bodies[rows:]
-    run = AddRun(
-        rows, at + int(row_ends[rows - 1]), words[:head], len(words) - head, bodies, sizes[:rows].tolist()
-    )
-    if proved != head:
-        _take_heads(run, word_ends, row_starts + len(prefix))
+    begins, row_ends = starts[:rows, 2 * len(shape.head) + 1] + at, ends[:rows, -1] + (at + 1)
+    bodies = [data[begin:end] for begin, end in zip(begins.tolist(), row_ends.tolist(), strict=True)]
+    run = AddRun(rows, int(row_ends[-1]), shape, bodies, (row_ends - begins).tolist())
+    if shape.proven == 1:
+        run.keys = _words(data, at, heads[:rows, 0], word_ends[:rows, 0])
+        is_star = (word_ends[:rows, 1] - head_ends[:rows, 1] == 3) & (buffer[word_ends[:rows, 1] - 2] == _STAR)
+        if not is_star.all():
+            run.ids = _words(data, at, heads[:rows, 1], word_ends[:rows, 1])
     return run
+
+
+def _words(data: bytes, at: int, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[bytes]:
+    """One word of each command, with its header."""
+    return [
+        data[begin:end] for begin, end in zip((begins + at).tolist(), (ends + (at + 1)).tolist(), strict=True)
+    ]
 
 
 def _headers_hold(
@@ -223,19 +251,3 @@ def _headers_hold(
     canonical = (digits == 1) | (buffer[heads + 1] != _ZERO)
     good &= canonical & (value == declared)
     return good
-
-
-def _take_heads(
-    run: AddRun,
-    word_ends: npt.NDArray[np.int64],
-    origin: npt.NDArray[np.int64],
-) -> None:
-    """Split keys and IDs off the bodies, which begin with them; they keep their headers."""
-    rows = run.count
-    key_end = (word_ends[:rows, 0] + 1 - origin[:rows]).tolist()
-    id_end = (word_ends[:rows, 1] + 1 - origin[:rows]).tolist()
-    parts = run.bodies
-    run.keys = [part[:end] for part, end in zip(parts, key_end, strict=True)]
-    run.ids = [part[begin:end] for part, begin, end in zip(parts, key_end, id_end, strict=True)]
-    run.bodies = [part[end:] for part, end in zip(parts, id_end, strict=True)]
-    run.sizes = list(map(len, run.bodies))
