@@ -94,10 +94,20 @@ def _take_timeout(ctx: Context, args: Args) -> int:
     return timeout
 
 
+#: How many words belong to an option.
+_WORDS_BEHIND = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
+
+
 def _find_keys(argv: list[bytes]) -> list[bytes]:
-    for at, word in enumerate(argv):
-        if word.upper() == b"STREAMS":
+    """The keys, found as the command itself finds them: a group may be called STREAMS, and permissions hang on this."""
+    at = 1
+    while at < len(argv):
+        word = argv[at].upper()
+        if word == b"STREAMS":
             return argv[at + 1 : at + 1 + (len(argv) - at - 1) // 2]
+        if word not in _WORDS_BEHIND:
+            break
+        at += 1 + _WORDS_BEHIND[word]
     return []
 
 

@@ -1,0 +1,107 @@
+"""Random rules and random commands: the same are allowed, and the same thing is named where not, as by a real Redis."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import messages
+from engine.core import commands as _commands  # noqa: F401 - fills the command table
+from engine.core.acl import RuleError, User, merged
+from engine.core.registry import COMMANDS
+from tests.harness.clients import SocketClient
+from tests.harness.replies import Error
+from tests.servers import Running
+
+pytestmark = pytest.mark.redis
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
+
+_COMMAND_RULES = """
+    +@all -@all +@read +@write -@write +@stream -@stream +@keyspace -@dangerous +@fast -@slow +@connection +@pubsub
+    +get -get +set +xadd -xadd +xread +xreadgroup +xinfo -xinfo|stream +xinfo|groups +xgroup +xgroup|create +select|0
+    +select|1 -select +select +client|id -client +client -client|kill +copy +mget +publish +subscribe +psubscribe
+"""
+_OTHER_RULES = """
+    ~* ~a* ~b %R~a %W~a %R~b* %W~b* ~[ab]c ~?x %RW~ab allkeys resetkeys &* &a* &b resetchannels
+"""
+_RULES = st.lists(
+    st.one_of(st.sampled_from(_COMMAND_RULES.split()), st.sampled_from(_OTHER_RULES.split())), max_size=6
+)
+_SELECTORS = st.lists(_RULES.map(lambda rules: "(" + " ".join(rules) + ")"), max_size=2)
+_KEY = st.sampled_from(["a", "b", "ab", "ac", "bx", "c"])
+#: Commands, with places for two keys.
+_CALLS = """
+    GET {0}|SET {0} v|SET {0} v GET|MGET {0} {1}|MSET {0} v {1} v|DEL {0} {1}|COPY {0} {1}|RENAME {0} {1}|INCR {0}|
+    EXISTS {0} {1}|TYPE {0}|GETDEL {0}|EXPIRE {0} 1|XADD {0} * f v|XLEN {0}|XRANGE {0} - +|XREAD STREAMS {0} {1} 0 0|
+    XREAD COUNT 1 BLOCK 0 STREAMS {0} 0|XREADGROUP GROUP g c STREAMS {0} {1} > >|XREAD COUNT 1 {0} 0|
+    XREADGROUP GROUP STREAMS c STREAMS {0} >|XREADGROUP GROUP g STREAMS STREAMS {0} >|XPENDING {0} g|
+    XACK {0} g 1-1|XCLAIM {0} g c 0 1-1|XAUTOCLAIM {0} g c 0 0|XINFO STREAM {0}|XINFO GROUPS {0}|
+    XGROUP CREATE {0} g 0|XGROUP DESTROY {0} g|XDEL {0} 1-1|XTRIM {0} MAXLEN 0|XSETID {0} 1-1|HSET {0} f v|HGET {0} f|
+    HEXISTS {0} f|HINCRBY {0} f 1|LPUSH {0} v|LPOP {0}|LMOVE {0} {1} LEFT LEFT|BLPOP {0} {1} 0|LLEN {0}|LRANGE {0} 0 1|
+    PUBLISH {0} m|SUBSCRIBE {0} {1}|PSUBSCRIBE {0}|UNSUBSCRIBE {0}|SELECT 0|SELECT 1|CLIENT ID|CLIENT KILL ID 1|PING|
+    KEYS *|FLUSHALL|CONFIG GET x|AUTH x|OBJECT ENCODING {0}|WATCH {0} {1}|RESTORE {0} 0 x|DUMP {0}|PERSIST {0}|
+    STRLEN {0}|APPEND {0} v|GETRANGE {0} 0 1|MOVE {0} 1|TOUCH {0}
+"""
+
+
+@pytest.fixture(scope="module")
+def real(redis_process: Running) -> Iterator[SocketClient]:
+    with SocketClient(redis_process.connect(), 2, None) as client:
+        yield client
+        client.run("ACL", "DELUSER", "random")
+
+
+def _ours(user: User, argv: list[str]) -> tuple[str, str]:
+    words = [word.encode() for word in argv]
+    command = COMMANDS[words[0].upper()]
+    if command.subcommands:
+        command = command.subcommands[words[1].upper()]
+    denial = user.denial(command, words)
+    return ("", "") if denial is None else (denial.reason, denial.name.decode())
+
+
+def _taken(user: User, op: bytes) -> object:
+    """What ACL SETUSER would answer."""
+    try:
+        user.take(op, False)
+    except RuleError as error:
+        return Error(messages.acl_rule_refused(op, error.reason).decode())
+    return b"OK"
+
+
+_DENIED = re.compile(r"This user has no permissions to (?:run|access) the '(.*)' (command|key|channel)")
+
+
+def _redis_s(reply: object) -> tuple[str, str]:
+    assert isinstance(reply, bytes), reply
+    if reply == b"OK":
+        return "", ""
+    found = _DENIED.search(reply.decode().replace("User random has", "This user has"))
+    assert found is not None, reply
+    return found[2], found[1]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=EXAMPLES)
+@given(
+    rules=_RULES,
+    selectors=_SELECTORS,
+    calls=st.lists(st.tuples(st.sampled_from(_CALLS.split("|")), _KEY, _KEY), min_size=1, max_size=20),
+)
+def test_the_same_is_allowed(
+    real: SocketClient, rules: list[str], selectors: list[str], calls: list[tuple[str, str, str]]
+) -> None:
+    """What ACL DRYRUN says of a user with random rules, the engine's rules say too; wrong rules are wrong for both."""
+    ops, _ = merged([rule.encode() for rule in (*rules, *selectors)])
+    user = User(b"random")
+    real.run("ACL", "SETUSER", "random", "reset")
+    for op in ops:
+        reply = real.run("ACL", "SETUSER", "random", op)
+        assert reply == _taken(user, op), op
+    for call, one, two in calls:
+        argv = call.format(one, two).split()
+        assert _ours(user, argv) == _redis_s(real.run("ACL", "DRYRUN", "random", *argv)), (call, one, two)
