@@ -1,0 +1,129 @@
+"""Values as JSON text: nested columns, and whole rows for valueFormat=json.
+
+The forms are those of Spark's to_json, so that its readers and ours turn them back into the same values: numbers as
+numbers (decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings
+(with a zone in UTC with `Z`), binary as Base64, structs without their null fields, maps with their keys as strings.
+Knows Arrow's types; nothing of streams.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
+_Write = Callable[[Any], str]
+
+
+def column(values: Any) -> Any:
+    """A JSON text for each value of an Arrow array, as strings; null for null."""
+    kind = values.type
+    types = pa.types
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return pc.cast(values, pa.string())
+    if types.is_string(kind) and pc.all(pc.match_substring_regex(values, _PLAIN), min_count=0).as_py():
+        return pc.binary_join_element_wise('"', values, '"', "")
+    write = writer(kind)
+    return pa.array([None if value is None else write(value) for value in _values(values)], pa.string())
+
+
+def rows(names: list[str], columns: list[Any], count: int) -> Any:
+    """Each row as a JSON object without its nulls, as a binary array."""
+    pieces: list[Any] = []
+    for name, values in zip(names, columns, strict=True):
+        text = pc.binary_join_element_wise(f",{json.dumps(name, ensure_ascii=False)}:", column(values), "")
+        pieces.append(pc.fill_null(text, ""))
+    joined = pc.binary_join_element_wise(*pieces, "") if pieces else pa.array([""] * count, pa.string())
+    text = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
+    return pc.cast(text, pa.binary())
+
+
+def _values(array: Any) -> list[Any]:
+    """Python's values, with maps as lists of pairs, and timestamps as numbers, which reach further than Python's."""
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+def writer(kind: Any) -> _Write:
+    """What makes the JSON text of a value of that Arrow type, as `to_pylist` gives it. TypeError for other types."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return writer(kind.value_type)
+    if types.is_struct(kind):
+        fields = [(field.name, json.dumps(field.name, ensure_ascii=False), writer(field.type)) for field in kind]
+        return lambda value: _struct(value, fields)
+    if types.is_map(kind):
+        key, item = writer(kind.key_type), _or_null(writer(kind.item_type))
+        return lambda value: f"{{{','.join(f'{_as_key(key(k))}:{item(v)}' for k, v in value)}}}"
+    if types.is_list(kind) or types.is_large_list(kind):
+        item = _or_null(writer(kind.value_type))
+        return lambda value: f"[{','.join(map(item, value))}]"
+    for test, write in _SCALARS:
+        if test(kind):
+            return write
+    raise TypeError(f"{kind} has no text form")
+
+
+def _or_null(write: _Write) -> _Write:
+    return lambda value: "null" if value is None else write(value)
+
+
+def _struct(value: dict[str, Any], fields: list[tuple[str, str, _Write]]) -> str:
+    there = (f"{shown}:{write(value[name])}" for name, shown, write in fields if value[name] is not None)
+    return f"{{{','.join(there)}}}"
+
+
+def _as_key(text: str) -> str:
+    return text if text.startswith('"') else json.dumps(text, ensure_ascii=False)
+
+
+def _string(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _float(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _float32(value: float) -> str:
+    return str(pc.cast(pa.scalar(value, pa.float32()), pa.string())) if math.isfinite(value) else _float(value)
+
+
+def _binary(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def _decimal(value: decimal.Decimal) -> str:
+    return format(value, "f")
+
+
+def _moment(value: datetime.datetime) -> str:
+    if value.tzinfo is None:
+        return f'"{value.isoformat()}"'
+    return f'"{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat()}Z"'
+
+
+_SCALARS: list[tuple[Callable[[Any], bool], _Write]] = [
+    (pa.types.is_boolean, lambda value: "true" if value else "false"),
+    (pa.types.is_integer, str),
+    (pa.types.is_float32, _float32),
+    (pa.types.is_floating, _float),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_string, _string),
+    (pa.types.is_large_string, _string),
+    (pa.types.is_binary, _binary),
+    (pa.types.is_large_binary, _binary),
+    (pa.types.is_date, lambda value: f'"{value.isoformat()}"'),
+    (pa.types.is_timestamp, _moment),
+    (pa.types.is_null, lambda _: "null"),
+]
