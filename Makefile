@@ -31,7 +31,7 @@ demo: install ## run the main job on the embedded engine: real data, every figur
 	@$(BIN)/spark-submit jobs/flight_delays.py
 
 test: install ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 crash: install ## kill the engine 300 times at work, and compare what is left with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest tests/crash

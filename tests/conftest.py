@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,8 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
+#: What runs on the one Spark session, and so in one process: folders and files of tests/.
+_ON_SPARK = {"connector", "jobs", "test_readme.py"}
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 _NO_REDIS = "no redis-server found on PATH (REQUIRE_REDIS=1 makes that a failure)"
 
@@ -75,10 +78,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[_LEFT_OUT][why] += 1
             left_out.append(item)
         else:
+            if item.path.relative_to(servers.ROOT).parts[1] in _ON_SPARK:
+                item.add_marker(pytest.mark.xdist_group("spark"))
             kept.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left out"] = dict(session.config.stash[_LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    # Every worker collects all tests, so each tells the same.
+    node.config.stash[_LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left out", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
