@@ -186,6 +186,18 @@ def test_a_run_is_checked_as_its_commands(rules: str, allowed: bool) -> None:
     assert (b"stream" in core.databases[0]) is allowed
 
 
+def test_a_run_for_several_keys_is_checked_for_each() -> None:
+    """One key that the user may not write is enough to decline it, and nothing was added anywhere."""
+    core = core_with("u on >pw +xadd ~s*")
+    session = logged_in(core, "u")
+    for keys, allowed in (((b"s1", b"s2"), True), ((b"s3", b"t1"), False)):
+        found = scan(b"".join(run_of(1, key) for _ in range(100) for key in keys))
+        assert found is not None
+        assert found.count == 200
+        assert (core.execute_run(session, found, NOW_US) is not None) is allowed
+        assert [key in core.databases[0] for key in keys] == [allowed] * 2
+
+
 def test_a_run_that_was_queued_is_checked_again() -> None:
     """EXEC refuses each of its XADDs where the user may add no more."""
     core = core_with("u on >pw +xadd +multi +exec ~s*")
