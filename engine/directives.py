@@ -373,9 +373,9 @@ _TABLE: tuple[Directive, ...] = (
     _e("acl-pubsub-default", "resetchannels", "allchannels resetchannels", "acts"),
     # what tools watch
     _make("events", "notify-keyspace-events", "", "acts"),
-    _i("slowlog-log-slower-than", 10000, -1, I64_MAX), _i("slowlog-max-len", 128, 0, I64_MAX),
-    _i("latency-monitor-threshold", 0, 0, I64_MAX), _b("latency-tracking", True),
-    _make("percentiles", "latency-tracking-info-percentiles", "50 99 99.9", ""),
+    _i("slowlog-log-slower-than", 10000, -1, I64_MAX, "acts"), _i("slowlog-max-len", 128, 0, I64_MAX, "acts"),
+    _i("latency-monitor-threshold", 0, 0, I64_MAX, "acts"), _b("latency-tracking", True, "acts"),
+    _make("percentiles", "latency-tracking-info-percentiles", "50 99 99.9", "acts"),
     _i("tracking-table-max-keys", 1000000, 0, I64_MAX),
     _i("busy-reply-threshold", 5000, 0, I64_MAX, alias="lua-time-limit"),
     # durability

@@ -553,3 +553,93 @@ PROTECTED_MODE = (
     b"set a password for the default user (requirepass, or ACL SETUSER), or, where the network itself is safe, "
     b"protected-mode no."
 )
+
+# -- looking at the server --------------------------------------------------------------------------------------------
+
+MONITOR_WITHOUT_KEYS = b"ERR Replica can't interact with the keyspace"
+SLOWLOG_COUNT = b"ERR count should be greater than or equal to -1"
+NO_CLUSTER = b"ERR This instance has cluster support disabled"
+INVALID_MASTER_PORT = b"ERR Invalid master port"
+NO_REPLICATION = b"ERR the engine cannot be a replica of another server"
+NO_REPLICAS_TO_FAIL_OVER_TO = b"ERR FAILOVER requires connected replicas."
+NOT_BUSY = b"NOTBUSY No scripts in execution right now."
+NO_SCRIPTS = b"ERR the engine runs no scripts and no functions"
+LIBRARY_NOT_FOUND = b"ERR Library not found"
+NO_TRACKING = b"ERR the engine does not track keys for clients"
+NOT_TRACKING = (
+    b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+)
+DEBUG_PROTOCOL = (
+    b"ERR Wrong protocol type name. Please use one of the following: "
+    b"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+)
+
+
+def no_latency_samples(event: bytes) -> bytes:
+    """LATENCY GRAPH of what never happened."""
+    return b"ERR No samples available for event '%b'" % event
+
+
+MEMORY_REPORT_EMPTY = b"Memory is not watched by this server: no facts about the process are there."
+LATENCY_OFF = (
+    b"No latency is monitored. CONFIG SET latency-monitor-threshold MILLISECONDS makes every command (and every other "
+    b"piece of work) that takes so long an event."
+)
+LATENCY_NONE = b"Nothing has taken as long as latency-monitor-threshold yet."
+
+SLOWLOG_HELP = help_lines(
+    "SLOWLOG",
+    "GET [<count>]", " The newest entries (10 unless told; -1: all), each with its number, its time, the microseconds",
+    " that it took, the command's words, and the client's address and name.",
+    "LEN", " How many entries there are.",
+    "RESET", " Forget all of them.",
+)  # fmt: skip
+LATENCY_HELP = help_lines(
+    "LATENCY",
+    "DOCTOR", " What can be said about the events, for people.",
+    "GRAPH <event>", " The samples of an event, drawn.",
+    "HISTORY <event>", " The samples of an event: seconds since the epoch, and milliseconds.",
+    "LATEST", " Each event with its latest and its longest sample.",
+    "RESET [<event> ...]", " Forget these events, or all.",
+    "HISTOGRAM [<command> ...]", " For each command how many calls took how long.",
+)  # fmt: skip
+MEMORY_HELP = help_lines(
+    "MEMORY",
+    "DOCTOR", " What can be said about memory, for people.",
+    "MALLOC-STATS", " What the allocator says of itself.",
+    "PURGE", " Give back to the system what is free.",
+    "STATS", " Where memory is.",
+    "USAGE <key> [SAMPLES <count>]", " The bytes that a key and its value take; of a hash or a list, estimated from",
+    " so many of its elements (5 unless told; 0: all).",
+)  # fmt: skip
+SCRIPT_HELP = help_lines(
+    "SCRIPT",
+    "EXISTS <sha1> [<sha1> ...]", " Whether scripts are there; none is.",
+    "FLUSH [ASYNC|SYNC]", " Forget all scripts.",
+    "KILL", " Stop the running script; none runs.",
+)  # fmt: skip
+FUNCTION_HELP = help_lines(
+    "FUNCTION",
+    "DELETE <library>", " Delete a library; there is none.",
+    "FLUSH [ASYNC|SYNC]", " Delete all libraries.",
+    "KILL", " Stop the running function; none runs.",
+    "LIST [LIBRARYNAME <pattern>] [WITHCODE]", " All libraries: none.",
+    "STATS", " What runs, and what there is.",
+)  # fmt: skip
+MODULE_HELP = help_lines("MODULE", "LIST", " All modules: none.")
+DEBUG_HELP = help_lines(
+    "DEBUG",
+    "CHANGE-REPL-ID, DICT-RESIZING, JMAP, QUICKLIST-PACKED-THRESHOLD, REPLYBUFFER, STRINGMATCH-LEN",
+    " Accepted, without any effect.",
+    "DIGEST", " A digest of all keys.",
+    "DIGEST-VALUE <key> [<key> ...]", " Digests of values.",
+    "ERROR <text>", " Answer with this error.",
+    "LOADAOF", " Load the append-only file in place of what is there.",
+    "LOG <text>", " Write a line to the log.",
+    "OBJECT <key>", " How a value is kept.",
+    "POPULATE <count> [<prefix>] [<size>]", " Make string keys.",
+    "PROTOCOL <type>", " Answer with a value of a type.",
+    "RELOAD [MERGE] [NOFLUSH] [NOSAVE]", " Write a snapshot and load it.",
+    "SET-ACTIVE-EXPIRE <0|1>", " Whether keys that nobody asks for expire by themselves.",
+    "SLEEP <seconds>", " Serve nobody for so long.",
+)  # fmt: skip

@@ -22,12 +22,14 @@ from engine.core.commands.client import describe
 from engine.core.context import Context
 from engine.core.durability import Durability, InMemory
 from engine.core.keyspace import Database, type_name
+from engine.core.monitors import Monitors
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
 from engine.core.replies import BLOCKED, QUEUED, CommandError, Raw, Reply
 from engine.core.session import Session
 from engine.core.storage import Storage
 from engine.core.stream import Stream
+from engine.core.telemetry import Telemetry
 from engine.core.waiters import Waiter
 
 #: Later than any time.
@@ -59,10 +61,11 @@ class Core:
 
     # Slots, because an object with more than thirty attributes of its own is read more slowly (CPython 3.11 and 3.12).
     __slots__ = (
-        "_ctx", "_last_session_id", "accounts", "command_stats", "commands_processed", "config", "databases",
-        "dirty", "durability", "effects", "error_stats", "expired_keys", "facts", "idempotent", "memory_full",
-        "next_expiry", "now", "now_us", "outbox", "paused_until", "pauses_all", "pick", "pubsub", "ready",
-        "recording", "refuse_writes", "replaying", "requests", "sessions", "storage", "watchers",
+        "_ctx", "_last_session_id", "accounts", "commands_processed", "config", "databases", "dirty",
+        "durability", "effects", "error_stats", "expired_keys", "expires_actively", "facts", "idempotent",
+        "measured_ns", "memory_full", "monitors", "next_expiry", "now", "now_us", "outbox", "paused_until",
+        "pauses_all", "pick", "pubsub", "ready", "recording", "refuse_writes", "replaying", "requests",
+        "sessions", "stopwatch", "storage", "telemetry", "watchers",
     )  # fmt: skip
 
     def __init__(self, config: Config, pick: Callable[[int], int]) -> None:
@@ -79,6 +82,12 @@ class Core:
         self.sessions: dict[int, Session] = {}
         self.accounts = Accounts(self, describe)
         self.pubsub = PubSub(self)
+        self.monitors = Monitors(self)
+        self.telemetry = Telemetry(config)
+        #: Nanoseconds that go by, for measuring how long commands take; and what it said when the last one ended, or
+        #: when the turn began: the shell sets that.
+        self.stopwatch: Callable[[], int] = int
+        self.measured_ns = 0
         #: (database, key) -> sessions that watch it.
         self.watchers: dict[tuple[int, bytes], set[Session]] = {}
         #: Signalled keys that somebody waits for, in order.
@@ -91,6 +100,8 @@ class Core:
         self.recording = False
         #: Effects of another time are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
+        #: Keys go when their time has come, and not only when somebody asks for them.
+        self.expires_actively = True
         #: No key expires before this time (milliseconds since the epoch): when the shell is to call expire_due.
         self.next_expiry = NEVER
         #: Until when, in milliseconds since the epoch, CLIENT PAUSE holds commands back, and whether all or only
@@ -112,7 +123,6 @@ class Core:
         self.dirty = 0
         self.expired_keys = 0
         self.commands_processed = 0
-        self.command_stats: dict[bytes, int] = {}
         self.error_stats: dict[bytes, int] = {}
         self._last_session_id = 0
         self._ctx = Context(self, Session(0, 0))
@@ -153,6 +163,7 @@ class Core:
         self.cancel_wait(session)
         self.unwatch(session)
         self.pubsub.drop(session)
+        self.monitors.drop(session)
 
     def unwatch(self, session: Session) -> None:
         """Forget what the session watches."""
@@ -181,8 +192,12 @@ class Core:
         self.now = session.last_ms = now_us // 1000
         try:
             command = look_up(argv)
+        except CommandError as error:
+            return self._refused(session, argv, error)
+        try:
             self.check(session, command, argv)
         except CommandError as error:
+            self.telemetry.stat(command.full_name).rejected += 1
             return self._refused(session, argv, error)
         if session.multi is not None and command.name not in _NOT_QUEUED:
             session.multi.append((command, argv))
@@ -214,7 +229,7 @@ class Core:
         """
         self.now_us = now_us
         self.now = session.last_ms = now_us // 1000
-        if self.pubsub.keyspace_events or self.refuse_writes or self.memory_full:
+        if self.pubsub.keyspace_events or self.refuse_writes or self.memory_full or self._each_is_seen:
             return None
         if session.limited and not self._may_add(session, run):
             return None
@@ -232,6 +247,10 @@ class Core:
             self.seal_effects(first)
         return added.pieces()
 
+    @property
+    def _each_is_seen(self) -> bool:
+        return bool(self.monitors.sessions) or self.telemetry.wants_each
+
     def _may_add(self, session: Session, run: Run) -> bool:
         """Whether a limited session may do a run: each of its keys is looked at once."""
         keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
@@ -244,12 +263,15 @@ class Core:
         ctx.now, ctx.now_us = self.now, self.now_us
         added = add_run(ctx, run)
         if added is not None:
-            self.command_stats[b"xadd"] = self.command_stats.get(b"xadd", 0) + run.count
+            end = self.stopwatch()
+            self.telemetry.stat(b"xadd").add_run(run.count, max(end - self.measured_ns, 0))
+            self.measured_ns = end
         return added
 
     def call_run(self, session: Session, run: Run) -> list[Reply]:
         """Do a run that was queued: the reply of each of its commands."""
-        quick = not (self.pubsub.keyspace_events or (session.limited and not self._may_add(session, run)))
+        seen = self.pubsub.keyspace_events or self._each_is_seen
+        quick = not (seen or (session.limited and not self._may_add(session, run)))
         added = self._add_run(session, run) if quick else None
         if added is not None:
             return [Raw(row) for row in added.rows()]
@@ -277,6 +299,8 @@ class Core:
             raise CommandError(self.refuse_writes)
         if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(messages.in_subscription(command.full_name))
+        if session.monitor and (command.writes or "readonly" in command.flags):
+            raise CommandError(messages.MONITOR_WITHOUT_KEYS)
 
     def call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
         """Run a command that has passed its checks; an error comes back as a value."""
@@ -287,13 +311,26 @@ class Core:
         ctx.now_us = self.now_us
         ctx.retry = retry
         self.commands_processed += 1
-        stats = self.command_stats
-        stats[command.full_name] = stats.get(command.full_name, 0) + 1
+        telemetry = self.telemetry
+        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
+        reply: Reply
         try:
-            return command.handler(ctx, argv)
+            reply = command.handler(ctx, argv)
         except CommandError as error:
             self.count_error(error)
-            return error
+            stat.failed += 1
+            reply = error
+        end = self.stopwatch()
+        spent = end - self.measured_ns
+        self.measured_ns = end
+        stat.ns += spent
+        # (A clock that was set back makes it negative.)
+        stat.buckets[spent.bit_length()] += 1
+        if spent >= telemetry.threshold_ns:
+            telemetry.note(session, command, argv, spent, self.now)
+        if self.monitors.sessions and retry is None:
+            self.monitors.show(session, command, argv)
+        return reply
 
     def count_error(self, error: CommandError) -> None:
         """Count an error reply by its code, for INFO errorstats."""
@@ -402,6 +439,9 @@ class Core:
         """Drop keys whose time has come, at most about ``limit``, and serve those who waited on them; how many."""
         self.set_time(now_us)
         dropped = 0
+        if not self.expires_actively:
+            self.next_expiry = NEVER
+            return 0
         for db in self.databases:
             if dropped < limit:
                 dropped += db.expire_due(self.now, limit - dropped)

@@ -127,11 +127,30 @@ def _cpu(core: Core, facts: dict[str, Any]) -> _Lines:
 
 
 def _commandstats(core: Core, facts: dict[str, Any]) -> _Lines:
-    # Times are not measured: reading the clock twice for each command would cost more than many a command.
     del facts
+    lines: _Lines = []
+    for name, stat in core.telemetry.stats.items():
+        calls, micros = stat.calls, stat.ns // 1000
+        each = stat.ns / 1000 / calls if calls else 0.0
+        counts = f"calls={calls},usec={micros},usec_per_call={each:.2f}"
+        lines.append(
+            (f"cmdstat_{name.decode()}", f"{counts},rejected_calls={stat.rejected},failed_calls={stat.failed}")
+        )
+    return lines
+
+
+def _latencystats(core: Core, facts: dict[str, Any]) -> _Lines:
+    del facts
+    wanted = core.config.text("latency-tracking-info-percentiles").decode().split()
+    if not core.config.flag("latency-tracking"):
+        return []
     return [
-        (f"cmdstat_{name.decode()}", f"calls={calls},usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0")
-        for name, calls in core.command_stats.items()
+        (
+            f"latency_percentiles_usec_{name.decode()}",
+            ",".join(f"p{percent}={stat.percentile(float(percent)):.3f}" for percent in wanted),
+        )
+        for name, stat in core.telemetry.stats.items()
+        if stat.calls
     ]
 
 
@@ -162,7 +181,7 @@ def _cluster(core: Core, facts: dict[str, Any]) -> _Lines:
 _SECTIONS: dict[str, Callable[[Core, dict[str, Any]], _Lines]] = {
     "server": _server, "clients": _clients, "memory": _memory, "persistence": _persistence, "stats": _stats,
     "replication": _replication, "cpu": _cpu, "modules": _nothing, "commandstats": _commandstats,
-    "errorstats": _errorstats, "latencystats": _nothing, "cluster": _cluster, "keyspace": _keyspace,
+    "errorstats": _errorstats, "latencystats": _latencystats, "cluster": _cluster, "keyspace": _keyspace,
 }  # fmt: skip
 _BY_DEFAULT = [name for name in _SECTIONS if name not in ("commandstats", "latencystats")]
 _TITLES = {"cpu": "CPU"}

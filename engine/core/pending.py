@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from operator import methodcaller
 
 from engine.core.ids import U64_MAX, columns, position
 
@@ -25,6 +26,9 @@ BLOCK = 1024
 NOBODY = 0
 #: Stretches of so few records are not worth looking for.
 _SHORT_STRETCH = 4
+
+#: The bytes that an object takes by itself.
+_size_of: Callable[[object], int] = methodcaller("__sizeof__")
 
 Record = tuple["Block", int]
 
@@ -188,6 +192,17 @@ class PendingList:
 
     def __len__(self) -> int:
         return self._size
+
+    def footprint(self) -> int:
+        """How many bytes it takes."""
+        size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
+        for block, first in zip(self._blocks, self._firsts, strict=True):
+            size += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(first)
+            size += _size_of(block.times) + _size_of(block.counts)
+            size += _size_of(block.time) + _size_of(block.oldest)
+            if block.owners is not None:
+                size += _size_of(block.owners)
+        return size
 
     def _count(self, owner: int, change: int) -> None:
         left = self.per_owner.get(owner, 0) + change

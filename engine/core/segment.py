@@ -98,6 +98,11 @@ class Segment:
         self._storage.keep_laid_out(self, self.packed.data_size)
         return object.__getattribute__(self, name)
 
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether its frames and index are there as they are, perhaps beside the packed form."""
+        return self.packed is None or (self._storage is not None and self._storage.has_laid_out(self))
+
     # -- facts ------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

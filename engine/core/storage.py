@@ -59,6 +59,10 @@ class Storage:
             self._laid_out_bytes -= freed
             oldest.put_away()
 
+    def has_laid_out(self, segment: Segment) -> bool:
+        """Whether a packed segment is laid out at the moment."""
+        return segment in self._laid_out
+
     def forget(self, segment: Segment) -> None:
         """The segment is no longer a packed one that is laid out."""
         self._laid_out_bytes -= self._laid_out.pop(segment, 0)

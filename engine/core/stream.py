@@ -64,6 +64,10 @@ class Stream:
         tail = self._segments[-1]
         return tail.id_at(tail.last_live())
 
+    def segments(self) -> list[Segment]:
+        """All segments, in order; the list is not to be changed."""
+        return self._segments
+
     def segments_from(self, entry_id: int) -> Iterator[Segment]:
         """The segments that may hold entries not below ``entry_id``, oldest first."""
         for number in range(self._locate(entry_id), len(self._segments)):

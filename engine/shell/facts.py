@@ -27,6 +27,7 @@ class Facts:
         self._run_id = secrets.token_hex(20)
         self._started_us = now_us()
         self._peak = 0
+        self._at_start = resident()
         self._sample = (self._started_us, 0, 0, 0)
         self._rates = (0, 0.0, 0.0)
         self._base = (0, 0, 0, 0)
@@ -59,6 +60,7 @@ class Facts:
             "loop": type(runner.loop).__module__.partition(".")[0],
             "memory": size,
             "memory_peak": self._peak,
+            "memory_start": self._at_start,
             "memory_system": os.sysconf("SC_PHYS_PAGES") * _PAGE,
             "cpu_sys": usage.ru_stime,
             "cpu_user": usage.ru_utime,

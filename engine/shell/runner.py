@@ -118,6 +118,7 @@ class Runner:
         outbox = core.outbox
         now = now_us()
         began = now
+        core.measured_ns = now * 1000
         if self.memory.limit:
             self.memory.look(now)
         out: Out = []
@@ -186,6 +187,7 @@ class Runner:
         if core.paused_until or session.reply_mode != "on":
             return False
         now = now_us()
+        core.measured_ns = now * 1000
         if self.memory.limit:
             self.memory.look(now)
         replies = core.execute_run(session, run, now)
@@ -271,6 +273,7 @@ class Runner:
             return
         now = now_us()
         if now // 1000 >= waiter.wake_at:
+            self.core.measured_ns = now * 1000
             self.core.wake(session, now)
             self.settle()
         if session.waiter is not None:
@@ -378,7 +381,8 @@ class Runner:
             if connection.slow:
                 self.check_output(connection)
             idle = now - session.last_ms
-            if limit and idle > limit and not (session.waiter or session.channels or session.patterns):
+            waits = session.waiter or session.channels or session.patterns or session.monitor
+            if limit and idle > limit and not waits:
                 connection.transport.close()
 
 

@@ -26,6 +26,7 @@ from engine.shell.cold import Freezer
 from engine.shell.connection import Connection
 from engine.shell.durable import Durable
 from engine.shell.facts import Facts
+from engine.shell.memory import give_back
 from engine.shell.reporting import LOG
 from engine.shell.runner import Runner
 from engine.shell.tls import TlsListener
@@ -56,6 +57,9 @@ class Server:
         self.core.facts["reset"] = facts.reset
         self._durable = Durable(self.core, self.runner, self._loop)
         self._durable.start()
+        self.core.stopwatch = time.time_ns
+        self.core.facts["sleep"] = time.sleep
+        self.core.facts["give_back"] = give_back
         self.core.facts["rewrite"] = self._rewrite_config
         self._address = [self.config.text(name) for name in _ADDRESS]
         for name in _ADDRESS:
@@ -197,9 +201,8 @@ class Server:
         if name == "shutdown":
             LOG.info("SHUTDOWN was called")
             self._stop.set()
-        elif name == "sleep":
-            # DEBUG SLEEP is meant to hold up everybody.
-            time.sleep(detail)
+        elif name == "log":
+            LOG.warning("DEBUG LOG: %r", detail)
         else:
             LOG.error("the core asks for %r, which the shell does not know", name)
 

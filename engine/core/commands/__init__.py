@@ -2,11 +2,13 @@
 
 from engine.core.commands import (
     access,
+    alone,
     claims,
     client,
     command_info,
     config_commands,
     connection,
+    debug,
     dump,
     expiry,
     extensions,
@@ -14,6 +16,7 @@ from engine.core.commands import (
     hashes,
     keys,
     lists,
+    memory,
     persistence,
     pubsub,
     reading,
@@ -22,15 +25,18 @@ from engine.core.commands import (
     streams,
     strings,
     transactions,
+    watching,
 )
 
 __all__ = [
     "access",
+    "alone",
     "claims",
     "client",
     "command_info",
     "config_commands",
     "connection",
+    "debug",
     "dump",
     "expiry",
     "extensions",
@@ -38,6 +44,7 @@ __all__ = [
     "hashes",
     "keys",
     "lists",
+    "memory",
     "persistence",
     "pubsub",
     "reading",
@@ -46,4 +53,5 @@ __all__ = [
     "streams",
     "strings",
     "transactions",
+    "watching",
 ]

@@ -115,6 +115,21 @@ def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
     return Map([b"flags", Set([b"off"]), b"redirect", -1, b"prefixes", []])
 
 
+@command("client|tracking", arity=-3, flags=_FLAGS, group="connection", since="6.0.0", acl="connection",
+         summary="Keys are not tracked: OFF is accepted.", syntax="<ON | OFF>")  # fmt: skip
+def tracking(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    if _on_off(argv[2]):
+        raise CommandError(messages.NO_TRACKING)
+    return OK
+
+
+@command("client|caching", arity=3, flags=_FLAGS, group="connection", since="6.0.0", acl="connection",
+         summary="Keys are not tracked, so there is nothing to cache.", syntax="<YES | NO>")  # fmt: skip
+def caching(ctx: Context, argv: list[bytes]) -> Reply:
+    raise CommandError(messages.NOT_TRACKING)
+
+
 @command("client|getredir", arity=2, flags=_FLAGS, group="connection", since="6.0.0", acl="connection",
          summary="Where tracking messages go (nowhere).")  # fmt: skip
 def getredir(ctx: Context, argv: list[bytes]) -> Reply:

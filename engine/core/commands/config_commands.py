@@ -50,7 +50,7 @@ def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
 def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
     core = ctx.core
-    core.command_stats.clear()
+    core.telemetry.stats.clear()
     core.error_stats.clear()
     core.commands_processed = 0
     core.expired_keys = 0

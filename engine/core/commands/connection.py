@@ -80,7 +80,8 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     session.name = b""
     session.proto = 2
     session.reply_mode = "on"
-    session.monitor = session.no_evict = session.no_touch = False
+    ctx.core.monitors.drop(session)
+    session.no_evict = session.no_touch = False
     ctx.core.accounts.greet(session)
     return Simple(b"RESET")
 

@@ -1,4 +1,4 @@
-"""SAVE BGSAVE LASTSAVE BGREWRITEAOF WAITAOF, and DEBUG RELOAD and LOADAOF: what they mean to a client.
+"""SAVE BGSAVE LASTSAVE BGREWRITEAOF WAITAOF: what they mean to a client.
 
 The work is done by :attr:`engine.core.dispatch.Core.durability`.
 """
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from engine import messages
 from engine.core.args import parse_int
-from engine.core.registry import COMMANDS, command, container
-from engine.core.replies import OK, CommandError, Reply
+from engine.core.registry import command
+from engine.core.replies import CommandError, Reply
 
 if TYPE_CHECKING:
     from engine.core.context import Context
@@ -73,36 +73,3 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.retry.on_timeout = [safe, 0]
     durability.tell(ctx.session)
     return ctx.block([*argv[:4], b"%d" % place], [], timeout, type_name=b"", on_timeout=[safe, 0])
-
-
-# -- DEBUG ------------------------------------------------------------------------------------------------------------
-
-if b"DEBUG" not in COMMANDS:
-    container("debug", group="server", since="1.0.0", summary="Commands for tests.",
-              flags="admin noscript loading stale")  # fmt: skip
-
-
-def _need_debug(ctx: Context) -> None:
-    allowed = ctx.core.config.text("enable-debug-command")
-    if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
-        raise CommandError(messages.DEBUG_NOT_ALLOWED)
-
-
-@command("debug|reload", arity=-2, flags="admin noscript loading stale", group="server",
-         summary="Writes a snapshot, throws the data away, and loads the snapshot.",
-         syntax="[MERGE] [NOFLUSH] [NOSAVE]")  # fmt: skip
-def debug_reload(ctx: Context, argv: list[bytes]) -> Reply:
-    _need_debug(ctx)
-    words = {word.upper() for word in argv[2:]}
-    if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
-        raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
-    ctx.core.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
-    return OK
-
-
-@command("debug|loadaof", arity=2, flags="admin noscript loading stale", group="server",
-         summary="Throws the data away, and loads the append-only file.")  # fmt: skip
-def debug_loadaof(ctx: Context, argv: list[bytes]) -> Reply:
-    _need_debug(ctx)
-    ctx.core.durability.reload(from_log=True, save=False, flush=True)
-    return OK

@@ -1,4 +1,4 @@
-"""Commands about the whole server: INFO, TIME, SHUTDOWN, WAIT, and what answers OK because there is nothing to do."""
+"""Commands about the whole server: INFO, TIME, SHUTDOWN, WAIT."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from engine import messages
 from engine.core import info
 from engine.core.args import parse_int
-from engine.core.registry import command, container
-from engine.core.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
+from engine.core.registry import command
+from engine.core.replies import NO_REPLY, CommandError, Reply, Verbatim
 
 if TYPE_CHECKING:
     from engine.core.context import Context
@@ -53,24 +53,3 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
     if replicas <= 0:
         return 0
     return ctx.block(argv, [], timeout, type_name=b"", on_timeout=0)
-
-
-# -- nothing to do --------------------------------------------------------------------------------------------------
-# Tools empty a server's functions and scripts between tests; there are none.
-
-container("function", group="scripting", since="7.0.0", summary="Functions, of which there are none.")
-container("script", group="scripting", since="2.6.0", summary="Scripts, of which there are none.")
-
-
-def _flush(name: str, error: bytes, since: str, flags: str) -> None:
-    @command(f"{name}|flush", arity=-2, flags=flags, group="scripting", since=since, acl="scripting",
-             summary="Forget all of them.", syntax="[ASYNC | SYNC]")  # fmt: skip
-    def flush(ctx: Context, argv: list[bytes]) -> Reply:
-        del ctx
-        if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC")):
-            raise CommandError(error)
-        return OK
-
-
-_flush("function", messages.FUNCTION_FLUSH, "7.0.0", "write noscript")
-_flush("script", messages.SCRIPT_FLUSH, "2.6.0", "noscript")
