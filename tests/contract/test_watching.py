@@ -1,0 +1,287 @@
+"""What is looked at from outside: MONITOR, SLOWLOG, LATENCY, MEMORY, INFO's figures of commands, DEBUG."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp
+from tests.harness.replies import Error
+
+LINE = re.compile(rb'(\d{10})\.\d{6} \[(\d+) (\S*)\] (.*)', re.DOTALL)
+
+
+def shown(client: Any) -> tuple[bytes, bytes]:
+    """The database and the words of the next line that a monitor gets."""
+    found = LINE.fullmatch(client.receive())
+    assert found is not None
+    return found[2], found[4]
+
+
+def pairs(reply: Any) -> dict[bytes, Any]:
+    """A map's reply in either protocol."""
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
+    """In the database that it ran in, quoted; commands that were refused or are of administration are not shown."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    for command in ("SET a 1", "GET a", "SELECT 3", "SELECT 0", ("SET", "k", 'a\n"\\\x01')):
+        server.run(*(command if isinstance(command, tuple) else (command,)))
+    server.run("NONSENSE")
+    server.run("GET")
+    server.run("CONFIG GET port")
+    server.run("INCR k")
+    expected = [
+        (b"0", b'"SET" "a" "1"'), (b"0", b'"GET" "a"'), (b"3", b'"SELECT" "3"'), (b"0", b'"SELECT" "0"'),
+        (b"0", b'"SET" "k" "a\\n\\"\\\\\\x01"'), (b"0", b'"INCR" "k"'),
+    ]  # fmt: skip
+    assert [shown(watcher) for _ in expected] == expected
+    watcher.expect_nothing()
+
+
+def test_a_monitor_sees_a_transaction_when_it_runs(server: Server) -> None:
+    """MULTI at once, what was queued at EXEC, and EXEC behind it."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    for command in ("MULTI", "XADD s 1-1 f v", "XLEN s", "EXEC"):
+        server.run(command)
+    expected = [b'"MULTI"', b'"XADD" "s" "1-1" "f" "v"', b'"XLEN" "s"', b'"EXEC"']
+    assert [shown(watcher)[1] for _ in expected] == expected
+
+
+def test_a_monitor_sees_each_xadd_of_a_pipeline(server: Server) -> None:
+    """Commands that the engine would do together are shown one by one."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    for number in range(1, 200):
+        server.run(f"XADD s {number}-1 field value")
+    assert [shown(watcher)[1] for _ in range(1, 200)] == [
+        b'"XADD" "s" "%d-1" "field" "value"' % number for number in range(1, 200)
+    ]
+
+
+def test_a_monitor_sees_no_passwords(server: Server) -> None:
+    """The words of AUTH are left out."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    server.run("AUTH", "default", "wrong secret")
+    assert shown(watcher)[1] == b'"AUTH" "(redacted)" "(redacted)"'
+
+
+def test_a_monitor_is_kept_from_keys_until_it_resets(server: Server) -> None:
+    """It may not touch data; RESET makes it a client again."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    watcher.expect_error("GET a", "ERR Replica can't interact with the keyspace")
+    watcher.send("RESET")
+    assert watcher.receive() == b"RESET"
+    watcher.proto = 2
+    watcher.expect("GET a", None)
+    server.run("SET a 1")
+    watcher.expect_nothing()
+
+
+# -- SLOWLOG ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_slow_log_keeps_the_newest(server: Server) -> None:
+    """With their words shortened, as many as slowlog-max-len says; numbers go on after a RESET."""
+    server.config("slowlog-max-len", 3)
+    server.config("slowlog-log-slower-than", 0)
+    server.given("SLOWLOG RESET", ("SET", "k", "x" * 200), ("DEL", *[f"k{n}" for n in range(40)]))
+    entries = server.run("SLOWLOG GET")
+    assert [len(one) for one in entries] == [6] * 3
+    assert entries[0][3][:2] == [b"DEL", b"k0"]
+    assert entries[0][3][31] == b"... (10 more arguments)"
+    assert entries[1][3] == [b"SET", b"k", b"x" * 128 + b"... (72 more bytes)"]
+    assert abs(entries[0][1] - server.now // 1000) < 60
+    assert entries[0][2] >= 0
+    assert entries[0][0] == entries[1][0] + 1
+    server.expect("SLOWLOG LEN", 3)
+    server.expect("SLOWLOG GET 0", [])
+    assert len(server.run("SLOWLOG GET -1")) == 3
+    server.config("slowlog-log-slower-than", -1)
+    server.given("SLOWLOG RESET")
+    server.expect("SLOWLOG LEN", 0)
+    for wrong in ("SLOWLOG GET -2", "SLOWLOG GET x"):
+        server.expect_error(wrong, "ERR count should be greater than or equal to -1")
+    server.expect_error("SLOWLOG NONSENSE", "ERR unknown subcommand 'NONSENSE'. Try SLOWLOG HELP.")
+
+
+def test_the_slow_log_has_what_a_transaction_ran(server: Server) -> None:
+    """Its commands, and not EXEC."""
+    server.config("slowlog-log-slower-than", 0)
+    server.given("SLOWLOG RESET", "MULTI", "SET a 1", "EXEC")
+    words = [one[3] for one in server.run("SLOWLOG GET")]
+    assert [b"SET", b"a", b"1"] in words
+    assert [b"EXEC"] not in words
+
+
+# -- LATENCY ----------------------------------------------------------------------------------------------------------
+
+
+@over_tcp
+def test_a_slow_command_is_an_event(server: Server) -> None:
+    """From latency-monitor-threshold on: latest, history, graph, doctor, reset; and it is in the slow log."""
+    server.config("latency-monitor-threshold", 20)
+    server.config("slowlog-log-slower-than", 20000)
+    server.given("LATENCY RESET", "SLOWLOG RESET", "DEBUG SLEEP 0.03")
+    (event,) = server.run("LATENCY LATEST")[:1]
+    assert event[0] == b"command"
+    assert 20 <= event[2] <= event[3] < 1000
+    assert server.run("LATENCY HISTORY command") == [event[1:3]]
+    assert b"command - high " in server.run("LATENCY GRAPH command")
+    assert server.run("LATENCY DOCTOR")
+    assert [one[3] for one in server.run("SLOWLOG GET")] == [[b"DEBUG", b"SLEEP", b"0.03"]]
+    assert server.run("SLOWLOG GET")[0][2] >= 30_000
+    server.expect("LATENCY RESET nothing command", 1)
+    server.expect("LATENCY HISTORY command", [])
+    server.expect_error("LATENCY GRAPH command", "ERR No samples available for event 'command'")
+
+
+def test_histograms_count_calls(server: Server) -> None:
+    """LATENCY HISTOGRAM: cumulative, the last number is all calls; commands that nobody called are left out."""
+    server.given("CONFIG RESETSTAT", "SET a 1", "SET a 2", "XADD s * f v", "XINFO STREAM s")
+    histograms = pairs(server.run("LATENCY HISTOGRAM set xadd xinfo xlen nonsense"))
+    assert set(histograms) == {b"set", b"xadd", b"xinfo|stream"}
+    one = pairs(histograms[b"set"])
+    assert one[b"calls"] == 2
+    assert list(pairs(one[b"histogram_usec"]).values())[-1] == 2
+
+
+def test_info_counts_commands(server: Server) -> None:
+    """Calls, what was rejected and what failed, of each command; percentiles of its times."""
+    server.given("CONFIG RESETSTAT", "SET a x", "SET a y")
+    server.run("INCR a")
+    server.run("SET a")
+    text = server.run("INFO commandstats").decode()
+    assert re.search(r"cmdstat_set:calls=2,usec=\d+,usec_per_call=\d+\.\d\d,rejected_calls=\d,failed_calls=0\r", text)
+    assert re.search(r"cmdstat_incr:calls=1,usec=\d+,usec_per_call=\d+\.\d\d,rejected_calls=0,failed_calls=1\r", text)
+    text = server.run("INFO latencystats").decode()
+    assert re.search(r"latency_percentiles_usec_set:p50=\d+\.\d{3},p99=\d+\.\d{3},p99\.9=\d+\.\d{3}\r", text)
+
+
+# -- MEMORY -----------------------------------------------------------------------------------------------------------
+
+
+def test_memory_usage_grows_with_what_a_stream_holds(server: Server) -> None:
+    """With entries, and with what is pending; nothing where there is no key."""
+    server.expect("MEMORY USAGE s", None)
+    server.given("XADD s 1-1 f v")
+    sizes = [server.run("MEMORY USAGE s")]
+    server.given(*[("XADD", "s", f"{n}-1", "field", "v" * 100) for n in range(2, 300)])
+    sizes.append(server.run("MEMORY USAGE s"))
+    server.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
+    sizes.append(server.run("MEMORY USAGE s"))
+    assert sizes[1] > sizes[0] + 298 * 100
+    assert sizes[2] > sizes[1] + 299 * 16
+    for samples in (0, 5):
+        assert server.run(f"MEMORY USAGE s SAMPLES {samples}") > 0
+    server.expect_error("MEMORY USAGE s SAMPLES -1", "ERR syntax error")
+    server.expect_error("MEMORY USAGE s NONSENSE", "ERR syntax error")
+
+
+def test_memory_s_other_words(server: Server) -> None:
+    """STATS has the fields that tools read; PURGE and the texts answer."""
+    stats = pairs(server.run("MEMORY STATS"))
+    for name in (b"peak.allocated", b"total.allocated", b"keys.count", b"dataset.bytes", b"fragmentation"):
+        assert name in stats
+    server.expect("MEMORY PURGE", "OK")
+    assert server.run("MEMORY DOCTOR")
+    assert server.run("MEMORY MALLOC-STATS")
+
+
+@pytest.mark.parametrize("name", ["SLOWLOG", "LATENCY", "MEMORY", "SCRIPT", "FUNCTION", "MODULE"])
+def test_help(server: Server, name: str) -> None:
+    """Each begins as all do."""
+    lines = server.run(f"{name} HELP")
+    assert lines[0] == f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
+
+
+# -- DEBUG ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def debugged(server: Server) -> Server:
+    """A server that allows DEBUG."""
+    if server.kind == "core":
+        server.core.config.put("enable-debug-command", b"yes")  # type: ignore[attr-defined]
+    return server
+
+
+def test_debug_is_refused_unless_allowed(server: Server) -> None:
+    """By default on the core; the processes of these tests are started with it."""
+    if server.kind == "core":
+        assert server.run("DEBUG JMAP").text.startswith("ERR DEBUG command not allowed.")
+
+
+def test_debug_s_words(debugged: Server) -> None:
+    """What harnesses call: accepted or answered, and what is unknown is refused as Redis does."""
+    server = debugged
+    for command in ("DEBUG CHANGE-REPL-ID", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100b"):
+        server.expect(command, "OK")
+    server.expect_error("DEBUG ERROR whatever", "whatever")
+    for wrong in ("DEBUG NONSENSE", "DEBUG SLEEP"):
+        word = wrong.split()[1]
+        text = f"ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."
+        server.expect_error(wrong, text)
+    server.expect_error("DEBUG OBJECT missing", "ERR no such key")
+    server.given("XADD s 1-1 f v")
+    told = server.run("DEBUG OBJECT s")
+    assert re.fullmatch(
+        rb"Value at:0x[0-9a-f]+ refcount:1 encoding:stream serializedlength:\d+ lru:\d+ lru_seconds_idle:0", told
+    )
+    server.expect("DEBUG PROTOCOL integer", 12345)
+
+
+def test_digests_tell_states_apart(debugged: Server) -> None:
+    """Equal data, equal digest, whatever the way there; none is all zeros."""
+    server = debugged
+    server.expect("DEBUG DIGEST", "0" * 40)
+    server.given("XADD s 1-1 f v", "HSET h a 1 b 2")
+    first = server.run("DEBUG DIGEST")
+    server.given("DEL h", "HSET h b 2 a 1")
+    assert server.run("DEBUG DIGEST") == first
+    server.given("XADD s 1-2 f v")
+    assert server.run("DEBUG DIGEST") != first
+    one, none = server.run("DEBUG DIGEST-VALUE h missing")
+    assert len(one) == 40
+    assert none == b"0" * 40
+
+
+def test_keys_wait_for_being_asked_for(debugged: Server) -> None:
+    """DEBUG SET-ACTIVE-EXPIRE 0: what has expired stays until somebody asks for it."""
+    server = debugged
+    server.given("DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1", "SET b 1")
+    server.let_pass(200)
+    server.expect("DBSIZE", 2)
+    server.expect("GET a", None)
+    server.expect("DBSIZE", 1)
+    server.given("SET a 1 PX 1", "DEBUG SET-ACTIVE-EXPIRE 1")
+
+
+# -- a server that stands alone ---------------------------------------------------------------------------------------
+
+
+def test_a_server_alone(server: Server) -> None:
+    """What clients ask when they connect, and tools between tests."""
+    server.expect("ROLE", ["master", 0, []])
+    server.expect("REPLICAOF NO ONE", "OK")
+    server.expect_error("REPLICAOF somewhere nonsense", "ERR Invalid master port")
+    for command in ("CLUSTER INFO", "CLUSTER SLOTS", "READONLY", "READWRITE"):
+        server.expect_error(command, "ERR This instance has cluster support disabled")
+    server.expect("SCRIPT FLUSH", "OK")
+    server.expect("FUNCTION FLUSH", "OK")
+    server.expect("SCRIPT EXISTS abc def", [0, 0])
+    server.expect("FUNCTION LIST", [])
+    server.expect("MODULE LIST", [])
+    for command in ("SCRIPT KILL", "FUNCTION KILL"):
+        server.expect_error(command, "NOTBUSY No scripts in execution right now.")
+    server.expect("CLIENT TRACKING OFF", "OK")
+    assert isinstance(server.run("CLIENT CACHING YES"), Error)
+    assert b"Redis ver. " in server.run("LOLWUT")
