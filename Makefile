@@ -11,10 +11,10 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test crash lint check bench fuzz clean
+.PHONY: help install java demo test crash lint check bench bench-full fuzz clean
 
 help: ## say what there is (the default)
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
 
 install: $(READY) java ## make .venv and install everything into it
 
@@ -42,8 +42,11 @@ lint: $(READY) ## ruff
 check: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
-bench: install ## measure side by side, about a minute
+bench: install ## measure side by side, about five minutes
 	@$(BIN)/python -m benchmarks
+
+bench-full: install ## the same at the size of the published figures
+	@$(BIN)/python -m benchmarks --full --repetitions 7
 
 fuzz: $(READY) ## compare the engine with redis-server on 200,000 random commands
 	@$(BIN)/python -m tests.differential --commands 200000

@@ -25,7 +25,9 @@ from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
 from benchmarks.durable_cases import durable_cases
 from benchmarks.spark_cases import spark_cases
+from benchmarks.stream_cases import bytes_per_entry, stream_cases
 
+MEMORY = "resident bytes per entry"
 RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
 
@@ -83,6 +85,23 @@ def processor() -> str:
     return next((text.split(":", 1)[1].strip() for text in lines if text.startswith("model name")), platform.machine())
 
 
+def measure_memory(entries: int) -> dict[str, dict[str, float]]:
+    """Fill fresh servers with two-field entries, constant and random; print and return what each entry takes."""
+    print(f"{MEMORY}, {entries:,} entries")
+    figures: dict[str, dict[str, float]] = {}
+    for values in ("constant", "random"):
+        found = figures[values] = {}
+        for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
+            if start is not None:
+                with servers.running(name, start) as server, Connection(server.port) as connection:
+                    found[name] = bytes_per_entry(connection, server.pid, entries, values == "constant")
+        cells = [f"{values + ' values':24}", *(f"{size:18.1f}" for size in found.values())]
+        if len(found) == 2:
+            cells.append(f"{found['engine'] / found['redis']:8.2f}")
+        print("  ".join(cells), flush=True)
+    return figures
+
+
 def version(connection: Connection) -> str:
     """Return the version that a server gives in INFO."""
     reply = connection.reply(command("INFO", "server")).decode()
@@ -95,6 +114,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=5, help="runs of each case on each server (default 5)")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
+    parser.add_argument("--full", action="store_true", help="as many entries and runs as the published figures have")
     options = parser.parse_args()
 
     taken = datetime.now(UTC)
@@ -114,14 +134,18 @@ def main() -> int:
         header = [f"{'':24}", *(f"{f'{name} {versions[name]}':>20}" for name in connections)]
         print("  ".join([*header, f"{'ratio':>8}"] if len(connections) == 2 else header))
         results = []
-        for case in (case for case in [*server_cases(), *durable_cases(), *spark_cases()] if options.only in case.name):
+        cases = [*server_cases(), *stream_cases(), *durable_cases(), *spark_cases()]
+        for case in (case for case in cases if options.only in case.name):
             rates = measure(case, connections, options.repetitions)
             print(line(case, rates), flush=True)
             results.append({"case": case.name, "entries": case.entries, "entries_per_second": rates})
 
+    memory = measure_memory(10_000_000 if options.full else 1_000_000) if options.only in MEMORY else {}
     target = options.output or RESULTS / f"{taken:%Y%m%dT%H%M%SZ}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    figures = {"taken": taken.isoformat(), "machine": description, "servers": versions, "results": results}
+    figures = {
+        "taken": taken.isoformat(), "machine": description, "servers": versions, "results": results, "memory": memory,
+    }  # fmt: skip
     target.write_text(json.dumps(figures, indent=2) + "\n")
     print(f"Figures: {target}")
     return 0
