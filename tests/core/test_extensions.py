@@ -1,0 +1,122 @@
+"""The commands that Redis does not have, against what the plain commands give."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.config import Config
+from engine.core import ids
+from engine.core.dispatch import Core
+from engine.core.replies import CommandError
+
+NOW = 1_700_000_000_000_000
+
+
+class Client:
+    """A client of a core of its own."""
+
+    def __init__(self) -> None:
+        self.core = Core(Config(), lambda n: 0)
+        self.session = self.core.open_session(NOW)
+
+    def __call__(self, *words: object):
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        return self.core.execute(self.session, argv, NOW)
+
+
+def filled(numbers: list[int], deleted: set[int]) -> Client:
+    run = Client()
+    for number in numbers:
+        run("XADD", "s", f"{number}-0", "f", "v")
+    for number in deleted:
+        run("XDEL", "s", f"{number}-0")
+    return run
+
+
+STREAMS = st.tuples(
+    st.lists(st.integers(1, 60), min_size=1, max_size=30, unique=True).map(sorted), st.sets(st.integers(1, 60))
+)
+
+
+@given(STREAMS, st.integers(0, 61), st.integers(1, 40))
+def test_nth_counts_as_a_range_does(stream, after, count):
+    """PS.NTH names the entry that XRANGE behind the ID gives as its count-th, or the last, and how many that makes."""
+    numbers, deleted = stream
+    run = filled(numbers, deleted)
+    behind = [number for number in numbers if number not in deleted and number > after][:count]
+    expected = [b"%d-0" % behind[-1], len(behind)] if behind else [None, 0]
+    assert run("PS.NTH", "s", after, count) == expected
+
+
+@given(STREAMS, st.integers(0, 61), st.integers(0, 61), st.integers(1, 9))
+def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
+    """PS.SPLIT's parts follow each other, hold all entries of the range, differ by one at most, and end at upto."""
+    numbers, deleted = stream
+    run = filled(numbers, deleted)
+    within = [number for number in numbers if number not in deleted and after < number <= upto]
+    cuts = run("PS.SPLIT", "s", after, upto, parts)
+    sizes = [size for _, size in cuts]
+    assert sum(sizes) == len(within)
+    assert len(cuts) == min(parts, len(within))
+    low = after
+    for text, size in cuts:
+        high = ids.parse(text) >> 64
+        assert len([number for number in within if low < number <= high]) == size > 0
+        low = high
+    if cuts:
+        assert max(sizes) - min(sizes) <= 1
+        assert ids.parse(cuts[-1][0]) == ids.parse(b"%d" % upto, ids.U64_MAX)
+
+
+@given(STREAMS, st.lists(st.tuples(st.integers(0, 61), st.integers(0, 61)), min_size=1, max_size=4))
+def test_deliveries_and_acknowledgements_keep_the_books(stream, ranges):
+    """What PS.DELIVER puts into the list is pending once, and PS.ACKRANGE takes the range's part of it out again."""
+    numbers, deleted = stream
+    run = filled(numbers, deleted)
+    run("XGROUP", "CREATE", "s", "g", "0")
+    live = [number for number in numbers if number not in deleted]
+    pending: set[int] = set()
+    last = 0
+    for after, upto in ranges:
+        new = [number for number in live if max(after, last) < number <= upto]
+        assert run("PS.DELIVER", "s", "g", "c", after, upto) == len(new)
+        assert run("PS.DELIVER", "s", "g", "c", after, upto) == 0
+        pending.update(new)
+        last = max([last, *new])
+        gone = {number for number in pending if after < number <= upto - 2}
+        assert run("PS.ACKRANGE", "s", "g", after, max(upto - 2, 0)) == len(gone)
+        pending -= gone
+        listed = run("XPENDING", "s", "g", "-", "+", "100")
+        assert [ids.parse(row[0]) >> 64 for row in listed] == sorted(pending)
+    group = dict(zip(*[iter(run("XINFO", "GROUPS", "s")[0])] * 2, strict=True))
+    assert group[b"pending"] == len(pending)
+    assert ids.parse(group[b"last-delivered-id"]) >> 64 == last
+
+
+def test_refusals():
+    """Missing streams and groups, other types and counts below one are answered as the plain commands answer."""
+    run = filled([1], set())
+    run("SET", "text", "x")
+    assert run("PS.NTH", "none", 0, 1) == [None, 0]
+    assert run("PS.SPLIT", "none", 0, 1, 1) == []
+    assert run("PS.ACKRANGE", "none", "g", 0, 1) == 0
+    for words, code in (
+        (("PS.NTH", "text", 0, 1), b"WRONGTYPE"),
+        (("PS.NTH", "s", 0, 0), b"ERR count must be a positive integer"),
+        (("PS.NTH", "s", "x", 1), b"ERR Invalid stream ID"),
+        (("PS.SPLIT", "s", 0, 1, 0), b"ERR parts must be a positive integer"),
+        (("PS.DELIVER", "s", "g", "c", 0, 1), b"NOGROUP"),
+        (("PS.ACKRANGE", "text", "g", 0, 1), b"WRONGTYPE"),
+        (("PS.NTH", "s", 0), b"ERR wrong number of arguments for 'ps.nth' command"),
+    ):
+        reply = run(*words)
+        assert isinstance(reply, CommandError), words
+        assert reply.text.startswith(code), words
+
+
+def test_a_client_finds_them():
+    """COMMAND INFO knows all four."""
+    run = Client()
+    found = run("COMMAND", "INFO", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange")
+    assert [row[0] for row in found] == [b"ps.nth", b"ps.split", b"ps.deliver", b"ps.ackrange"]
