@@ -109,7 +109,8 @@ def _consumer(key: bytes, group_name: bytes, stream: Stream, group: Group, consu
         claims.append(
             encode([
                 b"XCLAIM", key, group_name, consumer.name, b"0", ids.text(entry_id),
-                b"TIME", b"%d" % block.time_at(index), b"RETRYCOUNT", b"%d" % block.count_at(index), b"JUSTID", b"FORCE",
+                b"TIME", b"%d" % block.time_at(index), b"RETRYCOUNT", b"%d" % block.count_at(index),
+                b"JUSTID", b"FORCE",
             ])
         )  # fmt: skip
     if claims:

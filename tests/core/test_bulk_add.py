@@ -115,7 +115,8 @@ def test_a_plain_pipeline_is_one_run():
 
 def test_a_declined_run_changes_nothing():
     """A run with one ID too small in it leaves no entry behind and is left to the commands one by one."""
-    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % n, b"f", b"v") for n in [*range(1, MANY), 5, *range(MANY, 2 * MANY)])
+    numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
+    data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
     run = bulk.scan(data)
     core, session = make()
     assert core.execute_run(session, run, NOW) is None
