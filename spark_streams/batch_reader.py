@@ -11,10 +11,12 @@ from spark_streams import partition, planning
 from spark_streams.address import Address
 from spark_streams.connection import borrow
 from spark_streams.errors import fail
-from spark_streams.facts import StreamState, facts_of
+from spark_streams.facts import ServerFacts, StreamState, facts_of, position_of
 from spark_streams.ids import ZERO, StreamId
-from spark_streams.options import ReadOptions
+from spark_streams.offsets import Cut
+from spark_streams.options_read import ReadOptions
 from spark_streams.partition import StreamPartition
+from spark_streams.planning import Range
 from spark_streams.positions import Position
 from spark_streams.schema import ReadSchema
 
@@ -32,16 +34,42 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with borrow(self._address) as connection:
-            states = facts_of(connection).states(options.streams, options.group)
-        starts: dict[str, StreamId] = {}
-        ends: dict[str, StreamId] = {}
-        for stream, state in states.items():
-            starting = options.starting.of(stream) if options.starting is not None else _EARLIEST
-            ending = options.ending.of(stream) if options.ending is not None else _LATEST
-            starts[stream] = self._resolve(stream, starting, state)
-            last = ZERO if state is None else state.last
-            ends[stream] = min(self._resolve(stream, ending, state), last)
-        return [StreamPartition(self._address, part, options.page_size) for part in planning.ranges(starts, ends)]
+            facts = facts_of(connection)
+            streams = facts.discover(options.pattern) if options.pattern is not None else options.streams
+            states = facts.states(streams, options.group)
+            starts: dict[str, StreamId] = {}
+            ends: dict[str, StreamId] = {}
+            for stream, state in states.items():
+                starting = options.starting.get(stream, _EARLIEST) if options.starting is not None else _EARLIEST
+                ending = options.ending.get(stream, _LATEST) if options.ending is not None else _LATEST
+                starts[stream] = self._resolve(stream, starting, state)
+                ends[stream] = min(self._resolve(stream, ending, state), position_of(state))
+            cuts = self._cuts(facts, starts, ends, states)
+        return [
+            StreamPartition(self._address, part, options.page_size, fails=options.fails)
+            for part in planning.ranges(starts, ends, cuts)
+        ]
+
+    def _cuts(
+        self,
+        facts: ServerFacts,
+        starts: dict[str, StreamId],
+        ends: dict[str, StreamId],
+        states: dict[str, StreamState | None],
+    ) -> dict[str, list[Cut]]:
+        least, most = self._options.min_partitions, self._options.max_per_partition
+        if least <= 1 and most is None:
+            return {}
+        sizes = {
+            stream: state.backlog(starts[stream])[0]
+            for stream, state in states.items()
+            if state is not None and ends[stream] > starts[stream]
+        }
+        return {
+            stream: facts.split(Range(stream, starts[stream], ends[stream], 0), parts, most, exact=False)
+            for stream, parts in planning.parts(sizes, least, most).items()
+            if parts > 1 or most is not None
+        }
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
         if position.after is not None:
@@ -50,7 +78,7 @@ class BatchReader(DataSourceReader):
             if state is None or state.group is None:
                 fail("NOTHING_FROM_GROUP", stream=stream, group=self._options.group)
             return state.group.position
-        return ZERO if state is None or position.kind == "earliest" else state.last
+        return ZERO if position.kind == "earliest" else position_of(state)
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         return partition.read(partition_, self._schema)

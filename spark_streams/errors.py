@@ -80,10 +80,11 @@ CONDITIONS: dict[str, Condition] = {
     "MISSING_STREAM": Condition(
         OptionsError,
         "No stream is named.",
-        "Set the option 'stream'; reading, 'streams' takes a comma list; writing, a column '_stream' will do.",
+        "Set the option 'stream'; reading, 'streams' takes a comma list and 'streamPattern' a glob; writing, a column "
+        "'_stream' will do.",
     ),
     "MISSING_GROUP": Condition(
-        OptionsError, "startingOffsets is 'group', but no group is named.", "Set the option 'group'."
+        OptionsError, "{option} is '{value}', but no group is named.", "Set the option 'group'."
     ),
     "MISSING_URL": Condition(
         OptionsError,
@@ -130,7 +131,31 @@ CONDITIONS: dict[str, Condition] = {
     "STREAM_LOST": Condition(
         StreamError,
         "The stream '{stream}' of {address} was read up to {offset}, but {found}: it was deleted, or data was lost.",
-        "To read what is there now, start the query with a new checkpoint.",
+        "To go on with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint.",
+    ),
+    "ENTRIES_LOST": Condition(
+        StreamError,
+        "The stream '{stream}' of {address} has lost {count} behind {after} and up to {upto} before they were read: "
+        "they were trimmed or deleted.",
+        "Keep entries for longer than the query may lag. To go on without them, set the option failOnDataLoss to "
+        "false.",
+    ),
+    "GROUP_BEHIND": Condition(
+        StreamError,
+        "The group '{group}' of the stream '{stream}' has its last-delivered ID at {position}, before {after}, where "
+        "the query's checkpoint is: the server has lost data, or somebody has moved the group.",
+        "To move the group to the checkpoint and go on, set the option failOnDataLoss to false.",
+    ),
+    "GROUP_LOST": Condition(
+        StreamError,
+        "The stream '{stream}' of {address} has no consumer group '{group}' any more.",
+        "Create the group where reading is to go on; or set the option failOnDataLoss to false, and it is made at "
+        "the stream's first entry.",
+    ),
+    "STREAM_NAME_NOT_TEXT": Condition(
+        StreamError,
+        "The pattern '{pattern}' finds the stream '{stream}', whose name is not UTF-8.",
+        "Use a pattern that leaves it out, or rename the stream.",
     ),
     "NOTHING_FROM_GROUP": Condition(
         StreamError,
@@ -144,6 +169,17 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "OFFSET_MALFORMED": Condition(
         StreamError, "The checkpoint's offset {offset} is not one of this source.", "Start with a new checkpoint."
+    ),
+    "MALFORMED_ENTRY": Condition(
+        DataError,
+        "The entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which is no {type}, as the "
+        "column '{column}' wants it.",
+        "Correct the schema; or read with another mode: PERMISSIVE (null) or DROPMALFORMED.",
+    ),
+    "CANNOT_INFER_SCHEMA": Condition(
+        SchemaError,
+        "There is no entry in {streams} whose fields could say what the schema is.",
+        "Give a schema, or read a stream that has entries.",
     ),
     "FIELD_NAME_NOT_TEXT": Condition(
         DataError,
@@ -163,7 +199,46 @@ CONDITIONS: dict[str, Condition] = {
     "ROW_REFUSED": Condition(
         WriteError,
         "Row {row} of the task's rows was refused by {address}: {reason}",
-        "The rows before it are written; a retry of the task writes them again.",
+        "Rows of chunks before it are written; with writeMode=append a retry of the task writes them again.",
+    ),
+    "REPLAY_DIFFERS": Condition(
+        WriteError,
+        "Partition {partition} of batch {batch} was written before, in part or whole ({rows} rows in the stream "
+        "'{stream}'), and now brings other rows or another order. Nothing was written.",
+        "The query must give the same rows again, in the same partitions. To accept what is there and what comes, "
+        "delete the key '{fence}'.",
+    ),
+    "FENCE_AHEAD": Condition(
+        WriteError,
+        "This is batch {batch}, but the stream '{stream}' has rows of this query's batch {found}: the checkpoint is "
+        "older than what was written, or another run of the query uses a copy of it.",
+        "Use the newest checkpoint. To write this batch whatever is there, delete the key '{fence}'.",
+    ),
+    "FENCE_BEHIND": Condition(
+        WriteError,
+        "The server has lost rows of the stream '{stream}': its record speaks of {rows} rows of this task, of which "
+        "{known} were written.",
+        "Run the task again, it writes what is missing. Servers that must not lose writes need appendfsync always, "
+        "and replicas the option waitReplicas. The record is the key '{fence}'.",
+    ),
+    "WRITE_CONTENDED": Condition(
+        WriteError,
+        "{address} did not take the rows within retryTimeoutMs: somebody else changes the same records or streams, or "
+        "it goes on refusing for the moment.",
+        "See that the query runs once, and that the cluster is whole; or set retryTimeoutMs higher.",
+    ),
+    "NOT_REPLICATED": Condition(
+        WriteError,
+        "{found} replicas of {address} have the rows, {wanted} were to have them. They are written.",
+        "See to the replicas, or set waitTimeoutMs higher.",
+    ),
+    "STREAM_EXISTS": Condition(
+        WriteError, "The stream '{stream}' of {address} exists.", "Write elsewhere, or leave saveMode out to append."
+    ),
+    "NO_BATCH_IDENTITY": Condition(
+        WriteError,
+        "Spark does not tell this task its query and batch, so what it writes cannot be told from a repetition.",
+        "Set the option writeMode to append.",
     ),
 }
 

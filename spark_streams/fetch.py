@@ -17,11 +17,12 @@ from engine.wire import arrow
 from engine.wire.arrow import Page
 from spark_streams.connection import Command, Connection
 from spark_streams.errors import fail
-from spark_streams.ids import StreamId
+from spark_streams.ids import LAST, StreamId
 
 _FIRST_PAGE = 50
 _TARGET_BYTES = 512 << 10  # what the codec works on then fits into a core's cache
 _GROWTH = 16
+_COUNT_PAGE = 10_000
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ def pages(
 ) -> Iterator[Page]:
     """The entries of `stream` in (after, upto], in order, as pages of `most` entries at most.
 
-    While the caller works on a page, the server is preparing the next one. STREAM_LOST if the stream turns out not to
-    reach `upto` any more.
+    While the caller works on a page, the server is preparing the next one.
     """
     size = PageSize(most)
     asked = size.now
@@ -83,8 +83,6 @@ def pages(
             if commands:
                 connection.receive(word)
             break
-    if last < upto:
-        _check_reaches(connection, stream, upto)
 
 
 def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
@@ -103,6 +101,35 @@ def last_of(connection: Connection, stream: str, after: StreamId, count: int, up
             return upto, found
         size.learn(page.count, stop)
     return after, found
+
+
+def marks(
+    connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int
+) -> tuple[list[StreamId], int]:
+    """The ID of every grid-th entry in (after, upto], and the number of all of them; found by reading."""
+    found: list[StreamId] = []
+    total = 0
+    size = PageSize(_COUNT_PAGE)
+    while True:
+        asked = size.now
+        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            return found, total
+        first = (grid - 1 - total) % grid
+        found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
+        total += page.count
+        after = StreamId.parse(page.last_id())
+        if page.count < asked:
+            return found, total
+        size.learn(page.count, stop)
+
+
+def average_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
+    """What an entry takes on the wire, on average over the next `sample` ones; 0 where there is none."""
+    buffer, stop = connection.receive(connection.request([_xrange(stream, after, LAST, sample)]))
+    page = _page(connection, stream, buffer, stop)
+    return stop / page.count if page is not None else 0.0
 
 
 def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
@@ -134,16 +161,3 @@ def _deliver(connection: Connection, stream: str, delivery: Delivery, page: Page
         return [("CLIENT", "REPLY", "SKIP"), read]
     connection.receive(connection.request([read]))
     return []
-
-
-def _check_reaches(connection: Connection, stream: str, upto: StreamId) -> None:
-    """A range that ended early is fine where entries were deleted, but not where the stream is another one now."""
-    from spark_streams.facts import facts_of
-
-    state = facts_of(connection).states([stream], None)[stream]
-    if state is None:
-        fail("STREAM_LOST", stream=stream, address=connection.address, offset=upto, found="it does not exist any more")
-    if state.last < upto:
-        fail(
-            "STREAM_LOST", stream=stream, address=connection.address, offset=upto, found=f"it now ends at {state.last}"
-        )

@@ -39,7 +39,13 @@ class StreamId:
             return StreamId(self.ms, self.seq - 1)
         return StreamId(self.ms - 1, _TOP) if self.ms else self
 
+    def next(self) -> StreamId:
+        """The ID just behind this one; the largest is its own."""
+        if self.seq < _TOP:
+            return StreamId(self.ms, self.seq + 1)
+        return StreamId(self.ms + 1, 0) if self.ms < _TOP else self
+
 
 ZERO = StreamId(0, 0)
 LAST = StreamId(_TOP, _TOP)
-LARGEST_SEQ = _TOP
+LARGEST_MS = LARGEST_SEQ = _TOP

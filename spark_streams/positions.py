@@ -7,13 +7,14 @@ position is the last ID *before* a range, or the last one in it; this module tur
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from spark_streams.errors import error, fail
-from spark_streams.ids import LARGEST_SEQ, StreamId
+from spark_streams.ids import LARGEST_MS, LARGEST_SEQ, StreamId
 
 Kind = Literal["earliest", "latest", "group", "id"]
 
@@ -39,26 +40,63 @@ class Positions:
             raise KeyError(stream)  # `parse` has checked that every stream is named
         return position
 
+    def get(self, stream: str, otherwise: Position) -> Position:
+        """As `of`, for streams that may not be named: those that a pattern finds."""
+        return self.each.get(stream, self.default or otherwise)
+
     def kinds(self) -> set[Kind]:
         return {position.kind for position in (self.default, *self.each.values()) if position is not None}
 
 
-def parse(option: str, text: str, streams: tuple[str, ...], *, end: bool = False) -> Positions:
-    """The positions that the option's text says; `end` for one that ends a range."""
+def parse(option: str, text: str, streams: tuple[str, ...] | None, *, end: bool = False) -> Positions:
+    """The positions that the option's text says; `end` for one that ends a range.
+
+    Without `streams`, where a pattern finds them, any may be named and none must be.
+    """
+    return _parse(option, text, streams, lambda one: _position(option, one, end))
+
+
+def parse_times(option: str, text: str, streams: tuple[str, ...] | None) -> Positions:
+    """The positions of a time, of both ends: in milliseconds since 1970, or as ISO 8601 says it (UTC if no zone)."""
+    return _parse(option, text, streams, lambda one: _time(option, one))
+
+
+def _parse(option: str, text: str, streams: tuple[str, ...] | None, read: Callable[[str], Position]) -> Positions:
     text = text.strip()
     if not text.startswith("{"):
-        return Positions(_position(option, text, end), {})
+        return Positions(read(text), {})
     try:
         said = json.loads(text)
     except ValueError as cause:
         raise error("INVALID_OPTION", option=option, value=text, expected="it is not JSON") from cause
+    if streams is None:
+        return Positions(None, {name: read(str(value)) for name, value in said.items()})
     unknown = sorted(set(said) - set(streams))
     missing = sorted(set(streams) - set(said))
     if unknown:
         fail("INVALID_OPTION", option=option, value=text, expected=f"the query does not read {', '.join(unknown)}")
     if missing:
         fail("INVALID_OPTION", option=option, value=text, expected=f"it names no position for {', '.join(missing)}")
-    return Positions(None, {name: _position(option, str(value), end) for name, value in said.items()})
+    return Positions(None, {name: read(str(value)) for name, value in said.items()})
+
+
+def _time(option: str, text: str) -> Position:
+    """The position before the first entry of that time or later."""
+    text = text.strip()
+    try:
+        if text.isascii() and text.isdigit():
+            milliseconds = int(text)
+        else:
+            moment = datetime.datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=datetime.UTC)
+            milliseconds = -(-int(moment.timestamp() * 1_000_000) // 1000)
+        if not 0 <= milliseconds <= LARGEST_MS:
+            raise ValueError(text)
+    except ValueError as cause:
+        expected = "expected are milliseconds since 1970, an ISO 8601 time, or JSON with one of these per stream"
+        raise error("INVALID_OPTION", option=option, value=text, expected=expected) from cause
+    return Position("id", StreamId(milliseconds, 0).before())
 
 
 def _position(option: str, text: str, end: bool) -> Position:

@@ -1,41 +1,47 @@
-"""Columns of a read and of a write: which Spark column is what part of an entry.
+"""Columns of a read: from a page of entries to a record batch, and what becomes of values that are not of their type.
 
-Owns the names that begin with an underscore, the default schema, and the ways from a page of entries to a record batch
-and from a record batch to fields. Knows Spark's types and the codec, no server.
+A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
+one field, or, where one field holds a JSON object with all of them, a member of that. A value that is there and is not
+of its column's type makes the entry *malformed*; the mode says what follows. Knows Spark's types and the codec, no
+server.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from engine.wire.arrow import Column, Page
-from spark_streams import values
+from engine.wire.arrow import Page
+from spark_streams import values, values_json
 from spark_streams.errors import error, fail
+from spark_streams.options_read import ReadOptions
 
-ID, STREAM, TIMESTAMP, FIELDS = "_id", "_stream", "_timestamp", "fields"
+ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
+DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
-_RESERVED: dict[str, tuple[type[spark.DataType], ...]] = {
+_OWN: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),
     STREAM: (spark.StringType,),
     TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
+    DELIVERIES: (spark.IntegerType, spark.LongType),
 }
-_READABLE = (
+_SCALARS = (
     spark.StringType, spark.BinaryType, spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType,
     spark.LongType, spark.FloatType, spark.DoubleType, spark.DecimalType, spark.DateType, spark.TimestampType,
     spark.TimestampNTZType,
 )  # fmt: skip
-_WRITABLE = (*_READABLE, spark.NullType)
 _TEXTS = (spark.StringType, spark.BinaryType)
 _LATEST_MS = (2**63 - 1) // 1000
+_SHOWN = 80  # characters of a value in an error
 
 
 @dataclass(frozen=True)
@@ -43,35 +49,101 @@ class ReadSchema:
     """The columns that a reader serves. `arrow` is exactly what Spark expects of every batch."""
 
     arrow: Any
+    mode: str = "permissive"
+    corrupt: str = "_corrupt_record"
+    json_field: str | None = None
 
     @classmethod
-    def of(cls, schema: spark.StructType) -> ReadSchema:
+    def of(cls, schema: spark.StructType, options: ReadOptions | None = None) -> ReadSchema:
         """Check that every column can be served."""
+        corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
-            if field.name in _RESERVED:
-                _check_reserved(field)
-            elif not isinstance(kind, _READABLE) and not _is_fields_map(field):
+            if field.name in _OWN:
+                _check_own(field)
+            elif field.name == corrupt:
+                if not isinstance(kind, spark.StringType):
+                    fail("RESERVED_COLUMN", column=corrupt, type=kind.simpleString(), expected="string")
+            elif not _is_fields_map(field) and not _is_readable(kind):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
-        return cls(_arrow_schema(schema))
+        arrow = _arrow_schema(schema)
+        return cls(arrow) if options is None else cls(arrow, options.mode, corrupt, options.json_field)
 
-    def batch(self, page: Page, stream: str) -> Any:
-        """The page as a record batch."""
-        columns = [self._column(field, page, stream) for field in self.arrow]
+    @property
+    def counts_deliveries(self) -> bool:
+        """Whether the rows need to know how often they were delivered."""
+        return DELIVERIES in self.arrow.names
+
+    def batch(self, page: Page, stream: str, deliveries: Any = None, kept: Any = None) -> Any:
+        """The page as a record batch, of the rows that `kept` (a boolean array) names if it is there."""
+        columns: list[Any] = []
+        malformed: Any = None
+        for field in self.arrow:
+            column, wrong = self._column(field, page, stream, deliveries)
+            columns.append(column)
+            if wrong is not None:
+                wrong = wrong if kept is None else pc.and_(wrong, kept)
+                if self.mode == "failfast" and pc.any(wrong).as_py():
+                    self._fail(field, page, stream, pc.index(wrong, True).as_py())
+                malformed = wrong if malformed is None else pc.or_(malformed, wrong)
         if not columns:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
-        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
+        else:
+            if self.corrupt in self.arrow.names:
+                columns[self.arrow.get_field_index(self.corrupt)] = self._records(page, malformed)
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+        if malformed is not None and self.mode == "dropmalformed":
+            kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
+        return batch if kept is None else batch.filter(kept)
 
-    def _column(self, field: Any, page: Page, stream: str) -> Any:
-        if field.name == ID:
-            return pc.cast(page.ids(), field.type)
-        if field.name == STREAM:
-            return pa.repeat(pa.scalar(stream, field.type), page.count)
-        if field.name == TIMESTAMP:
-            return _timestamps(page.milliseconds(), field.type)
-        if pa.types.is_map(field.type):
-            return _map(page, stream, field.type)
-        return values.from_text(page.column(field.name.encode()), field.type)
+    def _column(self, field: Any, page: Page, stream: str, deliveries: Any) -> tuple[Any, Any]:
+        """A column, and in which rows it has a value that is not of its type (None: in none)."""
+        name, kind = field.name, field.type
+        if name == ID:
+            return pc.cast(page.ids(), kind), None
+        if name == STREAM:
+            return pa.repeat(pa.scalar(stream, kind), page.count), None
+        if name == TIMESTAMP:
+            return _timestamps(page.milliseconds(), kind), None
+        if name == DELIVERIES:
+            return (pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)), None
+        if name == self.corrupt:
+            return pa.nulls(page.count, kind), None  # filled in when all others are known
+        if name == FIELDS and pa.types.is_map(kind):
+            return _map(page, stream, kind), None
+        if self.json_field is not None:
+            return values_json.members(page.column(self.json_field.encode()), name, kind)
+        text = page.column(name.encode())
+        if values_json.is_nested(kind):
+            return values_json.from_text(text, kind)
+        column = values.from_text(text, kind)
+        return column, _wrong(text, column, kind)
+
+    def _records(self, page: Page, malformed: Any) -> Any:
+        """The whole entry as JSON where it is malformed, null elsewhere."""
+        records: list[str | None] = [None] * page.count
+        if malformed is not None:
+            for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
+                records[row] = self._record(page, row)
+        return pa.array(records, self.arrow.field(self.corrupt).type)
+
+    def _record(self, page: Page, row: int) -> str:
+        if self.json_field is not None:
+            return str((page.column(self.json_field.encode())[row].as_py() or b"").decode("utf-8", "replace"))
+        offsets, names, texts = page.fields()
+        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
+        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
+        return json.dumps(
+            {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in pairs},
+            ensure_ascii=False,
+        )
+
+    def _fail(self, field: Any, page: Page, stream: str, row: int) -> None:
+        name = field.name if self.json_field is None else self.json_field
+        text = (page.column(name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace")
+        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        entry = page.ids()[row].as_py().decode()
+        fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
 
 
 def _arrow_schema(schema: spark.StructType) -> Any:
@@ -90,11 +162,31 @@ def _is_fields_map(field: spark.StructField) -> bool:
     )
 
 
-def _check_reserved(field: spark.StructField) -> None:
-    kinds = _RESERVED[field.name]
+def _check_own(field: spark.StructField) -> None:
+    kinds = _OWN[field.name]
     if not isinstance(field.dataType, kinds):
         expected = kinds[0]().simpleString()
         fail("RESERVED_COLUMN", column=field.name, type=field.dataType.simpleString(), expected=expected)
+
+
+def _is_readable(kind: spark.DataType) -> bool:
+    if isinstance(kind, spark.ArrayType):
+        return _is_readable(kind.elementType)
+    if isinstance(kind, spark.MapType):
+        return isinstance(kind.keyType, _SCALARS) and _is_readable(kind.valueType)
+    if isinstance(kind, spark.StructType):
+        return all(_is_readable(field.dataType) for field in kind.fields)
+    return isinstance(kind, _SCALARS)
+
+
+def _wrong(text: Any, column: Any, kind: Any) -> Any:
+    """Where a text is not of the column's type. An empty one is null, as in Spark's CSV source, and nothing wrong."""
+    if column.null_count == text.null_count:
+        return None
+    wrong = pc.and_(pc.is_valid(text), pc.is_null(column))
+    if not pa.types.is_string(kind):
+        wrong = pc.and_(wrong, pc.not_equal(pc.binary_length(pc.fill_null(text, b"")), 0))
+    return wrong
 
 
 def _timestamps(milliseconds: Any, target: Any) -> Any:
@@ -110,66 +202,3 @@ def _map(page: Page, stream: str, target: Any) -> Any:
     if keys.null_count:
         raise error("FIELD_NAME_NOT_TEXT", stream=stream, entry=page.ids()[0].as_py().decode("utf-8", "replace"))
     return pa.MapArray.from_arrays(offsets, keys, values.from_text(texts, target.item_type)).cast(target)
-
-
-@dataclass(frozen=True)
-class WriteSchema:
-    """The columns of the rows to write: which become fields, and which of the connector's own are there."""
-
-    fields: tuple[str, ...]
-    has_map: bool
-    has_id: bool
-    has_stream: bool
-
-    @classmethod
-    def of(cls, schema: spark.StructType) -> WriteSchema:
-        """Check that every column can be written. `_timestamp` says nothing that the ID does not, and is left out."""
-        names: list[str] = []
-        has_map = False
-        for field in schema.fields:
-            if field.name in _RESERVED:
-                _check_reserved(field)
-            elif _is_fields_map(field):
-                has_map = True
-            elif isinstance(field.dataType, _WRITABLE):
-                names.append(field.name)
-            else:
-                fail(
-                    "UNSUPPORTED_TYPE", column=field.name, type=field.dataType.simpleString(), done="written to a field"
-                )
-        if not names and not has_map:
-            fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
-        return cls(tuple(names), has_map, ID in schema.fieldNames(), STREAM in schema.fieldNames())
-
-    def columns(self, batch: Any) -> list[Column]:
-        """The columns whose names are fields."""
-        return [(name.encode(), values.to_text(batch.column(name))) for name in self.fields]
-
-    def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """The fields of the map column, row by row, without those whose value is null."""
-        if not self.has_map:
-            return None
-        column = batch.column(FIELDS)
-        if column.null_count or column.items.null_count:
-            return _pairs_slowly(column)
-        bounds = column.offsets.to_numpy()
-        first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
-        names, texts = column.keys.slice(first, count), column.items.slice(first, count)
-        return pa.array(bounds - bounds[0], pa.int32()), values.to_text(names), values.to_text(texts)
-
-
-def _pairs_slowly(column: Any) -> tuple[Any, Any, Any]:
-    offsets: list[int] = [0]
-    names: list[Any] = []
-    texts: list[Any] = []
-    for entry in column.to_pylist():
-        kept: Sequence[tuple[Any, Any]] = [pair for pair in entry or () if pair[1] is not None]
-        names.extend(name for name, _ in kept)
-        texts.extend(text for _, text in kept)
-        offsets.append(len(names))
-    kinds = column.type
-    return (
-        pa.array(offsets, pa.int32()),
-        values.to_text(pa.array(names, kinds.key_type)),
-        values.to_text(pa.array(texts, kinds.item_type)),
-    )

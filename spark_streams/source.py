@@ -14,12 +14,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_streams import embedded, options
+from spark_streams import embedded, options, writers
 from spark_streams.address import Address
 from spark_streams.batch_reader import BatchReader
 from spark_streams.errors import fail
-from spark_streams.schema import DEFAULT, ReadSchema, WriteSchema
+from spark_streams.schema import DEFAULT, ReadSchema
 from spark_streams.stream_reader import StreamReader
+from spark_streams.write_schema import WriteSchema
 from spark_streams.writers import BatchWriter, Sink, StreamWriter
 
 
@@ -36,28 +37,36 @@ class PystreamsDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         said = options.read_options(self.options)
-        return BatchReader(said, ReadSchema.of(schema), _address(said.address))
+        if said.shared:
+            fail("INVALID_OPTION", option="consume", value="shared", expected="a batch read takes part in no group")
+        return BatchReader(said, ReadSchema.of(schema, said), _address(said.address))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         said = options.read_options(self.options)
         if said.ending is not None:
             fail("INVALID_OPTION", option="endingOffsets", value="...", expected="a streaming read has no end")
-        return StreamReader(said, ReadSchema.of(schema), _address(said.address))
+        return StreamReader(said, ReadSchema.of(schema, said), _address(said.address))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return BatchWriter(self._sink(schema, overwrite))
+        return BatchWriter(self._sink(schema, streaming=False, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        return StreamWriter(self._sink(schema, overwrite))
-
-    def _sink(self, schema: StructType, overwrite: bool) -> Sink:
-        said = options.write_options(self.options)
         if overwrite:
             fail("UNSUPPORTED_OUTPUT_MODE")
-        columns = WriteSchema.of(schema)
+        return StreamWriter(self._sink(schema, streaming=True, overwrite=False))
+
+    def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
+        said = options.write_options(self.options)
+        columns = WriteSchema.of(schema, said.null_value, said.json_field)
         if said.stream is None and not columns.has_stream:
             fail("MISSING_STREAM")
-        return Sink(_address(said.address), said, columns)
+        if said.key_column is not None and said.key_column not in schema.fieldNames():
+            expected = f"the rows' columns are {', '.join(schema.fieldNames())}"
+            fail("INVALID_OPTION", option="keyColumn", value=said.key_column, expected=expected)
+        for name in ("saveMode", "writeId"):
+            if streaming and getattr(said, {"saveMode": "save_mode", "writeId": "write_id"}[name]) not in (None, "append"):
+                fail("INVALID_OPTION", option=name, value="...", expected="it is for batch writes alone")
+        return writers.sink(_address(said.address), said, columns, streaming, overwrite)
 
 
 def _address(given: Address | None) -> Address:

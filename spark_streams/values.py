@@ -21,6 +21,7 @@ _INTEGER = b"0123456789-"
 _NUMBER = b"0123456789-+.eE"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+_LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 
 
@@ -94,6 +95,9 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
 
 
 def _timestamps(column: Any, target: Any) -> Any:
+    epochs = _epochs(column, target)
+    if epochs is not None:
+        return epochs
     if target.tz is None:
         return _if_like(_UNZONED, column, target)
     utc = pa.timestamp(target.unit, "UTC")
@@ -102,6 +106,20 @@ def _timestamps(column: Any, target: Any) -> Any:
         plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
         result = None if plain is None else pc.assume_timezone(plain, "UTC")
     return None if result is None else pc.cast(result, target)
+
+
+def _epochs(column: Any, target: Any) -> Any:
+    """The column, if all of it is whole numbers of one unit: see `values_scalar._UNITS`."""
+    if not len(column) or column.null_count == len(column) or not _made_of(b"0123456789", column):
+        return None
+    lengths = pc.min_max(pc.binary_length(column)).as_py()
+    shortest, longest = lengths["min"], lengths["max"]
+    for least, most, factor in ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1)):
+        if least <= shortest and longest <= most:
+            micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
+            # Beyond the year 9999 there is no such time in Python.
+            return pc.cast(micros, target) if pc.max(micros).as_py() < _LAST_MICRO else None
+    return None
 
 
 def to_text(column: Any) -> Any:

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import math
 import re
+import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,16 @@ _ENDLESS = {
     "+infinity": math.inf,
     "-infinity": -math.inf,
 }
-_DAY = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_DAY = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
 _MOMENT = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-    r"(?:[T ]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?"
-    r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+    r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+    r"(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?"
+    r" ?(Z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Za-z][A-Za-z0-9_+/-]*)?)?)?"
 )
+_EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
+_UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
+"""Epochs: numbers below the first are seconds, below the second milliseconds, then microseconds; what makes each of
+them microseconds. Ten digits of seconds last until 2286, thirteen of milliseconds as long; shorter texts are years."""
 _Read = Callable[[str], Any]
 
 
@@ -45,7 +50,7 @@ def from_text(column: Any, target: Any) -> Any:
 def _read(read: _Read, value: bytes) -> Any:
     try:
         return read(value.decode("utf-8"))
-    except (ValueError, ArithmeticError):  # a UnicodeDecodeError is a ValueError
+    except (ValueError, ArithmeticError, OSError, zoneinfo.ZoneInfoNotFoundError):  # UnicodeDecodeError is a ValueError
         return None
 
 
@@ -84,6 +89,7 @@ def _float(text: str) -> float | None:
 
 
 def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
+    text = text.replace(",", "")  # as Spark's CSV source does
     if not _NUMBER.fullmatch(text):
         return None
     with decimal.localcontext(prec=100):
@@ -100,23 +106,39 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 def _date(text: str) -> datetime.date | None:
     found = _DAY.fullmatch(text)
-    return datetime.date(*map(int, found.groups())) if found else None
+    return datetime.date(*(int(part or 1) for part in found.groups())) if found else None
 
 
 def _moment(text: str) -> datetime.datetime | None:
+    if _EPOCH.fullmatch(text):
+        return _epoch(text)
     parsed = _parts(text)
     if parsed is None:
         return None
     moment, zone = parsed
-    offset = datetime.timedelta()
-    if zone not in (None, "Z"):
-        digits = zone[1:].replace(":", "")
-        offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-        offset = -offset if zone[0] == "-" else offset
-    return (moment - offset).replace(tzinfo=datetime.UTC)
+    if zone in (None, "Z"):
+        return moment.replace(tzinfo=datetime.UTC)
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return moment.replace(tzinfo=zoneinfo.ZoneInfo(zone)).astimezone(datetime.UTC)
+    offset = datetime.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+    return (moment - (-offset if found[1] == "-" else offset)).replace(tzinfo=datetime.UTC)
+
+
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
+
+
+def _epoch(text: str) -> datetime.datetime:
+    with decimal.localcontext(prec=100):
+        number = decimal.Decimal(text)
+        factor = next(factor for below, factor in _UNITS if abs(number) < below)
+        micros = int((number * factor).to_integral_value(decimal.ROUND_FLOOR))
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=micros)
 
 
 def _local_moment(text: str) -> datetime.datetime | None:
+    if _EPOCH.fullmatch(text):
+        return _epoch(text).replace(tzinfo=None)
     parsed = _parts(text)
     return parsed[0] if parsed is not None and parsed[1] is None else None
 
@@ -127,6 +149,6 @@ def _parts(text: str) -> tuple[datetime.datetime, Any] | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6])
-    moment = datetime.datetime(int(year), int(month), int(day))  # noqa: DTZ001 - the zone is the caller's to apply
+    moment = datetime.datetime(int(year), int(month or 1), int(day or 1))  # noqa: DTZ001 - the zone is the caller's to apply
     clock = datetime.time(int(hour or 0), int(minute or 0), int(second or 0), micros)
     return datetime.datetime.combine(moment, clock), zone

@@ -12,6 +12,8 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_streams import connection
+from tests.connector.driver import Site
 from tests.waiting import DEADLINE, wait_for
 
 
@@ -94,5 +96,18 @@ def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
     finally:
         for query in made.queries:
             query.stop()
+        client.flushall()
+        client.close()
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    server = request.getfixturevalue(f"{request.param}_process")
+    client = redis.Redis(host=server.host, port=server.port, protocol=2)
+    client.flushall()
+    try:
+        yield Site(server.url, client, request.param)
+    finally:
+        connection.close_all()
         client.flushall()
         client.close()

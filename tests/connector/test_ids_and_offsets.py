@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from spark_streams import positions
 from spark_streams.errors import OptionsError, StreamError
 from spark_streams.ids import LARGEST_SEQ, LAST, ZERO, StreamId
-from spark_streams.offsets import VERSION, Offsets
+from spark_streams.offsets import VERSION, Offsets, SharedBatch
 
 unhurried = settings(deadline=None)
 NUMBERS = st.integers(0, 2**64 - 1)
 IDS = st.builds(StreamId, NUMBERS, NUMBERS)
-GOLDEN = Path(__file__).with_name("offsets_v1.json")
+GOLDEN = sorted(Path(__file__).parent.glob("offsets_v*.json"))
 
 
 @unhurried
@@ -55,13 +55,36 @@ def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
     assert json.dumps(Offsets(dict(reversed(streams.items()))).to_json()) == text
 
 
-def test_offsets_of_every_version_are_read() -> None:
-    """The golden file of each version is read by today's code, and today's version is written as it says."""
-    golden = json.loads(GOLDEN.read_text())
-    offsets = Offsets.from_json(golden)
-    assert offsets.streams == {"flights": StreamId(1795163372693, 12), "weather": ZERO}
-    assert offsets.to_json() == golden
-    assert golden["version"] == VERSION
+FLIGHTS = {"flights": StreamId(1795163372693, 12), "weather": ZERO}
+MEANT = {
+    "offsets_v1": Offsets(FLIGHTS),
+    "offsets_v2": Offsets(
+        FLIGHTS,
+        added={"flights": 336776, "weather": 0},
+        deleted={"flights": StreamId(1795163372700, 0)},
+        cuts={"flights": ((StreamId(1795163372000, 0), 500), (StreamId(1795163372693, 12), None))},
+        begins={"weather": ZERO},
+        lost={"flights": 3},
+    ),
+    "offsets_v2_shared": Offsets(
+        {}, shared=SharedBatch(8, 5, take={"flights": (500, 500), "weather": (0,)}, claim={"weather": 12})
+    ),
+}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_offsets_of_every_version_are_read(path: Path) -> None:
+    """The golden file of each version is read by today's code, and those of today's version are what it writes."""
+    golden = json.loads(path.read_text())
+    assert Offsets.from_json(golden) == MEANT[path.stem]
+    if golden["version"] == VERSION:
+        assert MEANT[path.stem].to_json() == golden
+
+
+def test_every_version_has_a_golden_file() -> None:
+    """No version is without one, today's included."""
+    assert {json.loads(path.read_text())["version"] for path in GOLDEN} == set(range(1, VERSION + 1))
+    assert {path.stem for path in GOLDEN} == set(MEANT)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +96,8 @@ def test_offsets_of_every_version_are_read() -> None:
         ({"version": 1, "streams": []}, "OFFSET_MALFORMED"),
         ({"version": 1, "streams": {"a": "x"}}, "OFFSET_MALFORMED"),
         ({"version": 0, "streams": {}}, "OFFSET_MALFORMED"),
+        ({"version": 2, "streams": {}, "cuts": {"a": ["1-1"]}}, "OFFSET_MALFORMED"),
+        ({"version": 2, "streams": {}, "shared": {}}, "OFFSET_MALFORMED"),
     ],
 )
 def test_offsets_of_another_kind_are_refused(offset: dict[str, object], condition: str) -> None:

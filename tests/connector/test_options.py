@@ -64,7 +64,18 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str],
         ({"stream": ""}, "INVALID_OPTION"),
         ({"stream": "a", "maxEntriesPerTrigger": "0"}, "INVALID_OPTION"),
         ({"stream": "a", "pageSize": "many"}, "INVALID_OPTION"),
-        ({"stream": "a", "consume": "shared"}, "INVALID_OPTION"),
+        ({"stream": "a", "streamPattern": "b*"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "startingOffsets": "1", "startingTimestamp": "1"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "consume": "all"}, "INVALID_OPTION"),
+        ({"stream": "a", "consume": "shared"}, "MISSING_GROUP"),
+        ({"stream": "a", "group": "g", "consume": "shared", "ack": "none"}, "INVALID_OPTION"),
+        ({"stream": "a", "group": "g", "consume": "shared", "maxDeliveries": "3"}, "INVALID_OPTION"),
+        ({"stream": "a", "group": "g", "consume": "shared", "maxBytesPerTrigger": "3"}, "INVALID_OPTION"),
+        ({"stream": "a", "claimIdleMs": "3"}, "INVALID_OPTION"),
+        ({"stream": "a", "minEntriesPerTrigger": "3", "maxEntriesPerTrigger": "2"}, "INVALID_OPTION"),
+        ({"stream": "a", "maxTriggerDelay": "soon"}, "INVALID_OPTION"),
+        ({"stream": "a", "startingTimestamp": "yesterday"}, "INVALID_OPTION"),
+        ({"stream": "a", "startingTimestamp": "-1"}, "INVALID_OPTION"),
         ({"stream": "a", "startingOffsets": "group"}, "MISSING_GROUP"),
         ({"stream": "a", "url": "http://localhost"}, "INVALID_OPTION"),
     ],
@@ -128,3 +139,9 @@ def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
     assert all(f"<{name}>" in str(raised) for name in names)
     again = pickle.loads(pickle.dumps(raised))
     assert (type(again), str(again), again.condition) == (type(raised), str(raised), condition)
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("1500", 1500), ("250ms", 250), ("2s", 2000), ("15m", 900_000)])
+def test_durations(text: str, milliseconds: int) -> None:
+    """A duration is a number of milliseconds, or has a unit."""
+    assert options.read_options({"stream": "s", "maxTriggerDelay": text}).max_delay == milliseconds

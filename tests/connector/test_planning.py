@@ -73,9 +73,10 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
         ids = between(name, after, upto)
         return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
 
-    reached = planning.limited(limit, starts, ends, guesses, nth, data.draw(st.integers(0, 5)))
+    reached, counts = planning.limited(limit, starts, ends, guesses, nth, data.draw(st.integers(0, 5)))
     taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
     there = sum(len(between(name, starts[name], ends[name])) for name in entries)
+    assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}
     assert taken == min(limit, there)
     assert all(starts[name] <= reached[name] <= max(starts[name], ends[name]) for name in entries)
     assert calls <= 4 * len(entries) + 4
@@ -92,3 +93,26 @@ def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
         for at in (StreamId(ms, 0) for ms in range(11)):
             inside = [part for part in parts if part.stream == name and part.after < at <= part.upto]
             assert len(inside) == (1 if starts[name] < at <= ends[name] else 0)
+
+
+def test_cuts_make_ranges() -> None:
+    """A stream that is cut has a range up to each cut, numbered and with its size; the others have one."""
+    starts, ends = {"a": ZERO, "b": ZERO}, {"a": StreamId(9, 0), "b": StreamId(1, 0)}
+    cuts = {"a": [(StreamId(4, 0), 3), (StreamId(9, 0), None)]}
+    assert planning.ranges(starts, ends, cuts, {"b": 5}) == [
+        planning.Range("a", ZERO, StreamId(4, 0), 0, 3),
+        planning.Range("a", StreamId(4, 0), StreamId(9, 0), 1, None),
+        planning.Range("b", ZERO, StreamId(1, 0), 0, 5),
+    ]
+
+
+@unhurried
+@given(BACKLOGS, st.integers(1, 20), st.one_of(st.none(), st.integers(1, 300)))
+def test_partitions_are_as_many_as_wanted(sizes: dict[str, int], least: int, most: int | None) -> None:
+    """Every stream with entries has a partition, together there are at least the minimum, none must exceed the most."""
+    parts = planning.parts(sizes, least, most)
+    assert set(parts) == {name for name, size in sizes.items() if size}
+    assert sum(parts.values()) >= min(least, sum(sizes.values()))
+    assert all(1 <= count <= sizes[name] for name, count in parts.items())
+    if most is not None:
+        assert all(count * most >= sizes[name] for name, count in parts.items())

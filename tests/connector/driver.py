@@ -1,0 +1,119 @@
+"""What Spark does with a stream reader, without Spark: triggers, a checkpoint, replays, pickled readers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from pyspark.sql.types import StructType
+
+from spark_streams import address, options
+from spark_streams.schema import ReadSchema
+from spark_streams.stream_reader import StreamReader
+
+_NAMES = {"int": "integer", "bigint": "long"}
+
+
+def schema_of(text: str | StructType) -> StructType:
+    """The schema that a comma list of names and simple types says; Spark's own parser needs a session."""
+    if isinstance(text, StructType):
+        return text
+    schema = StructType()
+    for column in text.split(", "):
+        name, _, kind = column.partition(" ")
+        schema.add(name, _NAMES.get(kind, kind))
+    return schema
+
+
+class Query:
+    """A streaming query's reading half, run by hand: `trigger` is one micro-batch."""
+
+    def __init__(self, url: str, schema: str | StructType = "_id string, n int", **said: Any) -> None:
+        self.said = {"url": url, **{name: str(value) for name, value in said.items()}}
+        self.schema = schema
+        self.log: list[str] = []  # the offset log: the start, and the end of each batch
+        self.batches: list[list[dict[str, Any]]] = []
+        self.partitions: list[list[int]] = []  # rows in each partition of each batch
+        self.restart()
+
+    def restart(self, **changed: Any) -> None:
+        """The driver is another one; the checkpoint is the same."""
+        self.said |= {name: str(value) for name, value in changed.items()}
+        said = options.read_options(self.said)
+        found = said.address or address.parse(self.said["url"])
+        self.reader = StreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
+
+    def plan(self) -> bool:
+        """Write the next batch into the offset log; False if there is none."""
+        if not self.log:
+            self.log.append(json.dumps(self.reader.initialOffset()))
+        end = json.dumps(self.reader.latestOffset(json.loads(self.log[-1]), self.reader.getDefaultReadLimit()))
+        if end == self.log[-1]:
+            return False
+        self.log.append(end)
+        if len(self.log) > 2:
+            self.reader.commit(json.loads(self.log[-2]))
+        return True
+
+    def run(self) -> list[dict[str, Any]]:
+        """Run the last batch of the offset log, for the first time or again."""
+        start, end = json.loads(self.log[-2]), json.loads(self.log[-1])
+        worker = pickle.loads(pickle.dumps(self.reader))
+        rows: list[dict[str, Any]] = []
+        sizes: list[int] = []
+        for part in self.reader.partitions(start, end):
+            before = len(rows)
+            for batch in worker.read(pickle.loads(pickle.dumps(part))):
+                rows += batch.to_pylist()
+            sizes.append(len(rows) - before)
+        self.batches.append(rows)
+        self.partitions.append(sizes)
+        return rows
+
+    def trigger(self) -> list[dict[str, Any]] | None:
+        """A micro-batch: its rows, or None where there was nothing to do."""
+        return self.run() if self.plan() else None
+
+    def drain(self, most: int = 100) -> list[dict[str, Any]]:
+        """Trigger until nothing comes."""
+        rows: list[dict[str, Any]] = []
+        for _ in range(most):
+            found = self.trigger()
+            if found is None:
+                return rows
+            rows += found
+        raise AssertionError(f"still something after {most} batches")
+
+    def offset(self, name: str) -> Any:
+        """A part of the last offset."""
+        return json.loads(self.log[-1]).get(name)
+
+
+@dataclass
+class Site:
+    """A server without keys, and a client of it."""
+
+    url: str
+    client: redis.Redis
+    kind: str
+
+    def query(self, **said: Any) -> Query:
+        return Query(self.url, **{"startingOffsets": "earliest", **said})
+
+    def add(self, stream: str, count: int, first: int = 0, ids: str = "{n}-1", **more: str) -> None:
+        """`count` entries with the field n counting on from `first`, and an ID for each."""
+        pipeline = self.client.pipeline(transaction=False)
+        for n in range(first, first + count):
+            pipeline.xadd(stream, {"n": n, **more}, id=ids.format(n=n + 1))
+        pipeline.execute()
+
+    def group(self, stream: str = "s", name: str = "g") -> dict[str, Any]:
+        return next(group for group in self.client.xinfo_groups(stream) if group["name"] == name.encode())
+
+
+def numbers(rows: list[dict[str, Any]]) -> list[int]:
+    """The column n."""
+    return [row["n"] for row in rows]
