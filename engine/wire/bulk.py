@@ -21,7 +21,7 @@ import numpy.typing as npt
 _CR, _LF, _DOLLAR, _STAR, _ZERO = 13, 10, 36, 42, 48
 #: A shorter run costs less command by command; from so many on, a proof by numpy costs less than one by one (measured).
 MIN_RUN = 3
-MANY = 80
+MANY = 64
 #: Of larger commands numpy would mostly look at bytes of values.
 _LARGE = 400
 _MAX_WORDS = 200
@@ -29,6 +29,12 @@ _MAX_WORDS = 200
 _MAX_DIGITS = 4
 
 
+#: A word's number of digits by its length, and the digits themselves, the last one first.
+_LIMIT = 10**_MAX_DIGITS
+_DIGITS = np.array([len(str(length)) for length in range(_LIMIT)], np.int64)
+_PLACES = [
+    np.array([_ZERO + length // 10**place % 10 for length in range(_LIMIT)], np.uint8) for place in range(_MAX_DIGITS)
+]
 #: The header of a word, by its length.
 _HEADERS = [b"$%d" % length for length in range(2048)]
 
@@ -195,15 +201,26 @@ def _prove_many(data: bytes, at: int, shape: Shape) -> AddRun | None:
     rows = len(line_ends) // lines
     if rows < MIN_RUN:
         return None
-    ends = line_ends[: rows * lines].reshape(rows, lines)
-    starts = np.empty_like(ends)
-    starts.flat[0] = 0
-    starts.flat[1:] = ends.flat[:-1] + 1
-    row_starts = starts[:, 0]
-    prefix = np.frombuffer(shape.prefix, np.uint8)
+    line_ends = line_ends[: rows * lines]
+    line_starts = np.empty_like(line_ends)
+    line_starts[0] = 0
+    np.add(line_ends[:-1], 1, out=line_starts[1:])
+    starts, ends = line_starts.reshape(rows, lines), line_ends.reshape(rows, lines)
     # Every command begins with the prefix, and its first line beyond that stands right behind it.
-    good = starts[:, first] - row_starts == len(prefix)
-    good[good] = (buffer[row_starts[good, None] + np.arange(len(prefix))] == prefix).all(axis=1)
+    good = starts[:, first] - starts[:, 0] == len(shape.prefix)
+    varied = shape.proven == 1
+    if varied:
+        good[good] = _begin_with(buffer, starts[good, 0], shape.prefix)
+        bodies = []
+    else:
+        bodies = data[at : at + int(ends[-1, -1]) + 1].split(shape.prefix)
+        bodies.pop(0)
+        # Where one is as long as its lines say, the next one's prefix stands where its first line does.
+        rows = min(rows, len(bodies))
+        good[:rows] &= np.fromiter(map(len, bodies), np.int64, len(bodies))[:rows] == (
+            ends[:rows, -1] + 1 - starts[:rows, first]
+        )
+        good[rows:] = False
     heads, head_ends, word_ends = starts[:, first::2], ends[:, first::2], ends[:, first + 1 :: 2]
     good &= _headers_hold(buffer, heads, head_ends, word_ends).all(axis=1)
     wrong = np.flatnonzero(~good)
@@ -211,22 +228,30 @@ def _prove_many(data: bytes, at: int, shape: Shape) -> AddRun | None:
         rows = int(wrong[0])
     if rows < MIN_RUN:
         return None
-    begins, row_ends = starts[:rows, 2 * len(shape.head) + 1] + at, ends[:rows, -1] + (at + 1)
-    bodies = [data[begin:end] for begin, end in zip(begins.tolist(), row_ends.tolist(), strict=True)]
-    run = AddRun(rows, int(row_ends[-1]), shape, bodies, (row_ends - begins).tolist())
-    if shape.proven == 1:
-        run.keys = _words(data, at, heads[:rows, 0], word_ends[:rows, 0])
+    begins, row_ends = starts[:rows, 2 * len(shape.head) + 1], ends[:rows, -1] + 1
+    if varied:
+        bodies = _slices(data, at, begins, row_ends)
+    else:
+        del bodies[rows:]
+    run = AddRun(rows, at + int(row_ends[-1]), shape, bodies, (row_ends - begins).tolist())
+    if varied:
+        run.keys = _slices(data, at, heads[:rows, 0], word_ends[:rows, 0] + 1)
         is_star = (word_ends[:rows, 1] - head_ends[:rows, 1] == 3) & (buffer[word_ends[:rows, 1] - 2] == _STAR)
         if not is_star.all():
-            run.ids = _words(data, at, heads[:rows, 1], word_ends[:rows, 1])
+            run.ids = _slices(data, at, heads[:rows, 1], word_ends[:rows, 1] + 1)
     return run
 
 
-def _words(data: bytes, at: int, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[bytes]:
-    """One word of each command, with its header."""
-    return [
-        data[begin:end] for begin, end in zip((begins + at).tolist(), (ends + (at + 1)).tolist(), strict=True)
-    ]
+def _begin_with(buffer: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], prefix: bytes) -> npt.NDArray[np.bool_]:
+    """At which of these places ``prefix`` stands."""
+    wanted = np.frombuffer(prefix, np.uint8)
+    same: npt.NDArray[np.bool_] = (buffer[begins[:, None] + np.arange(len(wanted))] == wanted).all(axis=1)
+    return same
+
+
+def _slices(data: bytes, at: int, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[bytes]:
+    """One stretch of each command; the places count from ``at``."""
+    return [data[begin:end] for begin, end in zip((begins + at).tolist(), (ends + at).tolist(), strict=True)]
 
 
 def _headers_hold(
@@ -237,17 +262,13 @@ def _headers_hold(
 ) -> npt.NDArray[np.bool_]:
     r"""Which headers are ``$`` and a canonical number of at most four digits, with a word just so long behind them."""
     digits = head_ends - heads - 2
-    declared = word_ends - head_ends - 2
-    good: npt.NDArray[np.bool_] = (buffer[heads] == _DOLLAR) & (digits >= 1) & (digits <= _MAX_DIGITS)
-    good &= (buffer[head_ends - 1] == _CR) & (buffer[word_ends - 1] == _CR)
-    most = min(int(digits.max()), _MAX_DIGITS)
-    value = np.zeros(heads.shape, np.int64)
-    for place in range(most):
-        # From the last digit on; where there is none any more the byte is not looked at.
-        there = digits > place
-        digit = buffer[np.maximum(head_ends - 2 - place, 0)] - np.uint8(_ZERO)
-        good &= (digit <= 9) | ~there
-        value += np.where(there, digit, 0).astype(np.int64) * 10**place
-    canonical = (digits == 1) | (buffer[heads + 1] != _ZERO)
-    good &= canonical & (value == declared)
+    length = word_ends - head_ends - 2
+    good: npt.NDArray[np.bool_] = (buffer[heads] == _DOLLAR) & (buffer[head_ends - 1] == _CR)
+    good &= (buffer[word_ends - 1] == _CR) & (length >= 0) & (length < _LIMIT)
+    # What the header of a word of this length must be is looked up, from its last digit on.
+    length = np.where(good, length, 0)
+    good &= _DIGITS[length] == digits
+    good &= _PLACES[0][length] == buffer[head_ends - 2]
+    for place in range(1, min(int(digits.max()), _MAX_DIGITS)):
+        good &= (_PLACES[place][length] == buffer[head_ends - 2 - place]) | (digits <= place)
     return good
