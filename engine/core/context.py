@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.replies import BLOCKED, NIL_ARRAY, Reply
-from engine.core.waiters import Waiter
+from engine.core.waiters import HasNews, Waiter
 
 if TYPE_CHECKING:
     from engine.core.dispatch import Core
@@ -59,18 +59,21 @@ class Context:
         on_delete: bool = False,
         on_timeout: Reply = NIL_ARRAY,
         wake_at: int | None = None,
+        has_news: HasNews | None = None,
     ) -> Reply:
         """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction:
         ``on_timeout``.
 
         A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
-        since the epoch) it runs anew without a signal.
+        since the epoch) it runs anew without a signal. ``has_news`` tells, given a key and its value, whether running
+        anew may find something.
         """
         if self.session.in_exec:
             return on_timeout
         if self.retry is None:
             deadline = self.now + timeout_ms if timeout_ms else None
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
+            waiter.has_news = has_news
             self.session.waiter = waiter
             self.db.waiting.add(waiter)
         else:

@@ -364,13 +364,13 @@ class Core:
             for index, key in signalled:
                 db = self.databases[index]
                 for waiter in db.waiting.waiting_for(key):
-                    if waiter.session.waiter is waiter and self._concerns(waiter, db.get(key)):
+                    if waiter.session.waiter is waiter and self._concerns(waiter, key, db.get(key)):
                         self._retry(waiter)
 
     @staticmethod
-    def _concerns(waiter: Waiter, value: Any) -> bool:
+    def _concerns(waiter: Waiter, key: bytes, value: Any) -> bool:
         if value is not None and type_name(value) == waiter.type_name:
-            return True
+            return waiter.has_news is None or waiter.has_news(key, value)
         return waiter.on_delete
 
     def _retry(self, waiter: Waiter) -> None:

@@ -6,18 +6,23 @@ command then answers, is decided by :class:`engine.core.dispatch.Core`, and the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from engine.core.replies import Reply
 
 if TYPE_CHECKING:
     from engine.core.session import Session
 
+HasNews = Callable[[bytes, Any], bool]
+
 
 class Waiter:
     """One blocked command. ``argv`` runs anew when a key of ``keys`` is signalled, so it holds no relative ID."""
 
-    __slots__ = ("argv", "db", "deadline", "keys", "on_delete", "on_timeout", "retry_at", "session", "type_name")
+    __slots__ = (
+        "argv", "db", "deadline", "has_news", "keys", "on_delete", "on_timeout", "retry_at", "session", "type_name",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,13 +47,16 @@ class Waiter:
         self.type_name = type_name
         #: Also woken when the key goes or changes its type (XREADGROUP).
         self.on_delete = on_delete
-
+        #: Whether a value at a key may be what it waits for; None: its command must run to find that out. Of many who
+        #: wait for one key most find nothing, and this says so at a fraction of what the command costs.
+        self.has_news: HasNews | None = None
 
     @property
     def wake_at(self) -> int | None:
         """When the shell is to call :meth:`engine.core.dispatch.Core.wake`, if nothing happens until then."""
-        times = [time for time in (self.deadline, self.retry_at) if time is not None]
-        return min(times, default=None)
+        if self.retry_at is None or self.deadline is None:
+            return self.deadline if self.retry_at is None else self.retry_at
+        return min(self.deadline, self.retry_at)
 
 
 class WaitingRoom:

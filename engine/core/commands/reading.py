@@ -37,7 +37,27 @@ class _Read:
     id_pos: int = 0
 
 
+#: Readers say the same again and again: what was taken apart last, of those whose words name no IDs.
+_known: dict[tuple[bytes, ...], _Read] = {}
+_KNOWN_MAX, _KNOWN_WORDS, _KNOWN_BLOCK_MS = 1024, 32, 1 << 40
+
+
 def _parse(ctx: Context, argv: list[bytes]) -> _Read:
+    """The call that ``argv`` is; not to be changed, because it may be kept."""
+    if argv[-1] != b">" or len(argv) > _KNOWN_WORDS:
+        return _take_apart(ctx, argv)
+    words = tuple(argv)
+    read = _known.get(words)
+    if read is None:
+        read = _take_apart(ctx, argv)
+        if (read.block or 0) < _KNOWN_BLOCK_MS and sum(map(len, words)) < 1024:
+            if len(_known) >= _KNOWN_MAX:
+                _known.clear()
+            _known[words] = read
+    return read
+
+
+def _take_apart(ctx: Context, argv: list[bytes]) -> _Read:
     grouped = argv[0].upper() == b"XREADGROUP"
     read = _Read()
     args = Args(argv, 1)
@@ -218,7 +238,12 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
             ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)
         ]
         argv = argv[: read.id_pos] + words
-    return ctx.block(argv, read.keys, read.block, type_name=b"stream")
+    behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
+
+    def has_news(key: bytes, stream: Stream) -> bool:
+        return stream.last_id > behind.get(key, -1)
+
+    return ctx.block(argv, read.keys, read.block, type_name=b"stream", has_news=has_news)
 
 
 # -- XREADGROUP
@@ -272,7 +297,14 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
-    return ctx.block(argv, read.keys, read.block, type_name=b"stream", on_delete=True, wake_at=wake_at)
+    name = read.group
+
+    def has_news(_key: bytes, stream: Stream) -> bool:
+        group = stream.groups.get(name)
+        return group is None or stream.last_id > group.last_id
+
+    return ctx.block(argv, read.keys, read.block, type_name=b"stream", on_delete=True, wake_at=wake_at,
+                     has_news=has_news if claims is None else None)  # fmt: skip
 
 
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
