@@ -12,7 +12,7 @@ from spark_streams.address import Address
 from spark_streams.connection import borrow
 from spark_streams.errors import fail
 from spark_streams.facts import ServerFacts, StreamState, facts_of, position_of
-from spark_streams.ids import ZERO, StreamId
+from spark_streams.ids import LAST, ZERO, StreamId
 from spark_streams.offsets import Cut
 from spark_streams.options_read import ReadOptions
 from spark_streams.partition import StreamPartition
@@ -30,20 +30,30 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._address = address
+        self._only: set[str] | None = None
+        self._after, self._upto = ZERO, LAST
+
+    def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
+        """Read no more than these streams (None: all), and no entries but those in (after, upto]."""
+        if only is not None:
+            self._only = only if self._only is None else self._only & only
+        self._after, self._upto = max(self._after, after), min(self._upto, upto)
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with borrow(self._address) as connection:
             facts = facts_of(connection)
-            streams = facts.discover(options.pattern) if options.pattern is not None else options.streams
+            streams: Sequence[str] = facts.discover(options.pattern) if options.pattern is not None else options.streams
+            if self._only is not None:
+                streams = [stream for stream in streams if stream in self._only]
             states = facts.states(streams, options.group)
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
                 starting = options.starting.get(stream, _EARLIEST) if options.starting is not None else _EARLIEST
                 ending = options.ending.get(stream, _LATEST) if options.ending is not None else _LATEST
-                starts[stream] = self._resolve(stream, starting, state)
-                ends[stream] = min(self._resolve(stream, ending, state), position_of(state))
+                starts[stream] = max(self._resolve(stream, starting, state), self._after)
+                ends[stream] = min(self._resolve(stream, ending, state), position_of(state), self._upto)
             cuts = self._cuts(facts, starts, ends, states)
         return [
             StreamPartition(self._address, part, options.page_size, fails=options.fails)

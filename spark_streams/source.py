@@ -14,11 +14,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_streams import embedded, options, writers
+from spark_streams import embedded, infer, options, pushdown, writers
 from spark_streams.address import Address
 from spark_streams.batch_reader import BatchReader
 from spark_streams.errors import fail
-from spark_streams.schema import DEFAULT, ReadSchema
+from spark_streams.schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.stream_reader import StreamReader
 from spark_streams.write_schema import WriteSchema
 from spark_streams.writers import BatchWriter, Sink, StreamWriter
@@ -31,15 +31,22 @@ class PystreamsDataSource(DataSource):
     def name(cls) -> str:
         return "pystreams"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         options.check_names(self.options)
+        if {name.lower() for name in self.options} & {"inferschema", "fieldstype"}:
+            said = options.read_options(self.options)
+            if said.samples is not None:
+                return infer.schema(said, _address(said.address))
+            if said.binary:
+                return DEFAULT_BINARY
         return DEFAULT
 
     def reader(self, schema: StructType) -> DataSourceReader:
         said = options.read_options(self.options)
         if said.shared:
             fail("INVALID_OPTION", option="consume", value="shared", expected="a batch read takes part in no group")
-        return BatchReader(said, ReadSchema.of(schema, said), _address(said.address))
+        made = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
+        return made(said, ReadSchema.of(schema, said), _address(said.address))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         said = options.read_options(self.options)
@@ -64,7 +71,10 @@ class PystreamsDataSource(DataSource):
             expected = f"the rows' columns are {', '.join(schema.fieldNames())}"
             fail("INVALID_OPTION", option="keyColumn", value=said.key_column, expected=expected)
         for name in ("saveMode", "writeId"):
-            if streaming and getattr(said, {"saveMode": "save_mode", "writeId": "write_id"}[name]) not in (None, "append"):
+            if streaming and getattr(said, {"saveMode": "save_mode", "writeId": "write_id"}[name]) not in (
+                None,
+                "append",
+            ):
                 fail("INVALID_OPTION", option=name, value="...", expected="it is for batch writes alone")
         return writers.sink(_address(said.address), said, columns, streaming, overwrite)
 
