@@ -61,7 +61,7 @@ class Connection:
             self._links.popitem()[1].close()
 
     def link(self, key: bytes | None) -> Link:
-        """The link to the server that holds the key (None: any). Raises `BROKEN` or LookupError; tries nothing twice."""
+        """The link to the server that holds the key (None: any). Raises `BROKEN` or LookupError; it tries once."""
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
@@ -73,7 +73,8 @@ class Connection:
 
     def masters(self) -> list[Link]:
         """Links to all servers that hold keys, for what concerns every one of them, as SCAN does."""
-        return self._reliably(lambda: [self.link_to(endpoint) for endpoint in self.topology.masters()])
+        found: list[Link] = self._reliably(lambda: [self.link_to(place) for place in self.topology.masters()])
+        return found
 
     def drop(self, link: Link | None) -> None:
         """The link is broken, or the server behind it is not the one it was."""

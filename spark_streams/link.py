@@ -1,9 +1,9 @@
 """One socket to one server: small commands and their replies, pages of frames as the bytes they are.
 
 Owns the socket and nothing else: it does not reconnect, follow redirections or try anything twice (that is
-`spark_streams.connection`). redis-py opens it (TLS, AUTH, SELECT), hiredis parses small replies; a page is received as bytes,
-so that the codec gets it without a Python object per value. The protocol is RESP2 on purpose: its frames are what the
-codec proves.
+`spark_streams.connection`). redis-py opens it (TLS, AUTH, SELECT), hiredis parses small replies; a page is received as
+bytes, so that the codec gets it without a Python object per value. The protocol is RESP2 on purpose: its frames are
+what the codec proves.
 
 The end of a page is found without parsing it: behind each request an ECHO of a word goes out that nobody can know
 beforehand, and the reply has arrived when that word has. A link on which anything went wrong midway is closed, never
@@ -71,10 +71,12 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
         "socket_timeout": _TIMEOUT_SECONDS,
     }
     if endpoint.path:
-        return UnixDomainSocketConnection(path=endpoint.path, **settings)
+        unix: Any = UnixDomainSocketConnection
+        return unix(path=endpoint.path, **settings)
     settings |= {"host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
     settings["socket_connect_timeout"] = _CONNECT_SECONDS
-    return SSLConnection(**settings, **dict(login.tls)) if login.tls else TcpConnection(**settings)
+    kind: Any = SSLConnection if login.tls else TcpConnection
+    return kind(**settings, **dict(login.tls))
 
 
 class Link:
@@ -85,6 +87,8 @@ class Link:
         self.used = time.monotonic()
         self._skips: bool | None = None
         self._ahead = b""  # replies to a later request that came with those to an earlier one
+        self._due: list[bytes] = []  # the words behind raw requests, in order, whose replies were not received yet
+        self._early: dict[bytes, tuple[bytearray, int]] = {}  # replies that were received before they were asked for
         self._link = _open(endpoint, login)
         self._link.connect()
 
@@ -98,6 +102,7 @@ class Link:
         """The replies of these commands; a server's error is the element in its place."""
         if not commands:
             return []
+        self._receive_due(None)
         self.send(commands)
         with self._patience(commands):
             return self._replies(len(commands))
@@ -135,16 +140,15 @@ class Link:
     def request(self, commands: Sequence[Command]) -> bytes:
         """Send commands whose replies are to be received raw; gives the word that `receive` waits for."""
         word = secrets.token_hex(16).encode()
+        self._due.append(word)
         self.send([*commands, ("ECHO", word)])
         return word
 
     def send_raw(self, *data: Any) -> bytes:
         """As `request`, for commands that are bytes already."""
         word = secrets.token_hex(16).encode()
-        socket = self._link._sock
-        for piece in data:
-            socket.sendall(piece)
-        socket.sendall(b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)
+        self._due.append(word)
+        self._link._sock.sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)))
         return word
 
     def has_input(self) -> bool:
@@ -175,6 +179,16 @@ class Link:
 
     def receive(self, word: bytes) -> tuple[bytearray, int]:
         """The replies to a request: a buffer, and where in it they end. The buffer is the caller's to keep."""
+        self._receive_due(word)
+        return self._early.pop(word)
+
+    def _receive_due(self, word: bytes | None) -> None:
+        """Receive what is due up to that word; all that is due if there is none."""
+        while self._due and word not in self._early:
+            first = self._due.pop(0)
+            self._early[first] = self._receive(first)
+
+    def _receive(self, word: bytes) -> tuple[bytearray, int]:
         end = b"$32\r\n%b\r\n" % word
         socket = self._link._sock
         buffer, filled = bytearray(max(_RECEIVE, len(self._ahead))), len(self._ahead)

@@ -16,9 +16,11 @@ from spark_streams.link import BROKEN, Command, Endpoint, Link, Login
 from spark_streams.slots import slot_of
 
 _KEYLESS = frozenset(
-    """PING ECHO TIME INFO ROLE SCAN COMMAND CLUSTER CLIENT CONFIG WAIT ASKING MULTI EXEC DISCARD UNWATCH ACL
-    DBSIZE""".split()
-)
+    (
+        "PING", "ECHO", "TIME", "INFO", "ROLE", "SCAN", "COMMAND", "CLUSTER", "CLIENT", "CONFIG", "WAIT", "ASKING",
+        "MULTI", "EXEC", "DISCARD", "UNWATCH", "ACL", "DBSIZE",
+    )
+)  # fmt: skip
 _SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
 
 

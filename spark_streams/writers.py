@@ -1,126 +1,156 @@
-"""Writes: every row one XADD, sent in chunks, every reply read.
+"""Writes as Spark sees them: a batch, or a query's micro-batches, each task by itself.
 
-Batch and streaming writes are one thing here. Chunks are encoded while the server works on the one before; what has
-been sent and not yet answered is at most two chunks. Rows are written at least once: a task that Spark repeats writes
-its rows again. An error in any reply fails the task with the row's position among the task's rows and the server's
-words.
+What makes writing safe is below (`spark_streams.fenced`); here is who a task is. A streaming query's ID comes from its
+checkpoint and a batch's number from its log, so a replay is the same writer. A batch write gets a name when it is
+planned, once for all of its tasks and their repetitions, or from the user, for all repetitions of the whole write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import hiredis
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import redis
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from engine.wire import arrow
 from spark_streams import embedded
 from spark_streams.address import Address
-from spark_streams.connection import Connection, borrow
+from spark_streams.connection import Command, borrow
 from spark_streams.errors import fail
-from spark_streams.options import WriteOptions
-from spark_streams.schema import ID, STREAM, WriteSchema
+from spark_streams.fence import Writer
+from spark_streams.fenced import FencedSender
+from spark_streams.ids import StreamId
+from spark_streams.options_write import WriteOptions
+from spark_streams.parcels import Packer, Parcel
+from spark_streams.plain import PlainSender
+from spark_streams.write_schema import WriteSchema
 
-_CHUNK_BYTES = 4 << 20
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+_LATE_MS = 600_000
+"""For how long a finished write's fences stay, so that a twin of a task that comes late finds them."""
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task has written."""
+    """What one task has written: its rows, its fences, and where streams ended before (for overwriting)."""
 
     rows: int
+    fences: tuple[bytes, ...] = ()
+    floors: tuple[tuple[bytes, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where and how rows are written; it travels to the workers inside the writer."""
+    """Where and how rows are written; it travels to the workers inside the writer.
+
+    `name` is a batch write's; a streaming one's comes from the task. `overwrite` and `idle` (write nothing) are a
+    batch's alone.
+    """
 
     address: Address
     options: WriteOptions
     schema: WriteSchema
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    streaming: bool = False
+    overwrite: bool = False
+    idle: bool = False
 
     def write(self, batches: Iterator[Any]) -> Written:
         """Write a task's rows."""
+        if self.idle:
+            return Written(0)
         embedded.check_reach(self.address)
-        rows = 0
+        chunks = Packer(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
-            waiting: tuple[bytes, int, int] | None = None  # the word to wait for, its first row, its number of rows
-            for chunk in self._chunks(batches):
-                data = self._commands(chunk, rows)
-                word = connection.send_raw(data)
-                if waiting is not None:
-                    self._check(connection, *waiting)
-                waiting = (word, rows, chunk.num_rows)
-                rows += chunk.num_rows
-            if waiting is not None:
-                self._check(connection, *waiting)
-        return Written(rows)
-
-    def _chunks(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-            step = max(1, min(self.options.chunk_size, _CHUNK_BYTES // row_bytes))
-            for at in range(0, batch.num_rows, step):
-                yield batch.slice(at, step)
-
-    def _commands(self, chunk: Any, row: int) -> memoryview:
-        """The chunk's commands as they go over the wire."""
-        keys: Any
-        if self.options.stream is not None:
-            keys = self.options.stream.encode()
-        else:
-            keys = pc.cast(chunk.column(STREAM), pa.binary())
-            if keys.null_count:
-                fail("NO_STREAM_FOR_ROW", row=row + pc.index(keys.is_null(), True).as_py())
-        ids = pc.cast(chunk.column(ID), pa.binary()) if self.schema.has_id else None
-        commands = arrow.encode_adds(
-            keys, ids, self.schema.columns(chunk), self.schema.pairs(chunk), self._words(), chunk.num_rows
+            if self.options.mode == "append":
+                plain = PlainSender(connection, self.options, self.overwrite)
+                rows = 0
+                for parcels in chunks:
+                    plain.submit(parcels)
+                    rows += sum(map(len, parcels))
+                plain.finish()
+                return Written(rows, (), tuple(plain.floors.items()))
+            lasting = self.streaming or self.options.write_id is not None
+            sender = FencedSender(connection, self._writer(), self.options, lasting, self.overwrite)
+            for parcels in [_merged(chunks)] if self.options.mode == "atomic" else chunks:
+                sender.submit(parcels)
+            lanes = sender.finish()
+        return Written(
+            sum(lane.rows for lane in lanes),
+            tuple(lane.key for lane in lanes),
+            tuple((lane.stream, lane.state.floor) for lane in lanes if lane.state.floor),
         )
-        if commands.null_count:
-            fail("NO_FIELDS", row=row + pc.index(commands.is_null(), True).as_py())
-        return _data_of(commands)
 
-    def _words(self) -> list[bytes]:
-        words = [b"NOMKSTREAM"] if self.options.nomkstream else []
-        if self.options.maxlen is not None:
-            words += [b"MAXLEN", b"~" if self.options.approximate else b"=", b"%d" % self.options.maxlen]
-        return words
+    def _writer(self) -> Writer:
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        if not self.streaming:
+            return Writer(self.name, 0, partition)
+        query = context.getLocalProperty(_QUERY) if context is not None else None
+        batch = context.getLocalProperty(_BATCH) if context is not None else None
+        if not query or not batch:
+            fail("NO_BATCH_IDENTITY")
+        return Writer(query, int(batch), partition)
 
-    def _check(self, connection: Connection, word: bytes, first: int, count: int) -> None:
-        buffer, stop = connection.receive(word)
-        if _all_added(buffer, stop, count):
+    def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
+        """A batch write is done: remove what it replaces, and let its fences go."""
+        written = [message for message in messages if isinstance(message, Written)]
+        commands: list[Command] = []
+        if self.overwrite:
+            commands += self._removals(written)
+        if self.options.write_id is None:
+            commands += [("PEXPIRE", key, _LATE_MS) for message in written for key in message.fences]
+        if not commands:
             return
-        reader = hiredis.Reader()
-        reader.feed(bytes(buffer[:stop]))
-        for row in range(first, first + count):
-            reply = reader.gets()
-            if isinstance(reply, Exception):
-                fail("ROW_REFUSED", row=row, address=self.address, reason=reply)
-            if reply is None:
-                stream = self.options.stream or "the row's"
-                fail("ROW_REFUSED", row=row, address=self.address, reason=f"the stream {stream} does not exist.")
+        with borrow(self.address) as connection:
+            for command, reply in zip(commands, connection.pipeline(commands), strict=True):
+                if isinstance(reply, redis.ResponseError):
+                    fail("SERVER_REFUSED", address=self.address, command=command[0], reason=reply)
+
+    def _removals(self, written: Sequence[Written]) -> list[Command]:
+        floors: dict[bytes, StreamId] = {}
+        for message in written:
+            for stream, text in message.floors:
+                floor = StreamId.parse(text)
+                floors[stream] = min(floor, floors.get(stream, floor))
+        commands: list[Command] = [("XTRIM", stream, "MINID", str(floor.next())) for stream, floor in floors.items()]
+        commands += [("XTRIM", stream, "MAXLEN", 0) for stream in self._named() if stream not in floors]
+        return commands
+
+    def _named(self) -> list[bytes]:
+        """The streams that are written to whatever the rows are."""
+        name, count = self.options.stream, self.options.partitions
+        if name is None:
+            return []
+        return [name.encode()] if count is None else [b"%b:{%d}" % (name.encode(), i) for i in range(count)]
 
 
-def _data_of(commands: Any) -> memoryview:
-    _, offsets, data = commands.buffers()
-    bounds = np.frombuffer(offsets, np.int32)
-    begin, end = bounds[commands.offset], bounds[commands.offset + len(commands)]
-    return memoryview(data)[begin:end] if data is not None else memoryview(b"")
-
-
-def _all_added(buffer: bytearray, stop: int, count: int) -> bool:
-    """Whether the replies are `count` IDs: two lines each, of which the first begins with `$` and a digit."""
-    ends = np.flatnonzero(np.frombuffer(buffer, np.uint8, stop) == 10)
-    if ends.size != 2 * count:
-        return False
-    starts = np.concatenate(([0], ends[1:-1:2] + 1))
-    data = np.frombuffer(buffer, np.uint8, stop)
-    return bool(np.all(data[starts] == 36) and np.all(data[starts + 1] != 45))
+def _merged(chunks: Iterable[list[Parcel]]) -> list[Parcel]:
+    """All of a task's parcels, as one for each stream."""
+    by_stream: dict[bytes, list[Parcel]] = {}
+    for parcels in chunks:
+        for parcel in parcels:
+            by_stream.setdefault(parcel.stream, []).append(parcel)
+    merged: list[Parcel] = []
+    for stream, parts in by_stream.items():
+        sizes = [len(part.commands) for part in parts]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        bounds = [part.bounds[:-1].astype(np.int64) + start for part, start in zip(parts, starts[:-1], strict=True)]
+        ids = None if parts[0].ids is None else [each for part in parts for each in part.ids or ()]
+        merged.append(
+            Parcel(
+                stream,
+                memoryview(b"".join(part.commands for part in parts)),
+                np.concatenate([*bounds, starts[-1:]]),
+                np.concatenate([part.rows for part in parts]),
+                ids,
+            )
+        )
+    return merged
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -131,6 +161,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> Written:
         return self._sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._sink.finish(messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -143,7 +176,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing is left to do: rows are written when their task ends."""
+        """Nothing is left to do: rows are in the streams when their task ends, and the next batch moves the fences."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing can be taken back."""
+        """What is in the streams stays there; the fences tell the replay."""
+
+
+def sink(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
+    """The sink of a write that is being planned."""
+    idle = False
+    if options.save_mode != "append":
+        with borrow(address) as connection:
+            exists = connection.command("EXISTS", options.stream or "")
+        if exists and options.save_mode == "error":
+            fail("STREAM_EXISTS", stream=options.stream, address=address)
+        idle = bool(exists)
+    name = f"id-{options.write_id}" if options.write_id is not None else uuid.uuid4().hex
+    return Sink(address, options, schema, name, streaming, overwrite, idle)

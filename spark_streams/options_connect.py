@@ -1,0 +1,64 @@
+"""The options of a connection: their table, and the address that they and the environment make.
+
+Part of `spark_streams.options`, which parses; opens nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_streams import address
+from spark_streams.address import Address, Credentials
+from spark_streams.errors import fail
+from spark_streams.option import Option, Scope, choice, text, whole
+
+_BOTH: tuple[Scope, ...] = ("read", "write")
+
+TABLE: tuple[Option, ...] = (
+    Option(
+        "url",
+        _BOTH,
+        "",
+        "The server: redis://, rediss:// (TLS), unix://, redis+sentinel:// or redis+cluster://. Without it the "
+        "environment variable PYSTREAMS_URL; without that the embedded engine.",
+        text,
+    ),
+    Option("user", _BOTH, "", "The ACL user. Else the URL's, else the environment variable PYSTREAMS_USER.", text),
+    Option(
+        "password", _BOTH, "", "Its password. Else the URL's, else the environment variable PYSTREAMS_PASSWORD.", text
+    ),
+    Option("sentinelUser", _BOTH, "", "The user at the Sentinels, which have users of their own.", text),
+    Option("sentinelPassword", _BOTH, "", "The password at the Sentinels.", text),
+    Option("tls.caFile", _BOTH, "", "The file with the certificates to trust, in place of the system's.", text),
+    Option("tls.certFile", _BOTH, "", "The file with this client's certificate.", text),
+    Option("tls.keyFile", _BOTH, "", "The file with its key.", text),
+    Option("tls.keyPassword", _BOTH, "", "The key's password.", text),
+    Option(
+        "tls.verify",
+        _BOTH,
+        "full",
+        "What is checked of the server's certificate: 'full', 'ca' (not that it is for this host) or 'none'.",
+        choice("full", "ca", "none"),
+    ),
+    Option(
+        "retryTimeoutMs",
+        _BOTH,
+        str(address.RETRY_MS),
+        "For how long a connection that breaks, or a server that is not ready, is tried again. It should be longer "
+        "than a failover takes.",
+        whole(0),
+    ),
+)
+
+
+def build(said: dict[str, Any]) -> Address | None:
+    """The address; None for the embedded engine."""
+    tls = tuple((name, value) for name, value in sorted(said.items()) if name.startswith("tls."))
+    credentials = Credentials(
+        said.get("user"), said.get("password"), said.get("sentinelUser"), said.get("sentinelPassword"), tls
+    )
+    made = address.given(said.get("url"), credentials=credentials, retry_ms=said["retryTimeoutMs"])
+    for name, _ in tls:
+        if name != "tls.verify" and (made is None or not made.encrypted):
+            fail("INVALID_OPTION", option=name, value="...", expected="TLS needs an url that begins with rediss")
+    return made

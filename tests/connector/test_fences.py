@@ -1,0 +1,317 @@
+"""Fences without Spark: what a task's rows meet when it is repeated, doubled, cut off or replayed."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_streams import connection as connections
+from spark_streams.address import Address
+from spark_streams.connection import Connection
+from spark_streams.errors import PystreamsError, WriteError
+from spark_streams.fence import FIELDS, Lane, State, Writer
+from spark_streams.fenced import FencedSender
+from spark_streams.options_write import WriteOptions
+from spark_streams.parcels import Packer
+from spark_streams.plain import PlainSender
+from spark_streams.slots import same_slot_tag, slot_of
+from spark_streams.write_schema import WriteSchema
+from tests import servers
+
+QUERY = "0b8e9a10-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "key", [b"s", b"name:{7}", b"", b"{}", b"a}b", b"{}x", b"{a}b}", b"{{a}", b"}{", b"\xff{\xfe}"]
+)
+def test_a_fence_lives_in_its_streams_slot(key: bytes) -> None:
+    """Whatever a stream is called, its fence is a key of the same slot, and another stream's fence another key."""
+    assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
+    assert slot_of(Writer(QUERY, 3, 1).key(key)) == slot_of(key)
+    assert Writer(QUERY, 3, 1).key(key) != Writer(QUERY, 3, 1).key(key + b"'")
+
+
+def test_slots_are_the_protocols() -> None:
+    """As redis-server counts them (CLUSTER KEYSLOT)."""
+    assert (slot_of(b"123456789"), slot_of(b"{user1000}.following"), slot_of(b"foo{{bar}}zap")) == (12739, 3443, 4015)
+
+
+@given(rows=st.lists(st.binary(min_size=1, max_size=4), max_size=12), done=st.integers(0, 12), data=st.data())
+@settings(deadline=None)
+def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: st.DataObject) -> None:
+    """However the rows are cut into chunks, those that the fence speaks of are skipped, the others are not."""
+    done = min(done, len(rows))
+    digest = hashlib.blake2b(b"".join(rows[:done]), digest_size=16).hexdigest()
+    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
+    lane.look([b"5", b"%d" % done, digest.encode(), b"1", b"", b""] if done else [None] * len(FIELDS))
+    written: list[bytes] = []
+    at = 0
+    while at < len(rows):
+        size = data.draw(st.integers(1, len(rows) - at))
+        chunk = rows[at : at + size]
+        bounds = [sum(map(len, chunk[:i])) for i in range(size + 1)]
+        commands = memoryview(b"".join(chunk))
+        skipped = lane.unwritten(commands, bounds)
+        lane.done(commands[: bounds[skipped]], skipped)
+        rest = commands[bounds[skipped] :]
+        state = lane.next_state(rest, size - skipped)
+        lane.done(rest, size - skipped)
+        if size > skipped:
+            lane.state = state
+        written += chunk[skipped:]
+        at += size
+    lane.finish()
+    assert written == rows[done:]
+    if written:
+        assert (lane.state.rows, lane.state.digest) == (
+            len(rows), hashlib.blake2b(b"".join(rows), digest_size=16).hexdigest(),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "condition"),
+    [
+        ([b"6", b"1", b"x", b"1", b"", b""], "FENCE_AHEAD"),
+        ([b"5", b"2", b"x", b"1", b"7 no room", b""], "ROW_REFUSED"),
+        ([b"5", b"2", b"x", b"1", b"", b""], "REPLAY_DIFFERS"),
+    ],
+)
+def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes], condition: str) -> None:
+    """A later batch, a refused row and other rows are errors of their own."""
+    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
+
+    def meet() -> None:
+        lane.look(values)
+        lane.unwritten(memoryview(b"abc"), [0, 1, 2, 3])
+
+    with pytest.raises(WriteError) as caught:
+        meet()
+    assert caught.value.condition == condition
+    assert State.parse([None] * 6) == State()
+
+
+def test_a_fence_that_went_back_stops_the_task() -> None:
+    """A server that has forgotten what it had confirmed is found out; so is a replay with fewer rows."""
+    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
+    lane.done(memoryview(b"ab"), 2)
+    with pytest.raises(WriteError, match="FENCE_BEHIND"):
+        lane.look([b"5", b"1", b"x", b"1", b"", b""])
+    lane.look([b"5", b"9", b"x", b"1", b"", b""])
+    with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
+        lane.finish()
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        yield made
+        made.flushall()
+    connections.close_all()
+
+
+def table(first: int, end: int, **more: Any) -> pa.RecordBatch:
+    columns = {"n": pa.array(range(first, end), pa.int64()), **more}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class Task:
+    """A task of a query: batches in, entries out."""
+
+    def __init__(self, url: str, batch: int = 0, partition: int = 0, stream: str | None = "s", **options: Any) -> None:
+        self.options = WriteOptions(None, stream, **{"chunk_size": 100, **options})
+        self.connection = Connection(Address(url, retry_ms=5000))
+        self.sender = FencedSender(self.connection, Writer(QUERY, batch, partition), self.options, lasting=True)
+
+    def feed(self, *batches: pa.RecordBatch) -> Task:
+        names = batches[0].schema.names
+        schema = WriteSchema(
+            tuple(name for name in names if name[0] != "_"), False, "_id" in names, "_stream" in names,
+        )  # fmt: skip
+        for parcels in Packer(self.options, schema).chunks(iter(batches)):
+            self.sender.submit(parcels)
+        return self
+
+    def finish(self) -> int:
+        lanes = self.sender.finish()
+        self.connection.close()
+        return sum(lane.rows for lane in lanes)
+
+
+def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
+    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
+
+
+def test_a_repeated_task_adds_nothing(client: redis.Redis, place: servers.Running) -> None:
+    """The same rows once more, in chunks of another size, are found to be there; the next batch's rows are new."""
+    assert Task(place.url).feed(table(0, 1000)).finish() == 1000
+    assert Task(place.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
+    assert numbers(client) == list(range(1000))
+    Task(place.url, batch=1).feed(table(0, 10)).finish()
+    Task(place.url, partition=1).feed(table(1000, 1001)).finish()
+    assert numbers(client) == [*range(1000), *range(10), 1000]
+
+
+@pytest.mark.parametrize("written", [1, 99, 100, 250])
+def test_a_task_that_was_cut_off_goes_on(client: redis.Redis, place: servers.Running, written: int) -> None:
+    """Whatever part of its rows a first attempt left, the second one adds the rest."""
+    Task(place.url).feed(table(0, written)).finish()
+    Task(place.url).feed(table(0, 400)).finish()
+    assert numbers(client) == list(range(400))
+
+
+def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, place: servers.Running) -> None:
+    """A replay with other rows, with rows in another order or with fewer fails, and changes nothing."""
+    Task(place.url).feed(table(0, 250)).finish()
+    for others in (table(1, 251), table(0, 249), table(0, 300).slice(5)):
+        with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
+            Task(place.url).feed(others).finish()
+    with pytest.raises(WriteError, match="FENCE_AHEAD"):
+        Task(place.url, batch=-2).feed(table(0, 250)).finish()
+    assert numbers(client) == list(range(250))
+
+
+def test_twins_side_by_side_add_each_row_once(client: redis.Redis, place: servers.Running) -> None:
+    """Several attempts of one task at the same time, as speculation makes them, write every row once."""
+    problems: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            assert Task(place.url, chunk_size=7).feed(table(0, 2000)).finish() == 2000
+        except BaseException as problem:  # noqa: BLE001 - handed to the test
+            problems.append(problem)
+
+    twins = [threading.Thread(target=attempt) for _ in range(4)]
+    for twin in twins:
+        twin.start()
+    for twin in twins:
+        twin.join()
+    assert problems == []
+    assert numbers(client) == list(range(2000))
+
+
+def test_rows_of_many_streams_have_a_fence_at_each(client: redis.Redis, place: servers.Running) -> None:
+    """Routed by `_stream`, each stream's rows are in it once, in order, whatever a first attempt left."""
+    names = pa.array([f"s{n % 5}" for n in range(1000)])
+    Task(place.url, stream=None).feed(table(0, 333, _stream=names[:333])).finish()
+    Task(place.url, stream=None).feed(table(0, 1000, _stream=names)).finish()
+    for k in range(5):
+        assert numbers(client, f"s{k}") == list(range(k, 1000, 5))
+    fences = client.keys("pystreams:fence:*")
+    assert len(fences) == 5
+    assert all(0 < client.pttl(key) <= 30 * 86_400_000 for key in fences)
+
+
+def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Running) -> None:
+    """`keyColumn` with `partitions`: every row is in one of the streams, a key's rows in one, in their order."""
+    keys = pa.array([f"k{n % 11}" if n % 13 else None for n in range(500)])
+    Task(place.url, partitions=3, key_column="key").feed(table(0, 500, key=keys)).finish()
+    seen: dict[bytes | None, set[int]] = {}
+    count = 0
+    for k in range(3):
+        entries = [fields for _, fields in client.xrange(f"s:{{{k}}}")]
+        count += len(entries)
+        assert [int(fields[b"n"]) for fields in entries] == sorted(int(fields[b"n"]) for fields in entries)
+        for fields in entries:
+            seen.setdefault(fields.get(b"key"), set()).add(k)
+    assert count == 500
+    assert all(len(places) == 1 for places in seen.values())
+    assert seen[None] == {0}
+    assert len(set.union(*seen.values())) == 3
+
+
+def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running) -> None:
+    """`maxlen`, `minid` and `retentionMs` remove entries, exactly where that is asked for."""
+    Task(place.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
+    assert numbers(client) == list(range(240, 250))
+    client.xadd("t", {"n": "-1"}, id="5-0")
+    Task(place.url, stream="t", minid="6-0", approximate=False).feed(table(0, 3)).finish()
+    assert numbers(client, "t") == [0, 1, 2]
+    client.xadd("u", {"n": "-1"}, id="5-0")
+    Task(place.url, stream="u", retention=3_600_000, approximate=False).feed(table(0, 3)).finish()
+    assert numbers(client, "u") == [0, 1, 2]
+
+
+def test_rows_with_ids_of_their_own(client: redis.Redis, place: servers.Running) -> None:
+    """IDs are taken as they are; one that is too small is refused before any row of its chunk is added."""
+    ids = pa.array([f"{n + 1}-0" for n in range(150)])
+    Task(place.url).feed(table(0, 150, _id=ids)).finish()
+    Task(place.url).feed(table(0, 150, _id=ids)).finish()
+    assert [entry_id for entry_id, _ in client.xrange("s")] == [b"%d-0" % (n + 1) for n in range(150)]
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 2 .*3-0 is equal or smaller"):
+        Task(place.url, stream="t").feed(table(0, 4, _id=pa.array(["2-0", "3-0", "3-0", "4-0"]))).finish()
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 .*'x' is not a stream ID"):
+        Task(place.url, stream="t").feed(table(0, 2, _id=pa.array(["2-0", "x"]))).finish()
+    assert client.xlen("t") == 0
+    mixed = pa.array(["7-0", "7-*", None, None, "99999999999999-0", "99999999999999-*", None])
+    Task(place.url, stream="m").feed(table(0, 7, _id=mixed)).finish()
+    got = [entry_id for entry_id, _ in client.xrange("m")]
+    assert (got[:2], got[4:6], len(got)) == ([b"7-0", b"7-1"], [b"99999999999999-0", b"99999999999999-1"], 7)
+    assert numbers(client, "m") == list(range(7))
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(client: redis.Redis, place: servers.Running) -> None:
+    """A key of another kind, a stream that must exist and does not: errors, no fence, no row."""
+    client.set("s", "text")
+    with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
+        Task(place.url).feed(table(0, 3)).finish()
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*does not exist"):
+        Task(place.url, stream="t", nomkstream=True).feed(table(0, 3)).finish()
+    assert client.keys("*") == [b"s"]
+    client.xadd("t", {"n": "0"})
+    Task(place.url, stream="t", nomkstream=True).feed(table(1, 300)).finish()
+    assert numbers(client, "t") == list(range(300))
+
+
+@pytest.mark.redis
+def test_a_refusal_within_a_transaction_is_remembered(redis_process: servers.Running) -> None:
+    """Should a row be refused when its transaction is executed, repetitions fail with the same words."""
+    with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
+        client.flushall()
+        task = Task(redis_process.url)
+        task.feed(table(0, 10))
+        task.sender.finish()
+        client.delete("s")
+        client.set("s", "text")  # between the look and the transaction
+        task.feed(table(10, 11))
+        with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
+            task.finish()
+        client.delete("s")
+        with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
+            Task(redis_process.url).feed(table(0, 11)).finish()
+        client.flushall()
+
+
+def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -> None:
+    """`writeMode=append` writes each row whenever it is told to, and leaves nothing but the entries."""
+    with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
+    for _ in range(2):
+        connection = Connection(Address(place.url))
+        sender = PlainSender(connection, WriteOptions(None, "s", chunk_size=30))
+        for parcels in Packer(sender._options, WriteSchema(("n",), False, False, False)).chunks(iter([table(0, 100)])):
+            sender.submit(parcels)
+        sender.finish()
+        connection.close()
+    assert numbers(client) == [*range(100), *range(100)]
+    assert client.keys("*") == [b"s"]
+    connection = Connection(Address(place.url))
+    sender = PlainSender(connection, WriteOptions(None, "t"))
+    for parcels in Packer(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
+        sender.submit(parcels)
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):
+        sender.finish()
+    connection.close()

@@ -1,0 +1,261 @@
+"""Real servers in every form an address can have: reading, writing, and what happens when they move."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams import options
+from spark_streams.address import Address, Credentials
+from spark_streams.connection import Connection, borrow, close_all
+from spark_streams.errors import ServerError
+from spark_streams.fence import Writer
+from spark_streams.fenced import FencedSender
+from spark_streams.options_write import WriteOptions
+from spark_streams.parcels import Packer
+from spark_streams.plain import PlainSender
+from spark_streams.slots import slot_of
+from spark_streams.write_schema import WriteSchema
+from tests import servers
+from tests.connector import places
+from tests.connector.test_fences import table
+
+pytestmark = pytest.mark.redis
+WRITER = Writer("query", 0, 0)
+SCHEMA = WriteSchema(("n",), False, False, False)
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
+    yield
+    close_all()
+
+
+def write(connection: Connection, first: int, end: int, writer: Writer = WRITER, **said: Any) -> FencedSender:
+    """A task whose rows count from `first`, in small chunks."""
+    given = WriteOptions(None, **{"stream": "s", "chunk_size": 50, **said})
+    sender = FencedSender(connection, writer, given, lasting=True)
+    for parcels in Packer(given, SCHEMA).chunks(iter([table(first, end)])):
+        sender.submit(parcels)
+    return sender
+
+
+def numbers(client: Any, stream: str = "s") -> list[int]:
+    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
+
+
+def test_a_cluster_reads_and_writes_where_keys_live() -> None:
+    """Commands, pages and transactions go to the node that has the key, before, during and after a slot moves."""
+    with places.cluster() as cluster, cluster.client() as client:
+        connection = Connection(Address(cluster.url))
+        names = [f"s{i}" for i in range(9)]
+        assert len({cluster.owner(slot_of(name.encode())).port for name in names}) == 3
+        for name in names:
+            connection.command("XADD", name, "1-0", "n", "0")
+        replies = connection.pipeline([("XLEN", name) for name in names])
+        assert replies == [1] * 9
+        for name in names:
+            buffer, stop = connection.receive(connection.request([("XRANGE", name, "-", "+")]))
+            assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n$3\r\n1-0\r\n")
+        write(connection, 0, 500, key_column="n", partitions=7).finish()
+        assert sorted(n for i in range(7) for n in numbers(client, f"s:{{{i}}}")) == list(range(500))
+
+        write(connection, 0, 200, stream="moving").finish()
+        slot = slot_of(b"moving")
+        source, target = cluster.begin_move(slot)
+        # The stream goes first, then its fence: in between they are apart, and a transaction must wait.
+        cluster._cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
+        buffer, stop = connection.receive(connection.request([("XRANGE", "moving", "-", "+", "COUNT", 1)]))
+        assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n")
+        assert connection.command("XLEN", "moving") == 200
+        problems: list[BaseException] = []
+        done = threading.Event()
+
+        def more() -> None:
+            other = Connection(Address(cluster.url))
+            try:
+                write(other, 0, 600, stream="moving").finish()
+            except BaseException as problem:  # noqa: BLE001 - handed to the test
+                problems.append(problem)
+            finally:
+                other.close()
+                done.set()
+
+        writing = threading.Thread(target=more)
+        writing.start()
+        assert not done.wait(0.3)
+        cluster.end_move(slot, source, target)
+        writing.join(30)
+        assert problems == []
+        assert numbers(client, "moving") == list(range(600))
+        # This connection still believes in the old place.
+        write(connection, 0, 900, stream="moving").finish()
+        assert numbers(client, "moving") == list(range(900))
+        assert connection.command("XLEN", "moving") == 900
+
+        source, target = cluster.begin_move(slot)
+        plain = PlainSender(connection, WriteOptions(None, "moving", chunk_size=50))
+        for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
+            plain.submit(parcels)
+            if int(parcels[0].rows[0]) == 100:
+                cluster.end_move(slot, source, target)
+        plain.finish()
+        assert sorted(numbers(client, "moving")) == list(range(1200))
+        connection.close()
+
+
+def test_a_failover_is_followed() -> None:
+    """Through Sentinels the master is found; after a failover the new one, in the middle of a write."""
+    with places.watched() as watched:
+        address = Address(watched.url, retry_ms=40_000)
+        connection = Connection(address)
+        before = watched.now_master()
+        sender = write(connection, 0, 300, wait_replicas=1, wait_timeout=10_000)
+        sender.finish()
+        watched.failover()
+        after = watched.now_master()
+        assert after != before
+        write(connection, 0, 700).finish()
+        with redis.Redis(port=after, protocol=2) as client:
+            assert numbers(client) == list(range(700))
+            assert connection.command("XLEN", "s") == 700
+            # The old master is dead this time, so there is nobody to say READONLY.
+            dead = watched.replica if watched.replica.port == after else watched.master
+            dead.process.send_signal(signal.SIGKILL)
+        write(connection, 0, 800, writer=Writer("query", 1, 0)).finish()
+        with redis.Redis(port=watched.now_master(), protocol=2) as client:
+            assert client.xlen("s") >= 800
+        connection.close()
+
+
+def test_tls_with_client_certificates() -> None:
+    """`rediss://` with a CA, a certificate and a key; without them, or with a wrong CA, an error at once."""
+    with places.encrypted() as server:
+        said = {
+            "stream": "s", "url": server.url, "tls.cafile": str(server.ca), "tls.certfile": str(server.certificate),
+            "tls.keyfile": str(server.key),
+        }  # fmt: skip
+        address = options.write_options(said).address
+        assert address is not None
+        with borrow(address) as connection:
+            first = connection.command("CLIENT", "ID")
+            write(connection, 0, 3000, chunk_size=1000).finish()
+            buffer, stop = connection.receive(connection.request([("XRANGE", "s", "-", "+")]))
+            assert bytes(buffer[:stop]).startswith(b"*3000\r\n")
+        with borrow(address) as connection:
+            assert connection.command("CLIENT", "ID") == first
+        tls = address.credentials.tls
+        for wrong in (tls[:1], tls[1:], ()):
+            with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):
+                Connection(Address(server.url, credentials=Credentials(tls=wrong), retry_ms=300))
+        by_number = Address(server.url.replace("localhost", "127.0.0.1"), credentials=Credentials(tls=tls))
+        with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):
+            Connection(by_number)
+        unchecked = Credentials(tls=(*tls, ("tls.verify", "ca")))
+        Connection(Address(by_number.url, credentials=unchecked)).close()
+
+
+def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running) -> None:
+    """Within the budget a connection that broke is made again, and a write goes on."""
+    with servers.redis() as server:
+        address = Address(server.url, retry_ms=20_000)
+        connection = Connection(address)
+        sender = write(connection, 0, 120)
+        server.process.send_signal(signal.SIGSTOP)
+        resume = threading.Timer(0.3, server.process.send_signal, [signal.SIGCONT])
+        resume.start()
+        sender.finish()
+        with redis.Redis(port=server.port, protocol=2) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            write(connection, 0, 300).finish()
+            assert numbers(client) == list(range(300))
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            word = connection.request([("XRANGE", "s", "-", "+")])
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            buffer, _ = connection.receive(word)
+            assert bytes(buffer).startswith(b"*300\r\n")
+            assert connection.command("XLEN", "s") == 300
+            resume.join()
+        connection.close()
+
+
+#: What docs/connecting.md says a user must be allowed, beside the keys.
+RULES = {
+    "exactlyOnce": "+watch +multi +exec +hmget +hset +pexpire +xadd +xinfo|stream",
+    "append": "+xadd",
+}
+
+
+def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
+    """With the rules that the documents give a mode works; without any one of them it does not."""
+    with redis.Redis(port=redis_process.port, protocol=2) as admin:
+        admin.flushall()
+        for mode, rules in RULES.items():
+            for left_out in (None, *rules.split()):
+                kept = [rule for rule in rules.split() if rule != left_out]
+                admin.execute_command("ACL", "SETUSER", "job", "reset", "on", ">s3cret", "~s", "~pystreams:fence:{s}:*",
+                                      "+echo", "+ping", *kept)  # fmt: skip
+                url = redis_process.url.replace("://", "://job:s3cret@")
+                ok = _tries(url, mode, f"{left_out}")
+                assert ok == (left_out is None), (mode, left_out)
+        admin.execute_command("ACL", "DELUSER", "job")
+        admin.flushall()
+
+
+def _tries(url: str, mode: str, name: str) -> bool:
+    try:
+        connection = Connection(Address(url, retry_ms=0))
+        if mode == "append":
+            plain = PlainSender(connection, WriteOptions(None, "s"))
+            for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(0, 3)])):
+                plain.submit(parcels)
+            plain.finish()
+        else:
+            write(connection, 0, 120, writer=Writer(name, 0, 0)).finish()
+        connection.close()
+    except Exception as problem:  # noqa: BLE001
+        return "NOPERM" not in str(problem)
+    return True
+
+
+def test_credentials_come_from_options_url_or_environment(
+    redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option counts before the URL, the URL before the environment; none of them is ever shown."""
+    with redis.Redis(port=redis_process.port, protocol=2) as admin:
+        for user in ("by_option", "by_url", "by_environment"):
+            admin.execute_command("ACL", "SETUSER", user, "on", f">s3cret_{user}", "~*", "+@all")
+        monkeypatch.setenv("PYSTREAMS_USER", "by_environment")
+        monkeypatch.setenv("PYSTREAMS_PASSWORD", "s3cret_by_environment")
+        url = redis_process.url
+        with_user = url.replace("://", "://by_url:s3cret_by_url@")
+        for said, expected in (
+            ({"url": url}, b"by_environment"),
+            ({"url": with_user}, b"by_url"),
+            ({"url": with_user, "user": "by_option", "password": "s3cret_by_option"}, b"by_option"),
+        ):
+            read = options.read_options({"stream": "s", **said})
+            written = options.write_options({"stream": "s", **said})
+            assert "s3cret" not in f"{read!r} {written!r}"
+            assert written.address is not None
+            with borrow(written.address) as connection:
+                assert connection.command("ACL", "WHOAMI") == expected
+        close_all()
+        for user in ("by_option", "by_url", "by_environment"):
+            admin.execute_command("ACL", "DELUSER", user)
+
+
+def test_waiting_for_replicas(redis_process: servers.Running) -> None:
+    """Where there are too few replicas the task fails; its rows are written, and a retry does not add them again."""
+    with redis.Redis(port=redis_process.port, protocol=2) as client:
+        client.flushall()
+        for _ in range(2):
+            with pytest.raises(Exception, match="NOT_REPLICATED"), borrow(Address(redis_process.url)) as connection:
+                write(connection, 0, 100, wait_replicas=1, wait_timeout=50).finish()
+        assert numbers(client) == list(range(100))
+        client.flushall()
