@@ -163,8 +163,9 @@ class Stream:
         total = 0
         for number in range(first, last + 1):
             segment = segments[number]
-            begin = segment.position(low) if number == first else 0
-            end = segment.position(high + 1) if number == last else len(segment)
+            # Only a segment that the range cuts is looked into: a packed one would be laid out for it.
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
         return total
 
@@ -172,7 +173,7 @@ class Stream:
         """The ID of the n-th live entry (from 1) behind ``after``; 0 if there are fewer."""
         for number in range(self._locate(after), len(self._segments)):
             segment = self._segments[number]
-            begin = segment.position(after + 1)
+            begin = segment.position(after + 1) if self._firsts[number] <= after else 0
             here = segment.live if begin <= segment.start else segment.count(begin, len(segment))
             if n <= here:
                 return segment.id_at(segment.nth_live(begin, n - 1))
