@@ -60,20 +60,21 @@ class Context:
         on_timeout: Reply = NIL_ARRAY,
         wake_at: int | None = None,
         has_news: HasNews | None = None,
+        interest: bytes | None = None,
     ) -> Reply:
         """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction:
         ``on_timeout``.
 
         A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
         since the epoch) it runs anew without a signal. ``has_news`` tells, given a key and its value, whether running
-        anew may find something.
+        anew may find something, and says the same for all waiters of one ``interest``.
         """
         if self.session.in_exec:
             return on_timeout
         if self.retry is None:
             deadline = self.now + timeout_ms if timeout_ms else None
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
-            waiter.has_news = has_news
+            waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
             self.db.waiting.add(waiter)
         else:

@@ -65,7 +65,7 @@ class Core:
         "durability", "effects", "error_stats", "expired_keys", "expires_actively", "facts", "idempotent",
         "measured_ns", "memory_full", "monitors", "next_expiry", "now", "now_us", "outbox", "paused_until",
         "pauses_all", "pick", "pubsub", "ready", "recording", "refuse_writes", "replaying", "requests",
-        "sessions", "stopwatch", "storage", "telemetry", "watchers",
+        "serve_later", "sessions", "stopwatch", "storage", "telemetry", "watchers",
     )  # fmt: skip
 
     def __init__(self, config: Config, pick: Callable[[int], int]) -> None:
@@ -92,6 +92,8 @@ class Core:
         self.watchers: dict[tuple[int, bytes], set[Session]] = {}
         #: Signalled keys that somebody waits for, in order.
         self.ready: dict[tuple[int, bytes], None] = {}
+        #: Those whom a command wakes are served later, by whoever set this: more of the kind is about to come.
+        self.serve_later = False
         #: (session, reply) for others than the caller.
         self.outbox: list[tuple[Session, Reply]] = []
         #: (database, argv) of what happened, if ``recording``; bytes instead of argv are whole commands, encoded
@@ -207,7 +209,7 @@ class Core:
         reply = self.call(session, command, argv)
         if self.recording:
             self.seal_effects(first)
-        if self.ready:
+        if self.ready and not self.serve_later:
             self.serve_waiters()
         return reply
 
@@ -363,9 +365,14 @@ class Core:
             signalled, self.ready = self.ready, {}
             for index, key in signalled:
                 db = self.databases[index]
+                nothing_for: set[bytes | None] = set()
                 for waiter in db.waiting.waiting_for(key):
-                    if waiter.session.waiter is waiter and self._concerns(waiter, key, db.get(key)):
+                    if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
+                        continue
+                    if self._concerns(waiter, key, db.get(key)):
                         self._retry(waiter)
+                    elif waiter.interest is not None:
+                        nothing_for.add(waiter.interest)
 
     @staticmethod
     def _concerns(waiter: Waiter, key: bytes, value: Any) -> bool:

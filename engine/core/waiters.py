@@ -21,7 +21,8 @@ class Waiter:
     """One blocked command. ``argv`` runs anew when a key of ``keys`` is signalled, so it holds no relative ID."""
 
     __slots__ = (
-        "argv", "db", "deadline", "has_news", "keys", "on_delete", "on_timeout", "retry_at", "session", "type_name",
+        "argv", "db", "deadline", "has_news", "interest", "keys", "on_delete", "on_timeout", "retry_at", "session",
+        "type_name",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +51,8 @@ class Waiter:
         #: Whether a value at a key may be what it waits for; None: its command must run to find that out. Of many who
         #: wait for one key most find nothing, and this says so at a fraction of what the command costs.
         self.has_news: HasNews | None = None
+        #: Equal for those for whom ``has_news`` says the same at the same moment; None: for nobody else.
+        self.interest: bytes | None = None
 
     @property
     def wake_at(self) -> int | None:

@@ -34,6 +34,7 @@ _LOOK_EVERY = 63
 #: Replies that are sent before the turn ends, so that a client who does not read them is noticed.
 _FLUSH_BYTES = 256 * 1024
 
+_ADDS = (b"XADD", b"xadd")
 _INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
 Effects = list[tuple[int, list[bytes] | bytes]]
 
@@ -122,6 +123,9 @@ class Runner:
         if self.memory.limit:
             self.memory.look(now)
         out: Out = []
+        if count - at > 1 and core.databases[session.db].waiting:
+            # Those who wait get what one client adds in one turn together, as with a pipeline that is added at once.
+            core.serve_later = all(argv[0] in _ADDS for argv in commands)
         while at < count:
             if core.paused_until and self._hold_back(connection, commands[at], now):
                 break
@@ -171,6 +175,11 @@ class Runner:
                 if now_again - began > _TURN_US:
                     connection.yield_turn()
                     break
+        if core.serve_later:
+            core.serve_later = False
+            core.serve_waiters()
+            if outbox:
+                self.deliver(session, out)
         connection.at = at
         if at == count:
             connection.commands = []

@@ -275,6 +275,8 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Deliver entries of several streams to a consumer."""
     read = _parse(ctx, argv)
     assert read.group is not None
+    if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
+        return _only_new(ctx, argv, read, read.group)
     places = [
         _group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)
     ]
@@ -297,14 +299,36 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
+    return _wait(ctx, argv, read, wake_at)
+
+
+def _only_new(ctx: Context, argv: list[bytes], read: _Read, name: bytes) -> Reply:
+    """What readers mostly ask for, new entries of one stream, at less cost."""
+    key = read.keys[0]
+    stream, group, _ = _group_start(ctx, key, name, b">")
+    consumer = touch_consumer(ctx, key, name, group, read.consumer)
+    if stream.last_id > group.last_id:
+        runs = stream.take(group.last_id + 1, ids.MAX_ID, read.count)
+        if runs:
+            _deliver(ctx, key, stream, read, group, consumer, runs)
+            return _reply(ctx, [(key, frames(runs))])
+    return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
+
+
+def _wait(ctx: Context, argv: list[bytes], read: _Read, wake_at: int | None) -> Reply:
+    """Wait for new entries, and, with CLAIM, for the time at which pending ones are idle for long enough."""
     name = read.group
+    assert name is not None
+    assert read.block is not None
 
     def has_news(_key: bytes, stream: Stream) -> bool:
         group = stream.groups.get(name)
         return group is None or stream.last_id > group.last_id
 
-    return ctx.block(argv, read.keys, read.block, type_name=b"stream", on_delete=True, wake_at=wake_at,
-                     has_news=has_news if claims is None else None)  # fmt: skip
+    return ctx.block(
+        argv, read.keys, read.block, type_name=b"stream", on_delete=True, wake_at=wake_at,
+        has_news=has_news if read.claim is None else None, interest=name if read.claim is None else None,
+    )  # fmt: skip
 
 
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
@@ -327,14 +351,21 @@ def _new_entries(
     if stream.last_id > group.last_id:
         runs = budget.take(stream, group.last_id + 1, len(claimed))
     if runs:
-        group.deliver(stream, runs, consumer, ctx.now, read.noack)
-        ctx.core.dirty += 1
-        if ctx.core.recording:
-            _delivery_effects(ctx, key, read.group, group, runs, read.noack)
+        _deliver(ctx, key, stream, read, group, consumer, runs)
     if claims is None:
         return frames(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
     return claimed + fresh or None
+
+
+def _deliver(
+    ctx: Context, key: bytes, stream: Stream, read: _Read, group: Group, consumer: Consumer, runs: list[Run]
+) -> None:
+    assert read.group is not None
+    group.deliver(stream, runs, consumer, ctx.now, read.noack)
+    ctx.core.dirty += 1
+    if ctx.core.recording:
+        _delivery_effects(ctx, key, read.group, group, runs, read.noack)
 
 
 def _with_history(entry: bytes, idle: int, count: int) -> Raw:
