@@ -48,8 +48,9 @@ bench: install ## measure side by side, about five minutes
 bench-full: install ## the same at the size of the published figures
 	@$(BIN)/python -m benchmarks --full --repetitions 7
 
-fuzz: $(READY) ## compare the engine with redis-server on 200,000 random commands
+fuzz: $(READY) ## 200,000 random commands against redis-server, a million inputs for the parsers
 	@$(BIN)/python -m tests.differential --commands 200000
+	@$(BIN)/python -m tests.wire.fuzz --inputs 1000000
 
 clean: ## remove what this Makefile made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
