@@ -31,6 +31,8 @@ _WORDS = (
     b"", b"a", b"XADD", b"xadd", b"*", b"1-1", b"MAXLEN", b"~", b"=", b"10", b"key", b"\r\n", b"$3\r\nabc\r\n",
     b"\xff\0", b"x" * 60, b"v" * 300,
 )  # fmt: skip
+#: Without line ends, which end a run.
+_PLAIN_WORDS = tuple(word for word in _WORDS if b"\r" not in word)
 
 
 class Scalar(RequestParser):
@@ -63,20 +65,23 @@ class Inputs:
             commands = [chance.choices(_WORDS, k=chance.randrange(1, 8)) for _ in range(chance.randrange(1, 6))]
             data = self._changed(b"".join(map(written, commands)), chance)
         else:
-            data = self._changed(self._adds(chance), chance)
+            data = self._adds(chance)
+            data = self._changed(data, chance) if chance.random() < 0.7 else data
         return data, chance
 
     @staticmethod
     def _adds(chance: random.Random) -> bytes:
         """A pipeline of XADDs, mostly of one shape."""
-        keys = [b"key", b"k2"][: chance.randrange(1, 3)]
-        options: list[bytes] = chance.choice(([], [], [b"MAXLEN", b"10"], [b"MAXLEN", b"~", b"1000"], [b"NOMKSTREAM"]))
+        keys = [b"key"] if chance.random() < 0.7 else [b"key", b"k2"]
+        stars = 1.0 if chance.random() < 0.7 else 0.8
+        options: list[bytes] = chance.choice(([], [], [b"MAXLEN", b"10"], [b"MAXLEN", b"~", b"99"], [b"NOMKSTREAM"]))
+        words = _WORDS if chance.random() < 0.3 else _PLAIN_WORDS
         fields = chance.randrange(1, 4)
-        count = chance.choice((3, 4, 5, 8, 90) if chance.random() < 0.1 else (1, 2, 3, 4, 5))
+        count = 90 if chance.random() < 0.04 else chance.randrange(1, 10)
         out = []
         for row in range(count):
-            entry_id = b"*" if chance.random() < 0.8 else b"%d-%d" % (row, chance.randrange(3))
-            body = [chance.choice(_WORDS) for _ in range(2 * fields)]
+            entry_id = b"*" if chance.random() < stars else b"%d-%d" % (row, chance.randrange(3))
+            body = [chance.choice(words) for _ in range(2 * fields)]
             out.append(written([b"XADD", chance.choice(keys), *options, entry_id, *body]))
         return b"".join(out)
 
