@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from engine.core import ids
 from engine.core.args import Args
 from engine.core.commands.streams import new_stream, next_id
@@ -66,7 +68,7 @@ class _Part:
         self.first = 0
         self.groups: list[_Digits] = []
         #: ... or every ID, as a bulk string and as a number.
-        self.explicit: tuple[list[bytes], list[int]] | None = None
+        self.explicit: tuple[list[bytes], array[int], array[int]] | None = None
         self.trim: Trim | None = None
 
     def reply_rows(self) -> list[bytes]:
@@ -179,26 +181,35 @@ def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
     if words.count(_AUTO) == len(words):
         part.first = next_id(part.stream, b"*", ctx.now)
         return _room(part.first, len(words))
+    texts = b"".join(words).split(b"\r\n")[1::2]
+    try:
+        halves = list(map(int, b"-".join(texts).split(b"-")))
+        ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
+    except (ValueError, OverflowError):
+        return False
+    # Texts that are not canonical, or had no dash or two, do not come back.
+    if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
+        return False
     last = part.stream.last_id if part.stream is not None else 0
-    numbers = []
-    for word in words:
-        text = word[word.index(b"\n") + 1 : -2]
-        entry_id = ids.parse(text)
-        if entry_id <= last or ids.text(entry_id) != text:
-            return False
-        numbers.append(entry_id)
-        last = entry_id
-    part.explicit = words, numbers
+    if ids.make(ms[0], seq[0]) <= last or not _ascend(ms, seq):
+        return False
+    part.explicit = words, ms, seq
     return True
+
+
+def _ascend(ms: array[int], seq: array[int]) -> bool:
+    """Whether each ID is above the one before it."""
+    times, numbers = np.frombuffer(ms, np.uint64), np.frombuffer(seq, np.uint64)
+    later = times[1:] > times[:-1]
+    later |= (times[1:] == times[:-1]) & (numbers[1:] > numbers[:-1])
+    return bool(later.all())
 
 
 def _apply(ctx: Context, part: _Part, words: int) -> None:
     db, count = ctx.db, len(part.bodies)
     tail = b"*%d\r\n" % words
     if part.explicit is not None:
-        id_words, numbers = part.explicit
-        ms = array("Q", [number >> 64 for number in numbers])
-        seq = array("Q", [number & ids.U64_MAX for number in numbers])
+        id_words, ms, seq = part.explicit
         pieces = [b"*2\r\n"] * (4 * count)
         pieces[1::4], pieces[2::4], pieces[3::4] = id_words, [tail] * count, part.bodies
         sizes = [len(word) + size + 4 + len(tail) for word, size in zip(id_words, part.sizes, strict=True)]
