@@ -219,7 +219,7 @@ class Database:
         for key in watched:
             if any(key in some for some in keys):
                 self.touch(key)
-        waited_for = self.waiting.keys()
+        waited_for = self.waiting.awaited()
         for key in waited_for:
             if any(key in some for some in keys):
                 self.signal(key)

@@ -81,7 +81,7 @@ class WaitingRoom:
         """How many keys have waiters."""
         return len(self._by_key)
 
-    def keys(self) -> list[bytes]:
+    def awaited(self) -> list[bytes]:
         """The keys that somebody waits for."""
         return list(self._by_key)
 

@@ -412,7 +412,7 @@ class Persistence:
             core.dirty = dirty
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room
-                for key in room.keys():
+                for key in room.awaited():
                     db.signal(key)
             self._judge()
         if self.logging and not from_log and not (save and flush):
