@@ -1,0 +1,142 @@
+"""redis-cli as a person uses it, at a terminal, and as a loader; redis-benchmark with its streams' workload."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from tests import servers
+from tests.servers import Running
+from tests.waiting import DEADLINE
+
+#: What the terminal adds: colours, cursor moves, hints in grey.
+_ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+
+def tool(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        if servers.redis_required():
+            pytest.fail(f"no {name} found on PATH")
+        pytest.skip(f"no {name} found on PATH (REQUIRE_REDIS=1 makes that a failure)")
+    return path
+
+
+class Terminal:
+    """A program at a terminal of ours."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._ours, theirs = pty.openpty()
+        # Without a size redis-cli would ask the terminal where its cursor is.
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        surroundings = {**os.environ, "TERM": "xterm", "REDISCLI_HISTFILE": "/dev/null"}
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=surroundings)
+        os.close(theirs)
+        self._seen = b""
+
+    def read_until(self, text: bytes) -> str:
+        """What was shown up to ``text``."""
+        end = time.monotonic() + DEADLINE
+        while text not in self._seen:
+            readable, _, _ = select.select([self._ours], [], [], max(end - time.monotonic(), 0))
+            assert readable, f"{text!r} was not shown; so far {self._seen!r}"
+            self._seen = _ESCAPES.sub(b"", self._seen + os.read(self._ours, 65536))
+        shown, _, self._seen = self._seen.partition(text)
+        return (shown + text).decode().replace("\r", "")
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._ours, line.encode() + b"\r")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(DEADLINE)
+        os.close(self._ours)
+
+
+def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
+    """What each line of a session at redis-cli's prompt showed, up to the text that is its last."""
+    terminal = Terminal([tool("redis-cli"), "-p", str(running.port)])
+    try:
+        terminal.read_until(b"> ")
+        shown = []
+        for line, last in lines:
+            terminal.type(line)
+            shown.append(terminal.read_until(last))
+            if not last.endswith(b"> "):
+                # What is typed before the prompt is there is thrown away.
+                terminal.read_until(b"> ")
+        terminal.type("QUIT")
+        terminal.process.wait(DEADLINE)
+        assert terminal.process.returncode == 0
+        return shown
+    finally:
+        terminal.close()
+
+
+@pytest.mark.redis
+def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
+    """Entries are shown as lists, errors as errors, transactions in the prompt, and it hints at arguments."""
+    lines = [
+        ("FLUSHALL", b"OK"),
+        ("XADD s 1-1 field 'a b'", b'"1-1"'),
+        ("XRANGE s - +", b'2) "a b"'),
+        ("XADD s 1-1 f v", b"target stream top item"),
+        ("MULTI", b"(TX)> "),
+        ("XLEN s", b"QUEUED"),
+        ("EXEC", b"1) (integer) 1"),
+        ("SELECT 9", b"[9]> "),
+        ("SELECT 0", b"OK"),
+    ]
+    assert session(ours, lines)
+    assert session(real, lines)
+
+
+@pytest.mark.redis
+def test_redis_cli_watches(ours: Running) -> None:
+    """MONITOR at a terminal shows what others do."""
+    terminal = Terminal([tool("redis-cli"), "-p", str(ours.port), "MONITOR"])
+    try:
+        terminal.read_until(b"OK")
+        subprocess.run([tool("redis-cli"), "-p", str(ours.port), "SET", "a", "b"], check=True, capture_output=True)
+        assert '"SET" "a" "b"' in terminal.read_until(b'"b"')
+    finally:
+        terminal.close()
+
+
+@pytest.mark.redis
+def test_mass_insertion(ours: Running) -> None:
+    """redis-cli --pipe sends 20,000 XADDs in the protocol's form, and gets a reply for each."""
+    command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
+    done = subprocess.run(
+        [tool("redis-cli"), "-p", str(ours.port), "--pipe"],
+        input=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000, capture_output=True, check=True, timeout=DEADLINE * 4,
+    )  # fmt: skip
+    assert b"errors: 0, replies: 20001" in done.stdout
+    shown = subprocess.run([tool("redis-cli"), "-p", str(ours.port), "XLEN", "pipe"], capture_output=True, check=True)
+    assert shown.stdout == b"20000\n"
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("words", [["-t", "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"],
+                                   ["-P", "16", "XADD", "bench", "*", "f", "v"]])  # fmt: skip
+def test_redis_benchmark(ours: Running, words: list[str]) -> None:
+    """Its own tests of what the engine has, with fifty clients, and XADD in pipelines; no error, and its settings."""
+    done = subprocess.run(
+        [tool("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
+        capture_output=True, text=True, timeout=DEADLINE * 4, check=True,
+    )  # fmt: skip
+    assert "rror" not in done.stdout + done.stderr
+    assert "WARN" not in done.stderr
+    assert len(done.stdout.splitlines()) >= 2
