@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine import messages
 from engine.core.dispatch import Core
@@ -22,6 +22,7 @@ from engine.core.replies import CommandError, Reply, Simple
 from engine.core.session import Session
 from engine.core.waiters import WaitingRoom
 from engine.directives import ConfigError
+from engine.shell import persistence_facts
 from engine.shell.appendonly import AppendOnly
 from engine.shell.clock import now_us
 from engine.shell.files import Files
@@ -29,22 +30,10 @@ from engine.shell.log import ALWAYS, Beside, Effects
 from engine.shell.replay import LoadError
 from engine.shell.reporting import LOG
 from engine.shell.saving import Snapshots
+from engine.shell.threads import Workers
 
 #: Seconds between attempts to write a file anew after an error: first and longest.
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 60.0
-
-
-class Workers(Protocol):
-    """Threads for what takes long."""
-
-    def sync(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Do it in the thread that syncs."""
-
-    def save(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Do it in the thread that saves."""
-
-    def close(self) -> None:
-        """Wait for what runs."""
 
 
 class Persistence:
@@ -439,34 +428,5 @@ class Persistence:
         self._ending = True
         self._judge()
 
-    # -- INFO ---------------------------------------------------------------------------------------------------------
-
     def info(self) -> list[tuple[str, Any]]:
-        core, log, saves, rewrites = self.core, self.log, self.snapshots, self.appendonly
-        now = self._clock()
-        lines: list[tuple[str, Any]] = [
-            ("loading", 0), ("async_loading", 0),
-            ("rdb_changes_since_last_save", core.dirty), ("rdb_bgsave_in_progress", int(saves.saving)),
-            ("rdb_last_save_time", saves.last_save_ms // 1000), ("rdb_last_bgsave_status", _ok(saves.last_ok)),
-            ("rdb_last_bgsave_time_sec", saves.last_seconds),
-            ("rdb_current_bgsave_time_sec", int(now - saves.began) if saves.saving else -1), ("rdb_saves", saves.saves),
-            ("aof_enabled", int(self.logging)), ("aof_rewrite_in_progress", int(rewrites.rewriting)),
-            ("aof_rewrite_scheduled", int("rewrite" in self._scheduled)),
-            ("aof_last_rewrite_time_sec", rewrites.last_seconds),
-            ("aof_current_rewrite_time_sec", int(now - rewrites.began) if rewrites.rewriting else -1),
-            ("aof_last_bgrewrite_status", _ok(rewrites.last_ok)),
-            ("aof_last_write_status", _ok(log.error is None and not log.broken)),
-        ]  # fmt: skip
-        if self.logging:
-            lines += [
-                ("aof_current_size", rewrites.size), ("aof_base_size", rewrites.base_size),
-                ("aof_pending_rewrite", 0), ("aof_buffer_length", log.waiting),
-                ("aof_pending_bio_fsync", int(log.syncing)), ("aof_delayed_fsync", log.delayed),
-                ("engine_aof_fsyncs", log.syncs),
-            ]  # fmt: skip
-        lines.append(("engine_loading_seconds", f"{self.loaded_seconds:.3f}"))
-        return lines
-
-
-def _ok(good: bool) -> str:
-    return "ok" if good else "err"
+        return persistence_facts.lines(self, rewrite_scheduled="rewrite" in self._scheduled, now=self._clock())

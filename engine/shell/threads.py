@@ -8,10 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 Work = Callable[[], None]
 #: Told in the loop how the work ended: None, or the error.
 Done = Callable[[OSError | None], None]
+
+
+class Workers(Protocol):
+    """Threads for what takes long."""
+
+    def sync(self, work: Work, done: Done) -> None:
+        """Do it in the thread that syncs."""
+
+    def save(self, work: Work, done: Done) -> None:
+        """Do it in the thread that saves."""
+
+    def close(self) -> None:
+        """Wait for what runs."""
 
 
 class Threads:

@@ -243,7 +243,6 @@ def test_shutdown_says_when_it_cannot_save(tmp_path):
     engine.files.fail("sync", errno.EIO)
     assert engine.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
     engine.files.heal()
-    engine = Engine(tmp_path / "..", Disk(), appendonly="no", save="") if False else engine
     engine.die()
     snapshots = Engine(tmp_path, Disk(), appendonly="no", save="1 1")
     snapshots.run("SET k v")
