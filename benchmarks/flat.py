@@ -1,0 +1,201 @@
+"""Costs that must not grow with what is not touched, and memory: a stream of ten million entries beside one of ten
+thousand, on one server.
+
+Each command is timed on the two streams in turn, so that a slow moment of the machine falls on both; what is shown is
+the median of each, and the ratio, which is to be at most 1.5. A million entries of the large stream are pending, five
+thousand of the small one. Memory is what the process has in more of it: for each entry, once cold segments are packed,
+and for each pending record.
+
+Run with `python -m benchmarks.flat`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import servers
+from benchmarks.cases import FRAME_ID
+from benchmarks.client import Connection, command
+
+SMALL, LARGE, GROUP = "small", "large", "group"
+SMALL_ENTRIES, SMALL_PENDING = 10_000, 5_000
+#: What must hold.
+MOST_RATIO, MOST_ENTRY_BYTES, MOST_PENDING_BYTES = 1.5, 60.0, 40.0
+#: Shown and not judged: at a place where nobody has read lately, a cold segment is laid out first.
+ANYWHERE = "XRANGE of 100 anywhere"
+_PAGE, _READ = 1000, 100
+_PAGE_BYTES = 4096
+_SETTLE_SECONDS = 60.0
+_INTEGER = re.compile(rb":(\d+)")
+
+
+@dataclass
+class Stream:
+    """One of the two: IDs that are pending, in a random order, and its first and last millisecond."""
+
+    key: str
+    pending: list[bytes]
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+def fill(connection: Connection, key: str, entries: int) -> None:
+    """Two-field entries of a sensor, with values that vary."""
+    chooser = random.Random(4)
+    requests = [
+        b"".join(
+            command("XADD", key, "*", "sensor-id", chooser.randrange(1000, 9999), "temperature",
+                    f"{chooser.uniform(10, 30):.1f}")
+            for _ in range(_PAGE)
+        )
+        for _ in range(50)
+    ]  # fmt: skip
+    for number in range(entries // _PAGE):
+        connection.lines(requests[number % len(requests)], 2 * _PAGE)
+
+
+def deliver(connection: Connection, key: str, pending: int) -> Stream:
+    """Have a consumer take so many entries; some of their IDs."""
+    connection.reply(command("XGROUP", "CREATE", key, GROUP, 0))
+    found: list[bytes] = []
+    chooser = random.Random(5)
+    for _ in range(pending // _PAGE):
+        page = connection.reply(command("XREADGROUP", "GROUP", GROUP, "c", "COUNT", _PAGE, "STREAMS", key, ">"))
+        found += chooser.sample(FRAME_ID.findall(page), max(2_000 * _PAGE // pending, 1))
+    chooser.shuffle(found)
+    return Stream(key, found)
+
+
+def read(connection: Connection, key: str, entries: int) -> None:
+    """Read so many entries from the first on."""
+    start = b"-"
+    for _ in range(entries // _PAGE):
+        page = connection.reply(command("XRANGE", key, start, "+", "COUNT", _PAGE))
+        start = b"(" + FRAME_ID.findall(page)[-1]
+
+
+def look_up_ends(connection: Connection, stream: Stream) -> None:
+    """Find the times between which the entries lie, evenly enough for a guess at the middle."""
+    first = FRAME_ID.findall(connection.reply(command("XRANGE", stream.key, "-", "+", "COUNT", 1)))[0]
+    last = FRAME_ID.findall(connection.reply(command("XREVRANGE", stream.key, "+", "-", "COUNT", 1)))[0]
+    stream.first_ms, stream.last_ms = (int(one.split(b"-")[0]) for one in (first, last))
+
+
+def alternately(
+    connection: Connection, streams: Iterable[Stream], make: Callable[[Stream], bytes], runs: int
+) -> list[float]:
+    """The median of a command on each stream, in microseconds; a tenth of the runs warms up."""
+    taken: dict[str, list[float]] = {one.key: [] for one in streams}
+    for number in range(runs + runs // 10):
+        for one in streams:
+            request = make(one)
+            begin = time.perf_counter()
+            reply = connection.reply(request)
+            spent = time.perf_counter() - begin
+            if reply.startswith(b"-"):
+                raise RuntimeError(reply.decode())
+            if number >= runs // 10:
+                taken[one.key].append(spent * 1e6)
+    return [statistics.median(times) for times in taken.values()]
+
+
+def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
+    """Name, what makes the request, and how often it is timed."""
+
+    chooser = random.Random(6)
+
+    def middle(stream: Stream) -> bytes:
+        return command("XRANGE", stream.key, (stream.first_ms + stream.last_ms) // 2, "+", "COUNT", _READ)
+
+    def anywhere(stream: Stream) -> bytes:
+        at = chooser.randint(stream.first_ms, stream.last_ms - (stream.last_ms - stream.first_ms) // 50)
+        return command("XRANGE", stream.key, at, "+", "COUNT", _READ)
+
+    return [
+        ("XADD", lambda one: command("XADD", one.key, "*", "sensor-id", 1234, "temperature", "19.8"), 500),
+        ("XACK of one ID", lambda one: command("XACK", one.key, GROUP, one.pending.pop()), 500),
+        ("XREADGROUP of 100", lambda one: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS",
+                                                  one.key, ">"), 40),
+        ("XRANGE of 100 in the middle", middle, 200),
+        (ANYWHERE, anywhere, 200),
+        ("XPENDING of 10", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10), 300),
+        ("XPENDING of 10, one consumer", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10, "c"), 300),
+    ]  # fmt: skip
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+def settled(connection: Connection, pid: int) -> int:
+    """The memory of a process once it does not shrink any more."""
+    end = time.monotonic() + _SETTLE_SECONDS
+    sizes: list[int] = []
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        sizes.append(resident(pid))
+        if len(sizes) > 5 and max(sizes[-5:]) - min(sizes[-5:]) < 1 << 20:
+            break
+    connection.reply(command("MEMORY", "PURGE"))
+    return resident(pid)
+
+
+def main() -> int:
+    """Measure, print; the exit status says whether all that must hold on the engine does."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.flat", description=__doc__.split("\n")[0])
+    parser.add_argument("--entries", type=int, default=10_000_000, help="of the large stream")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="of the large stream")
+    parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")
+    options = parser.parse_args()
+    good = True
+    for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
+        if start is None or options.only not in name:
+            continue
+        with ExitStack() as stack:
+            server = stack.enter_context(servers.running(name, start))
+            connection = stack.enter_context(Connection(server.port))
+            good &= measure(name, connection, server.pid, options.entries, options.pending) or name != "engine"
+    return 0 if good else 1
+
+
+def measure(name: str, connection: Connection, pid: int, entries: int, pending: int) -> bool:
+    """Measure one server; whether all that must hold does."""
+    fill(connection, SMALL, SMALL_ENTRIES)
+    small = deliver(connection, SMALL, SMALL_PENDING)
+    empty = settled(connection, pid)
+    fill(connection, LARGE, entries)
+    filled = settled(connection, pid)
+    # What reading alone lays out stays in a cache of limited size, which is not the records'.
+    read(connection, LARGE, pending)
+    warm = settled(connection, pid)
+    large = deliver(connection, LARGE, pending)
+    delivered = settled(connection, pid)
+    per_entry, per_pending = (filled - empty) / entries, (delivered - warm) / pending
+    usage = _INTEGER.match(connection.reply(command("MEMORY", "USAGE", LARGE, "SAMPLES", 0)))
+    told = int(usage.group(1)) if usage else 0
+    print(f"{name}: {entries:,} entries, {pending:,} pending")
+    print(f"  memory: {per_entry:.1f} bytes an entry, {per_pending:.1f} bytes a pending record; "
+          f"MEMORY USAGE says {told / 1e6:.1f} MB, the process grew by {(delivered - empty) / 1e6:.1f} MB")  # fmt: skip
+    good = per_entry <= MOST_ENTRY_BYTES and per_pending <= MOST_PENDING_BYTES
+    streams = [small, large]
+    for one in streams:
+        look_up_ends(connection, one)
+    for what, make, runs in commands():
+        of_small, of_large = alternately(connection, streams, make, runs)
+        ratio = of_large / of_small
+        good &= ratio <= MOST_RATIO or what == ANYWHERE
+        print(f"  {what:30} {of_small:8.0f} us {of_large:8.0f} us {ratio:6.2f}", flush=True)
+    return good
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

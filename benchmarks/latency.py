@@ -1,0 +1,168 @@
+"""How long a message takes from XADD to a consumer that waits: the introduction's test, on engine and redis-server.
+
+A producer adds 10,000 messages a second, one command each, at their times; ten consumers of one group on one stream
+wait with XREADGROUP COUNT 10000 BLOCK, and acknowledge what they get, in one write with their next XREADGROUP. All are
+sockets of one process, which sleeps in select until a message is due or a reply is there. A message carries the moment
+at which it was sent; its latency ends when its reply has been parsed. How late the process itself sent its messages is
+measured too, because a client that cannot keep up would make any server look slow.
+
+Run alone with `python -m benchmarks.latency`; `python -m benchmarks` shows the shares within 2 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import select
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import hiredis
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import servers
+from benchmarks.client import Connection, command
+
+KEY, GROUP = "latency", "group"
+RATE = 10_000
+CONSUMERS = 10
+COUNT = 10_000
+WARM_UP_SECONDS = 1.0
+#: What the share is of that must be reached.
+LIMIT_MS = 2.0
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """One run's: milliseconds of each message, and by how many each was sent too late."""
+
+    milliseconds: npt.NDArray[np.float64]
+    late: npt.NDArray[np.float64]
+
+    def within(self, limit_ms: float) -> float:
+        """Per cent of the messages that took at most so long."""
+        return float(100 * np.mean(self.milliseconds <= limit_ms))
+
+    def sent_in_time(self) -> float:
+        """Per cent of the messages that the client itself sent at most the limit too late."""
+        return float(100 * np.mean(self.late <= LIMIT_MS))
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{limit:g} ms {self.within(limit):.3f} %" for limit in (1, 2, 3, 5))
+        p50, p99, p999 = np.percentile(self.milliseconds, [50, 99, 99.9])
+        late = np.percentile(self.late, 99.9)
+        return (
+            f"within {shares}; p50 {p50:.2f}, p99 {p99:.2f}, p99.9 {p999:.2f}, longest {self.milliseconds.max():.2f} ms"
+            f" (sent late: p99.9 {late:.2f} ms, {100 - self.sent_in_time():.3f} % by more than {LIMIT_MS:g} ms)"
+        )
+
+
+class _Consumer:
+    """A socket that waits for messages."""
+
+    def __init__(self, port: int, number: int) -> None:
+        self.socket = _connected(port)
+        self._reader = hiredis.Reader()
+        self._read = command("XREADGROUP", "GROUP", GROUP, f"consumer-{number}", "COUNT", COUNT, "BLOCK", 0,
+                             "STREAMS", KEY, ">")  # fmt: skip
+        self.socket.sendall(self._read)
+
+    def receive(self, latencies: list[int]) -> None:
+        """Take what is there; acknowledge messages, and wait for more."""
+        self._reader.feed(self.socket.recv(1 << 20))
+        while (reply := self._reader.gets()) is not False:
+            if isinstance(reply, hiredis.ReplyError):
+                raise RuntimeError(str(reply))
+            if isinstance(reply, int):
+                continue
+            now = time.monotonic_ns()
+            entries = reply[0][1]
+            latencies += [now - int(fields[1]) for _, fields in entries]
+            self.socket.sendall(command("XACK", KEY, GROUP, *[entry_id for entry_id, _ in entries]) + self._read)
+
+
+def _connected(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def measure(port: int, seconds: float, pending: int) -> Latencies:
+    """Run the test on an empty server; ``pending`` messages are unacknowledged all the time."""
+    with Connection(port) as control:
+        control.reply(command("FLUSHALL"))
+        control.reply(command("XGROUP", "CREATE", KEY, GROUP, 0, "MKSTREAM"))
+        leave_pending(control, pending)
+    gc.collect()
+    gc.disable()
+    try:
+        return _run(port, seconds)
+    finally:
+        gc.enable()
+
+
+def leave_pending(control: Connection, pending: int) -> None:
+    """Have a consumer that is gone take so many messages."""
+    add = command("XADD", KEY, "*", "time", time.monotonic_ns())
+    for _ in range(pending // 1000):
+        control.lines(add * 1000, 2000)
+    for _ in range(pending // COUNT):
+        control.whole(command("XREADGROUP", "GROUP", GROUP, "gone", "COUNT", COUNT, "STREAMS", KEY, ">"))
+
+
+def _run(port: int, seconds: float) -> Latencies:
+    total = int((seconds + WARM_UP_SECONDS) * RATE)
+    step = 1_000_000_000 // RATE
+    latencies: list[int] = []
+    late: list[int] = []
+    with ExitStack() as stack:
+        consumers = {one.socket: one for one in (_Consumer(port, number) for number in range(CONSUMERS))}
+        for one in consumers:
+            stack.enter_context(one)
+        producer = stack.enter_context(_connected(port))
+        listening = [producer, *consumers]
+        sent = 0
+        begin = time.monotonic_ns() + 10_000_000
+        deadline = begin + int((seconds + WARM_UP_SECONDS + 30) * 1e9)
+        while len(latencies) < total:
+            now = time.monotonic_ns()
+            if now > deadline:
+                raise RuntimeError(f"of {total} messages only {len(latencies)} came")
+            while sent < total and begin + sent * step <= now:
+                late.append(now - begin - sent * step)
+                producer.sendall(command("XADD", KEY, "*", "time", time.monotonic_ns()))
+                sent += 1
+                now = time.monotonic_ns()
+            wait = max(begin + sent * step - now, 0) / 1e9 if sent < total else 1.0
+            for one in select.select(listening, (), (), wait)[0]:
+                if one is producer:
+                    producer.recv(1 << 16)
+                else:
+                    consumers[one].receive(latencies)
+    warm = int(WARM_UP_SECONDS * RATE)
+    return Latencies(np.array(latencies[warm:]) / 1e6, np.array(late[warm:]) / 1e6)
+
+
+def main() -> None:
+    """Measure all servers in turn, several times."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=10, help="of each run (default 10)")
+    parser.add_argument("--repetitions", type=int, default=2, help="runs of each kind on each server (default 2)")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="unacknowledged in the second kind of run")
+    parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")
+    options = parser.parse_args()
+    starts = {"engine": servers.engine_command(), "redis": servers.redis_command()}
+    for pending in (0, options.pending):
+        print(f"{RATE} messages a second, {CONSUMERS} consumers, {pending} unacknowledged")
+        for _ in range(options.repetitions):
+            for name, start in starts.items():
+                if start is not None and options.only in name:
+                    with servers.running(name, start) as server:
+                        print(f"  {name:7} {measure(server.port, options.seconds, pending)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
