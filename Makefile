@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test crash lint check bench bench-full fuzz clean
+.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-matrix clean
 
 help: ## say what there is (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -52,5 +52,11 @@ fuzz: $(READY) ## 200,000 random commands against redis-server, a million inputs
 	@$(BIN)/python -m tests.differential --commands 200000
 	@$(BIN)/python -m tests.wire.fuzz --inputs 1000000
 
+chaos: install ## a hundred kills around a streaming job, on Redis and on the engine (half an hour and more)
+	@$(BIN)/python -m tests.chaos
+
+test-matrix: ## the connector's tests on the oldest and the newest pair of Python and pyspark
+	@scripts/test-matrix
+
 clean: ## remove what this Makefile made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) .venv-matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts

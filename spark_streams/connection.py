@@ -122,8 +122,8 @@ class Connection:
         again: list[int] = []
         try:
             routed: dict[Endpoint, list[int]] = {}
-            for at in wanted:
-                routed.setdefault(self.topology.endpoint(key_of(commands[at])), []).append(at)
+            for at, key in zip(wanted, _keys([commands[at] for at in wanted]), strict=True):
+                routed.setdefault(self.topology.endpoint(key), []).append(at)
         except (*BROKEN, LookupError) as cause:
             self._give_up_on(cause)
             return list(wanted), cause
@@ -317,6 +317,17 @@ def close_all() -> None:
     """Close what this process keeps."""
     while _kept:
         _kept.popitem()[1].close()
+
+
+def _keys(commands: Sequence[Command]) -> list[bytes | None]:
+    """The key by which each command goes: one without (MULTI, EXEC) goes with the next that has one, or the last."""
+    keys = [key_of(command) for command in commands]
+    last = next((key for key in reversed(keys) if key is not None), None)
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] is None:
+            keys[at] = last
+        last = keys[at]
+    return keys
 
 
 def _reason(cause: BaseException) -> str:

@@ -8,7 +8,6 @@ missing are null. What does not fit makes the whole value null, and the caller i
 from __future__ import annotations
 
 import base64
-import datetime
 import decimal
 import json
 import math
@@ -81,7 +80,7 @@ def _converter(target: Any) -> Convert:
         fields = [(field.name, converter(field.type)) for field in target]
         return lambda value: {name: convert(_of(dict, value).get(name)) for name, convert in fields}
     if types.is_map(target):
-        key, item = converter(target.key_type), converter(target.item_type)
+        key, item = _key_converter(target.key_type), converter(target.item_type)
         return lambda value: [(key(name), item(one)) for name, one in _of(dict, value).items()]
     if types.is_string(target):
         return lambda value: value if isinstance(value, str) else dump(value)
@@ -98,6 +97,13 @@ def _converter(target: Any) -> Convert:
     if types.is_timestamp(target) or types.is_date(target):
         return lambda value: _parsed(target, value if isinstance(value, str) else str(_number(value)))
     raise TypeError(f"{target} cannot be read from JSON")
+
+
+def _key_converter(target: Any) -> Convert:
+    """JSON's names are strings: those of a map whose keys are not are their text, as a field's would be."""
+    if pa.types.is_string(target) or pa.types.is_binary(target):
+        return converter(target)
+    return lambda name: _parsed(target, name)
 
 
 def dump(value: Any) -> str:
@@ -142,6 +148,6 @@ def _refuse(value: Any) -> Any:
     raise ValueError(value)
 
 
-def _parsed(target: Any, text: str) -> decimal.Decimal | datetime.date | datetime.datetime:
+def _parsed(target: Any, text: str) -> Any:
     (found,) = values_scalar.from_text(pa.array([text.encode()], pa.binary()), target).to_pylist()
-    return _refuse(text) if found is None else found  # type: ignore[no-any-return]
+    return _refuse(text) if found is None else found

@@ -23,6 +23,7 @@ from spark_streams.slots import slot_of
 from spark_streams.write_schema import WriteSchema
 from tests import servers
 from tests.connector import places
+from tests.connector.driver import Query
 from tests.connector.test_fences import table
 
 pytestmark = pytest.mark.redis
@@ -259,3 +260,49 @@ def test_waiting_for_replicas(redis_process: servers.Running) -> None:
                 write(connection, 0, 100, wait_replicas=1, wait_timeout=50).finish()
         assert numbers(client) == list(range(100))
         client.flushall()
+
+
+#: What the documents say a user must be allowed who reads, beside +echo and the keys.
+READING = {
+    "": "+xinfo|stream +xrange",
+    "group": "+xinfo|stream +xinfo|groups +xgroup|create +xreadgroup +client|reply +xpending +xack +xrange",
+    "cursor": "+xinfo|stream +xinfo|groups +xgroup|create +xgroup|setid +xrange",
+    "none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
+    "shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup +xpending "
+    "+xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel",
+}
+
+
+@pytest.mark.parametrize("mode", READING)
+def test_the_least_rules_for_reading_are_enough(redis_process: servers.Running, mode: str) -> None:
+    """With the rules that the documents give a query reads and acknowledges all there is."""
+    said: dict[str, Any] = {"group": "g"} if mode else {}
+    said |= {"consume": "shared"} if mode == "shared" else {"ack": mode} if mode in ("cursor", "none") else {}
+    with redis.Redis(port=redis_process.port, protocol=2) as admin:
+        admin.flushall()
+        for n in range(40):
+            admin.xadd("s", {"n": n})
+        admin.acl_log_reset()
+        rules = READING[mode].split()
+        admin.execute_command(
+            "ACL",
+            "SETUSER",
+            "job",
+            "reset",
+            "on",
+            ">s3cret",
+            "~s",
+            "~pystreams:*",
+            "+echo",
+            "+ping",
+            "+command|info",
+            *rules,
+        )
+        url = redis_process.url.replace("://", "://job:s3cret@")
+        rows = Query(url, stream="s", startingOffsets="earliest", retryTimeoutMs=0, **said).drain()
+        assert len(rows) == 40
+        refused = [entry for entry in admin.execute_command("ACL", "LOG") if "setinfo" not in str(entry)]
+        assert refused == []
+        admin.execute_command("ACL", "DELUSER", "job")
+        close_all()
+        admin.flushall()

@@ -1,0 +1,259 @@
+"""Runs the job, a producer and a server, kills them, and compares what came out with what went in."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests import servers
+from tests.chaos.proxy import Proxy, proxy, somewhere
+from tests.waiting import wait_for
+
+TARGETS = ("connection", "worker", "server", "driver")
+_PATIENCE = 180.0
+_BACKLOG = 3000  # entries that may wait: the producer need not run far ahead while a driver starts
+
+
+class Server:
+    """A server that keeps what it has confirmed, on a port that stays the same however often it is killed."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self.port = servers.free_port()
+        words = [
+            "--port", str(self.port), "--dir", str(directory), "--save", "", "--appendonly", "yes", "--appendfsync",
+            "always",
+        ]  # fmt: skip
+        path = servers.redis_server()
+        program = [path or "redis-server"] if kind == "redis" else [sys.executable, "-m", "engine"]
+        self._command = servers._tied_to_us([*program, *words])
+        self._output = directory / "output.txt"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._output.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command, cwd=servers.ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        wait_for(self._answers, "the server to answer", 60)
+
+    def _answers(self) -> bool:
+        with suppress(redis.RedisError, OSError), self.client() as client:
+            return bool(client.ping())
+        return False
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(port=self.port, protocol=2)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(30)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            servers._stop(self.process)
+
+
+class Job:
+    """The driver, as a process that can be killed and started again."""
+
+    def __init__(self, url: str, checkpoint: Path, log: Path) -> None:
+        self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint)]
+        self._log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, cwd=servers.ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def descendants(self) -> dict[int, str]:
+        """The processes below the driver's, with their command lines."""
+        parents: dict[int, list[int]] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError, ValueError, IndexError):
+                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                    parents.setdefault(int(stat[1]), []).append(int(entry.name))
+        assert self.process is not None
+        found: dict[int, str] = {}
+        waiting = [self.process.pid]
+        while waiting:
+            for child in parents.get(waiting.pop(), ()):
+                with suppress(OSError):
+                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                waiting.append(child)
+        return found
+
+    def kill_worker(self, chance: random.Random) -> bool:
+        """Kill one of the Python processes that Spark has started; False if there is none just now."""
+        workers = [pid for pid, line in self.descendants().items() if "pyspark" in line and "java" not in line]
+        if not workers:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(workers), signal.SIGKILL)
+        return True
+
+    def kill(self) -> None:
+        """Kill the driver: its Python, its JVM, and what they have started."""
+        assert self.process is not None
+        for pid in [self.process.pid, *self.descendants()]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(30)
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def stop(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+class Producer(threading.Thread):
+    """Adds entries with IDs of its own, so that one whose reply was lost is not added twice."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._ended = threading.Event()
+        self.count = 0
+
+    def run(self) -> None:
+        client = self._server.client()
+        while not self._ended.is_set():
+            n = self.count
+            try:
+                if n % 100 == 0 and n - client.xlen("out") > _BACKLOG:
+                    time.sleep(0.05)
+                    continue
+                client.xadd("in", {"n": n, "text": f"entry {n}" * (n % 7)}, id=f"{n + 1}-1")
+            except redis.ResponseError as refusal:
+                if "equal or smaller" not in str(refusal):
+                    time.sleep(0.01)
+                    continue
+            except (redis.RedisError, OSError):
+                time.sleep(0.01)
+                continue
+            self.count += 1
+            if n % 10 == 0:
+                time.sleep(0.02)
+        client.close()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60)
+
+
+@dataclass
+class Report:
+    """What happened: kills by target, how many entries there were, and what the job said when it failed."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    entries: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@contextmanager
+def _setting(kind: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-chaos-")))
+        (directory / "server").mkdir()
+        server = Server(kind, directory / "server")
+        server.start()
+        stack.callback(server.stop)
+        between = stack.enter_context(proxy(server.port))
+        job = Job(f"redis://127.0.0.1:{between.port}", directory / "checkpoint", directory / "job.txt")
+        job.start()
+        stack.callback(job.stop)
+        producer = Producer(server)
+        producer.start()
+        stack.callback(producer.end)
+        yield server, between, job, producer, directory
+
+
+def run(kind: str, plan: list[str], seed: int, say: Any = lambda _: None) -> Report:
+    """Kill what the plan names, in its order, each at a random moment; then let all come through, and compare."""
+    chance = random.Random(seed)
+    report = Report()
+    begun = time.monotonic()
+    with _setting(kind) as (server, between, job, producer, directory):
+        for number, target in enumerate(plan):
+            _wait_for_progress(server)
+            time.sleep(chance.uniform(0, 0.7))
+            if target == "connection":
+                between.cut_after(somewhere(chance))
+                wait_for(lambda: not between.pending_cut(), "the cut", _PATIENCE)
+            elif target == "worker":
+                wait_for(lambda: job.kill_worker(chance), "a worker to kill", _PATIENCE)
+            elif target == "server":
+                server.kill()
+                server.start()
+            else:
+                job.kill()
+                job.start()
+            report.kills[target] += 1
+            say(f"{kind}: {number + 1} of {len(plan)}: {target}; {producer.count} entries so far")
+        producer.end()
+        report.entries = producer.count
+        with server.client() as client:
+            wait_for(lambda: _all_through(client, producer.count), "all entries to come through", _PATIENCE)
+            job.stop()
+            _compare(client, producer.count)
+        report.failures = [
+            line[6:] for line in (directory / "job.txt").read_text().splitlines() if line[:6] == "again "
+        ]
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _length(server: Server) -> int:
+    with suppress(redis.RedisError, OSError), server.client() as client:
+        return int(client.xlen("out"))
+    return -1
+
+
+def _wait_for_progress(server: Server) -> None:
+    before = _length(server)
+    wait_for(lambda: _length(server) > before, "entries to come through", _PATIENCE)
+
+
+def _all_through(client: redis.Redis, count: int) -> bool:
+    if client.xlen("out") < count:
+        return False
+    (group,) = client.xinfo_groups("in")
+    return bool(group["pending"] == 0)
+
+
+def _compare(client: redis.Redis, count: int) -> None:
+    seen = Counter(int(fields[b"n"]) for _, fields in client.xrange("out"))
+    expected = set(range(count))
+    doubled = sorted(n for n, times in seen.items() if times > 1)
+    assert set(seen) == expected, (
+        f"lost {sorted(expected - set(seen))[:20]}, foreign {sorted(set(seen) - expected)[:20]}"
+    )
+    assert not doubled, f"{len(doubled)} entries came twice: {doubled[:20]}"
+    (group,) = client.xinfo_groups("in")
+    assert group["pending"] == 0, group

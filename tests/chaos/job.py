@@ -1,0 +1,57 @@
+"""The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query begins anew.
+
+Run as `python -m tests.chaos.job URL CHECKPOINT`; it ends when it is killed, or when its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    url, checkpoint = sys.argv[1:]
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2,2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.streaming.metricsEnabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    print("started", os.getpid(), flush=True)  # noqa: T201 - the harness reads it
+    stop = threading.Event()
+
+    def watch() -> None:
+        sys.stdin.read()
+        stop.set()
+        for query in spark.streams.active:
+            query.stop()
+
+    threading.Thread(target=watch, daemon=True).start()
+    while not stop.is_set():
+        source = (
+            spark.readStream.format("pystreams")
+            .options(url=url, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=400)
+            .options(minPartitions=2, retryTimeoutMs=5000)
+            .schema("n long, text string")
+            .load()
+        )
+        writer = source.writeStream.format("pystreams").options(url=url, stream="out", chunkSize=100)
+        try:
+            writer.option("checkpointLocation", checkpoint).option("retryTimeoutMs", 5000).start().awaitTermination()
+        except PySparkException as failure:
+            words = str(failure).replace("\n", " ")
+            at = max(words.find("[" + name) for name in ("SERVER", "STREAM", "REPLAY", "FENCE", "ROW", "GROUP", "ENTR"))
+            print("again", words[at : at + 300] if at >= 0 else words[:300], flush=True)  # noqa: T201
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""A few kills of everything around a streaming job; `make chaos` does a hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import servers
+from tests.chaos import harness
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.redis
+def test_every_entry_comes_out_once_whatever_is_killed(redis_process: servers.Running) -> None:
+    """Connection, worker, server and driver are killed once each: the output has all entries once, none is pending."""
+    report = harness.run("redis", ["connection", "server", "worker", "driver"], seed=11)
+    assert sum(report.kills.values()) == 4
+    assert report.entries > 0
