@@ -109,7 +109,6 @@ def alternately(
 
 def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
     """Name, what makes the request, and how often it is timed."""
-
     chooser = random.Random(6)
 
     def middle(stream: Stream) -> bytes:
