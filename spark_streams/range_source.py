@@ -49,6 +49,7 @@ class RangeSource:
         self._target: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
         self._finished: dict[str, StreamId] = {}
+        self._removed: dict[str, int] = {}
 
     @property
     def latest(self) -> Offsets | None:
@@ -136,7 +137,7 @@ class RangeSource:
                 facts.make_group(stream, self._options.group, ZERO)
             return _Begin(_baseline(facts, stream, ZERO, state))
         known = Known(begin.of(stream), begin.added.get(stream), begin.deleted.get(stream, ZERO))
-        finding = loss.look(known, state, _following(facts, stream, known.after, state))
+        finding = loss.look(known, state, self._following(facts, stream, known, state))
         if finding is None:
             return _Begin(known)
         lost = loss.report(finding, stream, known, self._address, fails=self._options.fails)
@@ -145,6 +146,22 @@ class RangeSource:
         if finding.anew:
             return _Begin(_baseline(facts, stream, ZERO, state), anew=True, lost=lost)
         return _Begin(_baseline(facts, stream, known.after, state), lost=lost)
+
+    def _following(self, facts: ServerFacts, stream: str, known: Known, state: StreamState | None) -> int | None:
+        """How many entries there are behind a position.
+
+        They are counted only if entries of the stream were removed since they were counted last and none was missing:
+        else there are as many as were added. So a trigger costs the same however long the stream is.
+        """
+        if state is None or state.added is None or known.added is None or state.added < known.added:
+            return _following(facts, stream, known.after, state)
+        removed = state.added - state.length
+        if self._removed.get(stream) == removed:
+            return state.added - known.added
+        following = _following(facts, stream, known.after, state)
+        if following is not None and following >= state.added - known.added:
+            self._removed[stream] = removed
+        return following
 
     def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
         last = position_of(state)
@@ -270,7 +287,7 @@ class RangeSource:
             known = replace(known, added=None)  # what was lost before the batch was planned is known already
         finding = loss.look(replace(known, after=upto, added=None), state, None)
         if finding is None:
-            finding = loss.look(known, state, _following(facts, stream, known.after, state))
+            finding = loss.look(known, state, self._following(facts, stream, known, state))
         if finding is not None:
             loss.report(finding, stream, known, self._address, fails=self._options.fails)
         return state

@@ -113,6 +113,9 @@ class ReadSchema:
             return _map(page, stream, kind), None
         if self.json_field is not None:
             return values_json.members(page.column(self.json_field.encode()), name, kind)
+        numbers = _numbers(page, name.encode(), kind)
+        if numbers is not None:
+            return numbers, None
         text = page.column(name.encode())
         if values_json.is_nested(kind):
             return values_json.from_text(text, kind)
@@ -177,6 +180,20 @@ def _is_readable(kind: spark.DataType) -> bool:
     if isinstance(kind, spark.StructType):
         return all(_is_readable(field.dataType) for field in kind.fields)
     return isinstance(kind, _SCALARS)
+
+
+def _numbers(page: Page, name: bytes, kind: Any) -> Any:
+    """The field's values, if they can be read straight from the page; None to take the way over their texts."""
+    try:
+        if pa.types.is_signed_integer(kind):
+            found = page.integers(name)
+        elif pa.types.is_floating(kind):
+            found = page.floats(name)
+        else:
+            return None
+        return None if found is None else pc.cast(found, kind, safe=pa.types.is_integer(kind))
+    except pa.ArrowInvalid:  # too large for the type: the other way says which
+        return None
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
