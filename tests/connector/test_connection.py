@@ -9,15 +9,17 @@ import redis
 
 from engine.wire import arrow
 from spark_streams import connection as connections
-from spark_streams import facts as facts_module
+from spark_streams import facts_redis as facts_module
 from spark_streams import fetch
 from spark_streams.address import Address
 from spark_streams.connection import Connection, borrow
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.facts import RedisFacts
+from spark_streams.facts_redis import RedisFacts
 from spark_streams.fetch import Delivery
 from spark_streams.ids import LAST, ZERO, StreamId
+from spark_streams.retry import repeatable
 from tests import servers
+from tests.chaos.proxy import proxy
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
@@ -68,7 +70,7 @@ def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: serve
 
 def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
     """The error names the address, and neither the user nor the password."""
-    nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1")
+    nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1", retry_ms=50)
     with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*redis://127\.0\.0\.1") as caught, borrow(nowhere):
         pass
     assert "s3cret" not in str(caught.value)
@@ -139,12 +141,8 @@ def test_delivery_fills_the_pending_list(
     assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
 
 
-def test_a_range_that_is_gone_is_an_error(client: redis.Redis, connection: Connection) -> None:
-    """If the stream disappears between planning and reading, the read fails."""
-    for found, entries in (("does not exist", 0), ("ends at 3-0", 3)):
-        add(client, "s", entries)
-        with pytest.raises(StreamError, match=f"STREAM_LOST.*{found}"):
-            list(fetch.pages(connection, "s", ZERO, StreamId(50, 0), 8))
+def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Connection) -> None:
+    """Neither pages nor states are had of a key that is no stream."""
     client.set("text", "x")
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         list(fetch.pages(connection, "text", ZERO, LAST, 8))
@@ -224,8 +222,44 @@ def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connectio
     """Where a server cannot suppress replies they are read and dropped, to the same effect."""
     add(client, "s", 20)
     client.xgroup_create("s", "g", "0")
-    connection._skips = False
+    connection.link(None)._skips = False
     pages = list(fetch.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
     assert sum(page.count for page in pages) == 20
     assert client.xinfo_groups("s")[0]["pending"] == 20
     assert isinstance(pages[0], arrow.VectorPage)
+
+
+def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None:
+    """Raw requests may be received in any order, and commands may come in between."""
+    first = connection.request([("ECHO", "one")])
+    second = connection.request([("ECHO", "two")])
+    assert connection.command("PING") == b"PONG"
+    for word, text in ((second, b"two"), (first, b"one")):
+        buffer, stop = connection.receive(word)
+        assert bytes(buffer[:stop]) == b"$3\r\n" + text + b"\r\n"
+
+
+def test_commands_without_a_key_go_with_those_that_have_one() -> None:
+    """In a cluster MULTI and EXEC belong to the node of what stands between them."""
+    commands = [("MULTI",), ("HSET", "a", "f", 1), ("EXEC",), ("MULTI",), ("DEL", b"b"), ("EXEC",)]
+    assert connections._keys(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
+    assert connections._keys([("PING",)]) == [None]
+    read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
+    assert connections._keys([("CLIENT", "REPLY", "SKIP"), read]) == [b"s", b"s"]
+    assert [repeatable(read), repeatable((*read[:-1], "0"))] == [False, True]
+
+
+def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Running) -> None:
+    """Wherever a connection is cut, what can be asked again is asked again, and the answer is whole."""
+    add(client, "s", 20)
+    with proxy(place.port) as between:
+        made = Connection(Address(f"redis://127.0.0.1:{between.port}", retry_ms=5000))
+        for count in range(1, 900, 23):
+            between.cut_after(count)
+            while between.pending_cut():
+                word = made.request([("XRANGE", "s", "-", "+")])
+                assert made.command("XLEN", "s") == 20
+                buffer, stop = made.receive(word)
+                assert bytes(buffer[:stop]).startswith(b"*20\r\n")
+        assert between.cuts == len(range(1, 900, 23))
+        made.close()

@@ -25,6 +25,7 @@ from spark_streams.plain import PlainSender
 from spark_streams.slots import same_slot_tag, slot_of
 from spark_streams.write_schema import WriteSchema
 from tests import servers
+from tests.chaos.proxy import proxy
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 
@@ -315,3 +316,15 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):
         sender.finish()
     connection.close()
+
+
+def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, place: servers.Running) -> None:
+    """A cut at any step of the protocol, within the look, the transaction or its reply: all rows, each once."""
+    rows = 0
+    with proxy(place.port) as between:
+        for batch, count in enumerate(range(1, 2500, 41)):
+            between.cut_after(count)
+            Task(f"redis://127.0.0.1:{between.port}", batch=batch, chunk_size=6).feed(table(rows, rows + 15)).finish()
+            rows += 15
+        assert between.cuts > 40
+    assert numbers(client) == list(range(rows))
