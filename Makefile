@@ -34,7 +34,7 @@ test: install ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 crash: install ## kill the engine 300 times at work, and compare what is left with a model
-	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest tests/crash
+	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash
 
 lint: $(READY) ## ruff
 	$(BIN)/ruff check .
