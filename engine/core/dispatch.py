@@ -51,7 +51,9 @@ def look_up(argv: list[bytes]) -> Command:
         if sub is None:
             raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
         command = sub
-    if not command.arity_fits(len(argv)):
+    # As Command.arity_fits, without the call.
+    arity = command.arity
+    if arity != len(argv) and (arity >= 0 or len(argv) < -arity):
         raise CommandError(messages.wrong_arity(command.full_name))
     return command
 
@@ -196,11 +198,16 @@ class Core:
             command = look_up(argv)
         except CommandError as error:
             return self._refused(session, argv, error)
-        try:
-            self.check(session, command, argv)
-        except CommandError as error:
-            self.telemetry.stat(command.full_name).rejected += 1
-            return self._refused(session, argv, error)
+        if (
+            session.limited or session.monitor or session.channels or session.patterns
+            or self.memory_full or self.refuse_writes
+        ):  # fmt: skip
+            # (Only then can the check refuse anything.)
+            try:
+                self.check(session, command, argv)
+            except CommandError as error:
+                self.telemetry.stat(command.full_name).rejected += 1
+                return self._refused(session, argv, error)
         if session.multi is not None and command.name not in _NOT_QUEUED:
             session.multi.append((command, argv))
             return QUEUED
@@ -330,8 +337,8 @@ class Core:
         stat.buckets[spent.bit_length()] += 1
         if spent >= telemetry.threshold_ns:
             telemetry.note(session, command, argv, spent, self.now)
-        if self.monitors.sessions and retry is None:
-            self.monitors.show(session, command, argv)
+            if self.monitors.sessions and retry is None:
+                self.monitors.show(session, command, argv)
         return reply
 
     def count_error(self, error: CommandError) -> None:

@@ -28,11 +28,14 @@ class Monitors:
         """The session sees every command from now on."""
         session.monitor = True
         self.sessions[session] = None
+        self._core.telemetry.see_all(wanted=True)
 
     def drop(self, session: Session) -> None:
         """The session sees commands no longer."""
         session.monitor = False
-        self.sessions.pop(session, None)
+        if session in self.sessions:
+            del self.sessions[session]
+            self._core.telemetry.see_all(wanted=bool(self.sessions))
 
     def show(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show all of them a command that ``session`` has run."""

@@ -118,6 +118,7 @@ class Telemetry:
         #: What takes so long is to be reported by :meth:`note`.
         self.threshold_ns = NEVER_NS
         self._next_number = 0
+        self._all = False
         for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
             config.on_change(name, self._follow)
         self._follow()
@@ -129,6 +130,13 @@ class Telemetry:
         self._shorten()
         slow = self._slow_us * 1000 if self._slow_us >= 0 else NEVER_NS
         self.threshold_ns = min(slow, self._latency_ms * 1_000_000 or NEVER_NS)
+        if self._all:
+            self.threshold_ns = -NEVER_NS
+
+    def see_all(self, *, wanted: bool) -> None:
+        """Have every command reported, whatever it took: somebody monitors them."""
+        self._all = wanted
+        self._follow()
 
     @property
     def wants_each(self) -> bool:
