@@ -25,7 +25,7 @@ from tests.waiting import wait_for
 
 TARGETS = ("connection", "worker", "server", "driver")
 _PATIENCE = 180.0
-_BACKLOG = 3000  # entries that may wait: the producer need not run far ahead while a driver starts
+_BACKLOG = 1000  # entries that may wait: the producer need not run far ahead while a driver starts
 
 
 class Server:

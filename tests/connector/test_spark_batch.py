@@ -144,15 +144,19 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
     bench.client.set("text", "x")
     for load, condition in (
         (lambda: bench.reader(streem="s").load(), "UNKNOWN_OPTION"),
-        (lambda: bench.reader(stream="s").schema("a array<int>").load().collect(), "UNSUPPORTED_TYPE"),
+        (lambda: bench.reader(stream="s").schema("a interval day to second").load().collect(), "UNSUPPORTED_TYPE"),
         (lambda: bench.reader(stream="s").schema("_id int").load().collect(), "RESERVED_COLUMN"),
         (lambda: bench.reader(stream="text").load().collect(), "NOT_A_STREAM"),
         (lambda: bench.write(bench.spark.range(1)), "MISSING_STREAM"),
-        (lambda: bench.write(bench.spark.sql("select array(1) a"), stream="s"), "UNSUPPORTED_TYPE"),
+        (lambda: bench.write(bench.spark.sql("select interval '1' day a"), stream="s"), "UNSUPPORTED_TYPE"),
     ):
         with pytest.raises(PySparkException, match=condition):
             load()
-    nowhere = bench.spark.read.format("pystreams").options(url="redis://user:s3cret@127.0.0.1:1", stream="s").load()
+    nowhere = (
+        bench.spark.read.format("pystreams")
+        .options(url="redis://user:s3cret@127.0.0.1:1", stream="s", retryTimeoutMs=0)
+        .load()
+    )
     with pytest.raises(PySparkException, match="SERVER_UNREACHABLE") as caught:
         nowhere.collect()
     assert "s3cret" not in str(caught.value)
