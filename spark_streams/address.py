@@ -39,6 +39,13 @@ _TLS_SETTINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The embedded engine, in place of an address: the one that keeps its data in ``directory``, or in memory."""
+
+    directory: str | None = None
+
+
 @dataclass(frozen=True)
 class Credentials:
     """What options and environment say beside the URL."""

@@ -30,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -43,39 +44,53 @@ VARIABLE = "PYSTREAMS_EMBEDDED"
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 """A command line that starts the engine in place of `python -m engine --port 0`, to give it settings of its own."""
 
+HOME = "PYSTREAMS_HOME"
+"""The directory that the option `embedded.dir` is relative to."""
+
 _SPARKS = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 """How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
 
 _START_SECONDS = 30.0
-#: It keeps its data in memory alone.
+#: It keeps its data in memory alone, unless it is told where to keep a log.
 _ENGINE = (sys.executable, "-m", "engine", "--port", "0", "--save", "")
 
 
-def url() -> str:
-    """The embedded engine's URL, for programs beside Spark; it is started if it does not run yet."""
-    return address().url
+def url(data: str | None = None) -> str:
+    """The embedded engine's URL, for programs beside Spark; it is started if it does not run yet.
+
+    `data` is the option `embedded.dir`: the engine that keeps its data there is another one than that in memory.
+    """
+    return address(data).url
 
 
-def connect(**settings: Any) -> redis.Redis:
+def connect(data: str | None = None, **settings: Any) -> redis.Redis:
     """A redis-py client of the embedded engine; `settings` are those of `redis.Redis.from_url`."""
-    client: redis.Redis = redis.Redis.from_url(url(), **settings)
+    client: redis.Redis = redis.Redis.from_url(url(data), **settings)
     return client
 
 
-def address() -> Address:
+def home() -> Path:
+    """What relative data directories are relative to: PYSTREAMS_HOME, else the user's state directory."""
+    given = os.environ.get(HOME)
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "pystreams"
+
+
+def address(data: str | None = None) -> Address:
     """The address of this driver's embedded engine; it is started if it does not run yet."""
     inherited = os.environ.get(VARIABLE)
     if inherited is not None:
         directory = Path(inherited)
         driver = processes.Process.parse(directory.name)
         if driver is not None and driver.runs():
-            return _of(directory, driver)
+            return _of(directory, driver, data)
     driver = _driver()
     _check_master(driver)
     directory = _directory(driver)
     if driver.pid == os.getpid():
         os.environ[VARIABLE] = str(directory)
-    return _of(directory, driver)
+    return _of(directory, driver, data)
 
 
 def check_reach(server: Address) -> None:
@@ -133,12 +148,19 @@ def _directory(driver: processes.Process) -> Path:
     return directory
 
 
-def _of(directory: Path, driver: processes.Process) -> Address:
+def _of(directory: Path, driver: processes.Process, data: str | None) -> Address:
     identity = f"{socket.gethostname()}/{driver}"
+    settings: list[str] = []
+    if data is not None:
+        place = (home() / data).expanduser().absolute()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = ["--dir", str(place), "--appendonly", "yes"]
+        directory /= "data-" + sha256(os.fsencode(place)).hexdigest()[:16]
+        directory.mkdir(mode=0o700, exist_ok=True)
     with _locked(directory / "lock"):
         said = _read(directory / "address")
         if said is None or not processes.runs(int(said["pid"])):
-            said = _start(directory, driver)
+            said = _start(directory, driver, settings)
     return Address(str(said["url"]), identity)
 
 
@@ -157,9 +179,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     return said
 
 
-def _start(directory: Path, driver: processes.Process) -> dict[str, Any]:
+def _start(directory: Path, driver: processes.Process, settings: list[str]) -> dict[str, Any]:
     """Start the supervisor, which starts the engine and then writes the address."""
-    command = shlex.split(os.environ.get(COMMAND, "")) or [*_ENGINE]
+    command = (shlex.split(os.environ.get(COMMAND, "")) or [*_ENGINE]) + settings
     log = directory / "log"
     (directory / "address").unlink(missing_ok=True)
     root = str(Path(__file__).resolve().parent.parent)

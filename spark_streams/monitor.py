@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from spark_streams import embedded, options
+from spark_streams.address import Address
 from spark_streams.connection import Command, borrow
 from spark_streams.errors import PystreamsError
 from spark_streams.facts import ServerFacts, StreamState, facts_of
@@ -118,7 +119,8 @@ class StreamMonitor(StreamingQueryListener):
             _log.warning("Query %s is not watched for now: %s", query, problem)
 
     def _address(self) -> Any:
-        return self._given if self._given is not None else embedded.address()
+        given = self._given
+        return given if isinstance(given, Address) else embedded.address(given.directory)
 
     def _reports(self, query: str, batch: int, source: _Source, seconds: float) -> Iterator[StreamReport]:
         streams = sorted(source.end.streams)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams import address
-from spark_streams.address import Address, Credentials
+from spark_streams.address import Address, Credentials, Embedded
 from spark_streams.errors import fail
 from spark_streams.option import Option, Scope, choice, text, whole
 
@@ -21,6 +21,14 @@ TABLE: tuple[Option, ...] = (
         "",
         "The server: redis://, rediss:// (TLS), unix://, redis+sentinel:// or redis+cluster://. Without it the "
         "environment variable PYSTREAMS_URL; without that the embedded engine.",
+        text,
+    ),
+    Option(
+        "embedded.dir",
+        _BOTH,
+        "",
+        "Where the embedded engine keeps its data: an absolute directory, or the name of one under PYSTREAMS_HOME (by "
+        "default pystreams in the user's state directory). Without it, in memory alone.",
         text,
     ),
     Option("user", _BOTH, "", "The ACL user. Else the URL's, else the environment variable PYSTREAMS_USER.", text),
@@ -51,8 +59,8 @@ TABLE: tuple[Option, ...] = (
 )
 
 
-def build(said: dict[str, Any]) -> Address | None:
-    """The address; None for the embedded engine."""
+def build(said: dict[str, Any]) -> Address | Embedded:
+    """The address, or which embedded engine it is that has it."""
     tls = tuple((name, value) for name, value in sorted(said.items()) if name.startswith("tls."))
     credentials = Credentials(
         said.get("user"), said.get("password"), said.get("sentinelUser"), said.get("sentinelPassword"), tls
@@ -61,4 +69,10 @@ def build(said: dict[str, Any]) -> Address | None:
     for name, _ in tls:
         if name != "tls.verify" and (made is None or not made.encrypted):
             fail("INVALID_OPTION", option=name, value="...", expected="TLS needs an url that begins with rediss")
+    directory = said.get("embedded.dir")
+    if made is None:
+        return Embedded(directory)
+    if directory is not None:
+        expected = "it is for the embedded engine, so without an url (option or PYSTREAMS_URL)"
+        fail("INVALID_OPTION", option="embedded.dir", value=directory, expected=expected)
     return made

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_streams import positions
-from spark_streams.address import Address
+from spark_streams.address import Address, Embedded
 from spark_streams.errors import fail
 from spark_streams.option import Option, Scope, choice, duration, flag, names, text, whole
 from spark_streams.positions import Positions
@@ -195,7 +195,7 @@ class ReadOptions:
     `streams` is empty where `pattern` finds them. Times are in milliseconds.
     """
 
-    address: Address | None
+    address: Address | Embedded
     streams: tuple[str, ...]
     pattern: str | None
     group: str | None
@@ -223,7 +223,7 @@ class ReadOptions:
     corrupt: str
 
 
-def build(said: dict[str, Any], address: Address | None) -> ReadOptions:
+def build(said: dict[str, Any], address: Address | Embedded) -> ReadOptions:
     """The options, checked against each other."""
     for one, other in (
         ("stream", "streams"),

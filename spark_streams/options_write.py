@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spark_streams.address import Address
+from spark_streams.address import Address, Embedded
 from spark_streams.errors import fail
 from spark_streams.ids import StreamId
 from spark_streams.option import Option, Scope, choice, duration, flag, text, whole
@@ -103,7 +103,7 @@ TABLE: tuple[Option, ...] = (
 class WriteOptions:
     """What a writer is told. `stream` is None where the rows say it; times are in milliseconds."""
 
-    address: Address | None
+    address: Address | Embedded
     stream: str | None
     mode: str = "exactlyonce"
     save_mode: str = "append"
@@ -124,7 +124,7 @@ class WriteOptions:
     fence_retention: int = 30 * 86_400_000
 
 
-def build(said: dict[str, Any], address: Address | None) -> WriteOptions:
+def build(said: dict[str, Any], address: Address | Embedded) -> WriteOptions:
     """The options, checked against each other."""
     if "minid" in said and "retentionMs" in said:
         fail("CONFLICTING_OPTIONS", option="minid", other="retentionMs")

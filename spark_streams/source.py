@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_streams import embedded, infer, options, pushdown, writers
-from spark_streams.address import Address
+from spark_streams.address import Address, Embedded
 from spark_streams.batch_reader import BatchReader
 from spark_streams.errors import fail
 from spark_streams.schema import DEFAULT, DEFAULT_BINARY, ReadSchema
@@ -79,5 +79,5 @@ class PystreamsDataSource(DataSource):
         return writers.sink(_address(said.address), said, columns, streaming, overwrite)
 
 
-def _address(given: Address | None) -> Address:
-    return given if given is not None else embedded.address()
+def _address(given: Address | Embedded) -> Address:
+    return given if isinstance(given, Address) else embedded.address(given.directory)

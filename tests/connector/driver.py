@@ -43,7 +43,7 @@ class Query:
         """The driver is another one; the checkpoint is the same."""
         self.said |= {name: str(value) for name, value in changed.items()}
         said = options.read_options(self.said)
-        found = said.address or address.parse(self.said["url"])
+        found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
         self.reader = StreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
 
     def plan(self) -> bool:

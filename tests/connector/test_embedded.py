@@ -210,6 +210,27 @@ def test_a_master_that_is_not_local_needs_a_url(
             embedded._check_master(Process.of(os.getpid()))
 
 
+KEPT = """
+    import sys
+    from spark_streams import embedded
+    client = embedded.connect("readings")
+    client.xadd("s", {"run": sys.argv[0]})
+    print(client.xlen("s"), embedded.connect().xlen("s"), flush=True)
+"""
+
+
+def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    """With a data directory the next driver finds what the last one left; the engine in memory is another one."""
+    settings = {embedded.HOME: str(tmp_path / "home"), embedded.COMMAND: f"{sys.executable} -m engine --port 0"}
+    for lives in (1, 2):
+        program = run(KEPT, **settings)
+        assert program.stdout is not None
+        assert program.stdout.readline().split() == [str(lives), "0"]
+        program.wait()
+        wait_for(lambda: not any(tmp_path.glob("pystreams-*/*/*/address")), "the engine to end with its driver")
+    assert (tmp_path / "home" / "readings" / "appendonlydir").is_dir()
+
+
 SPARK = """
     import sys
     from pyspark.sql import SparkSession

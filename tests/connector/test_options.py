@@ -8,6 +8,7 @@ import string
 import pytest
 
 from spark_streams import address, errors, options
+from spark_streams.address import Address, Embedded
 from spark_streams.errors import OptionsError
 from spark_streams.options import TABLE
 
@@ -21,7 +22,7 @@ def test_defaults() -> None:
     """A read needs no more than the name of a stream."""
     said = options.read_options({"stream": "a,b"})
     assert said.streams == ("a,b",)
-    assert said.address is None
+    assert said.address == Embedded(None)
     assert (said.group, said.consumer, said.max_entries, said.page_size) == (None, "spark", None, 10_000)
 
 
@@ -105,7 +106,7 @@ def test_the_table_is_complete() -> None:
 def test_a_password_is_never_shown(url: str) -> None:
     """Neither the address, nor the options that hold it, nor an error about it shows the password."""
     said = options.read_options({"stream": "s", "url": url})
-    assert said.address is not None
+    assert isinstance(said.address, Address)
     assert said.address.url == url
     for shown in (repr(said), str(said.address), repr(said.address), f"{said.address}"):
         assert "s3cret" not in shown
