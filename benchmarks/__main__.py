@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks import servers
+from benchmarks import flat, latency, servers
 from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
 from benchmarks.durable_cases import durable_cases
@@ -28,6 +28,8 @@ from benchmarks.spark_cases import spark_cases
 from benchmarks.stream_cases import bytes_per_entry, stream_cases
 
 MEMORY = "resident bytes per entry"
+LATENCY = "consumers that wait, within"
+GROWTH = "costs that do not grow"
 RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
 
@@ -102,6 +104,22 @@ def measure_memory(entries: int) -> dict[str, dict[str, float]]:
     return figures
 
 
+def measure_latency(seconds: float, pending: int) -> dict[str, dict[str, float]]:
+    """Per cent of the messages that a waiting consumer has within the limit, by server, without and with a backlog."""
+    figures: dict[str, dict[str, float]] = {}
+    print(f"{f'{LATENCY} {latency.LIMIT_MS:g} ms':24}  per cent; 10 consumers, {latency.RATE:,} messages a second")
+    for unacknowledged in (0, pending):
+        found = figures[f"{unacknowledged} unacknowledged"] = {}
+        for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
+            if start is not None:
+                with servers.running(name, start) as server:
+                    measured = latency.measure(server.port, seconds, unacknowledged)
+                found[name] = measured.within(latency.LIMIT_MS)
+        cells = [f"{f'  {unacknowledged:,} unacknowledged':24}", *(f"{share:18.3f}" for share in found.values())]
+        print("  ".join(cells), flush=True)
+    return figures
+
+
 def version(connection: Connection) -> str:
     """Return the version that a server gives in INFO."""
     reply = connection.reply(command("INFO", "server")).decode()
@@ -141,10 +159,15 @@ def main() -> int:
             results.append({"case": case.name, "entries": case.entries, "entries_per_second": rates})
 
     memory = measure_memory(10_000_000 if options.full else 1_000_000) if options.only in MEMORY else {}
+    seconds, pending = (10.0, 1_000_000) if options.full else (3.0, 100_000)
+    waits = measure_latency(seconds, pending) if options.only in LATENCY else {}
+    if options.full and options.only in GROWTH:
+        flat.run()
     target = options.output or RESULTS / f"{taken:%Y%m%dT%H%M%SZ}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     figures = {
         "taken": taken.isoformat(), "machine": description, "servers": versions, "results": results, "memory": memory,
+        "latency": waits,
     }  # fmt: skip
     target.write_text(json.dumps(figures, indent=2) + "\n")
     print(f"Figures: {target}")

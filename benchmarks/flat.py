@@ -155,15 +155,20 @@ def main() -> int:
     parser.add_argument("--pending", type=int, default=1_000_000, help="of the large stream")
     parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")
     options = parser.parse_args()
+    return 0 if run(options.entries, options.pending, options.only) else 1
+
+
+def run(entries: int = 10_000_000, pending: int = 1_000_000, only: str = "") -> bool:
+    """Measure the servers whose name contains ``only``; whether all that must hold on the engine does."""
     good = True
     for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
-        if start is None or options.only not in name:
+        if start is None or only not in name:
             continue
         with ExitStack() as stack:
             server = stack.enter_context(servers.running(name, start))
             connection = stack.enter_context(Connection(server.port))
-            good &= measure(name, connection, server.pid, options.entries, options.pending) or name != "engine"
-    return 0 if good else 1
+            good &= measure(name, connection, server.pid, entries, pending) or name != "engine"
+    return good
 
 
 def measure(name: str, connection: Connection, pid: int, entries: int, pending: int) -> bool:
