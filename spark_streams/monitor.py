@@ -41,7 +41,8 @@ class StreamReport:
     `lag_entries`: entries that follow what is read, an estimate unless `lag_exact`; `lag_ms`: how much older the last
     entry that was read is than the last one there is; `pending`: entries of the group that wait for acknowledgement;
     `entries`: those of this batch, and per second; `lost`: those noticed as lost so far. `rejected`: how many of the
-    source's entries in this batch became no row (mode DROPMALFORMED), of all its streams together.
+    source's entries in this batch became no row (mode DROPMALFORMED), of all its streams together. Neither is known of
+    a query's first batch.
     """
 
     query: str
@@ -63,7 +64,7 @@ class StreamReport:
 class _Source:
     """What the progress says of one source: its offsets before and after the batch, and its rows."""
 
-    start: Offsets
+    start: Offsets | None
     end: Offsets
     rows: int
 
@@ -165,15 +166,18 @@ class StreamMonitor(StreamingQueryListener):
 def _source(start: Any, end: Any, rows: int) -> _Source | None:
     """The source, if its offsets are this connector's."""
     try:
-        found = [Offsets.from_json(json.loads(text)) if text else Offsets({}) for text in (start, end)]
-    except (PystreamsError, ValueError, AttributeError):
+        # A query's first progress has no start, which Python shows as a word.
+        begin = None if start in (None, "None", "null") else Offsets.from_json(json.loads(start))
+        return _Source(begin, Offsets.from_json(json.loads(end)), rows)
+    except (PystreamsError, ValueError, AttributeError, TypeError):
         return None
-    return _Source(found[0], found[1], rows)
 
 
 def _entries(source: _Source) -> dict[str, int]:
     """How many entries each stream had in the batch, where that is known."""
     found: dict[str, int] = {}
+    if source.start is None:
+        return found
     for stream, end in source.end.added.items():
         begin = source.start.added.get(stream)
         if begin is None and stream not in source.start.streams:
