@@ -30,6 +30,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=6).map("".join).map(str.encode)
 MOMENTS = st.datetimes(datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 30))
 SENSIBLE = st.one_of(
+    st.integers(10**7, 10**17).map(str),
     st.integers(-(2**64), 2**64).map(str),
     st.floats().map(repr),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
@@ -117,6 +118,23 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("2013-07-04 12:30", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
         ("2013-07-04", pa.timestamp("us"), datetime.datetime(2013, 7, 4)),
         ("2013-07-04T12:30:00Z", pa.timestamp("us"), None),
+        ("1,234.50", pa.decimal128(10, 2), decimal.Decimal("1234.50")),
+        ("2013-07", pa.date32(), datetime.date(2013, 7, 1)),
+        ("2013-07-04T12:30:00", pa.date32(), datetime.date(2013, 7, 4)),
+        ("2013", pa.timestamp("us"), datetime.datetime(2013, 1, 1)),
+        ("2013-07-04 9:5", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 9, 5)),
+        (
+            "2013-07-04 12:30 America/New_York",
+            pa.timestamp("us", "UTC"),
+            datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC),
+        ),
+        ("2013-07-04 12:30 Nowhere/Land", pa.timestamp("us", "UTC"), None),
+        ("1372941000", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
+        ("1372941000.25", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
+        ("1372941000001", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 1000)),
+        ("1372941000000001", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 1)),
+        ("", pa.int32(), None),
+        ("", pa.string(), ""),
     ],
 )
 def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
