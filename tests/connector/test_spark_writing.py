@@ -50,22 +50,22 @@ def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Pat
     """A write whose tasks die midway, tried again under its name until it is through, and once more: all rows once."""
     marks = str(tmp_path)
 
-    def die_once(batches: Any) -> Any:
+    def die_once(rows: Any) -> Any:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
         mark = Path(marks) / str(context.partitionId())
-        for number, batch in enumerate(batches):
-            if number == 3 and not mark.exists():
+        for number, row in enumerate(rows):
+            if number == 333 and not mark.exists():
                 mark.touch()
                 raise RuntimeError("on purpose")
-            yield batch
+            yield row
 
     bench.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
     failures: list[str] = []
     try:
-        rows = bench.spark.range(0, 2000, 1, 2).withColumnRenamed("id", "n").mapInArrow(die_once, "n long")
+        rows = bench.spark.range(0, 2000, 1, 2).rdd.mapPartitions(die_once).toDF("n long")
         for _ in range(4):
             try:
                 bench.write(rows, stream="out", writeId="w", chunkSize=100)
