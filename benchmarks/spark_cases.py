@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.cases import KEY, READ_ENTRIES, Case, expect_length, fill, flush, nothing
 from benchmarks.client import Connection
+from benchmarks.naive_source import NaiveSource
 
 WRITE_ROWS = 100_000
 
@@ -21,29 +22,32 @@ WRITE_ROWS = 100_000
 def session() -> SparkSession:
     """Return this process's Spark, started when the first case needs it: in a repetition that does not count."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
+    started = (
         SparkSession.builder.master("local[*]")
         .appName("benchmarks")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
+    started.dataSource.register(NaiveSource)
+    return started
 
 
 def spark_cases() -> list[Case]:
     """Return the cases in the order in which they are run and shown."""
     return [
+        read("Spark read, naive source", None, kind="naive"),
         read("Spark read, columns", "`sensor-id` int, temperature double"),
         read("Spark read, map", None),
         write("Spark write"),
     ]
 
 
-def read(name: str, schema: str | None) -> Case:
+def read(name: str, schema: str | None, kind: str = "pystreams") -> Case:
     """Read a whole stream as a batch and throw the rows away."""
 
     def work(connection: Connection) -> None:
-        source = session().read.format("pystreams").option("url", connection.url).option("stream", KEY)
+        source = session().read.format(kind).option("url", connection.url).option("stream", KEY)
         if schema is not None:
             source = source.schema(schema)
         source.load().write.format("noop").mode("overwrite").save()
