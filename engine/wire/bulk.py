@@ -177,14 +177,22 @@ def _prove_few(data: bytes, at: int, shape: Shape) -> AddRun | None:
     proven = []
     for body in bodies:
         parts = body.split(b"\r\n")
-        if len(parts) != lines or parts[-1]:
-            break
+        last = len(parts) != lines or bool(parts[-1])
+        if last:
+            # Something else follows the entry, or it is not complete; or it is no such entry.
+            if len(parts) < lines:
+                break
+            del parts[lines:]
+            parts[-1] = b""
+            body = b"\r\n".join(parts)
         try:
             if [headers[len(word)] for word in parts[1::2]] != parts[:-1:2]:
                 break
         except IndexError:
             break
         proven.append(body)
+        if last:
+            break
     if len(proven) < MIN_RUN:
         return None
     sizes = list(map(len, proven))
@@ -215,11 +223,17 @@ def _prove_many(data: bytes, at: int, shape: Shape) -> AddRun | None:
     else:
         bodies = data[at : at + int(ends[-1, -1]) + 1].split(shape.prefix)
         bodies.pop(0)
-        # Where one is as long as its lines say, the next one's prefix stands where its first line does.
+        # Where one is as long as its lines say, the next one's prefix stands where its first line does. The last one is
+        # longer where something else follows.
         rows = min(rows, len(bodies))
-        good[:rows] &= np.fromiter(map(len, bodies), np.int64, len(bodies))[:rows] == (
-            ends[:rows, -1] + 1 - starts[:rows, first]
-        )
+        found = np.fromiter(map(len, bodies), np.int64, len(bodies))[:rows]
+        expected = ends[:rows, -1] + 1 - starts[:rows, first]
+        longer = np.flatnonzero(found != expected)
+        if len(longer) and found[longer[0]] > expected[longer[0]]:
+            rows = int(longer[0]) + 1
+            bodies[rows - 1] = bodies[rows - 1][: int(expected[rows - 1])]
+        elif len(longer):
+            rows = int(longer[0])
         good[rows:] = False
     heads, head_ends, word_ends = starts[:, first::2], ends[:, first::2], ends[:, first + 1 :: 2]
     good &= _headers_hold(buffer, heads, head_ends, word_ends).all(axis=1)
