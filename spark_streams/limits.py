@@ -41,11 +41,17 @@ class Limits:
         starts: Places,
         ends: Places,
         states: Mapping[str, StreamState | None],
+        following: Mapping[str, int | None],
         *,
         waits: bool,
     ) -> Taken | None:
-        """What lies between `starts` and `ends`, cut down to the limits; None to wait for more."""
-        known = {stream: _backlog(facts, stream, starts, ends, states[stream]) for stream in ends}
+        """What lies between `starts` and `ends`, cut down to the limits; None to wait for more.
+
+        `following` is how many entries follow each start in the whole stream, where that is known.
+        """
+        known = {
+            stream: _backlog(facts, stream, starts, ends, states[stream], following.get(stream)) for stream in ends
+        }
         if waits and not self._enough(facts, starts, ends, known):
             return None
         self._planned = self._clock()
@@ -87,13 +93,15 @@ class Limits:
 
 
 def _backlog(
-    facts: ServerFacts, stream: str, starts: Places, ends: Places, state: StreamState | None
+    facts: ServerFacts, stream: str, starts: Places, ends: Places, state: StreamState | None, following: int | None
 ) -> tuple[int, bool]:
     """How many entries a stream has between its two places, and whether that is certain."""
     start, end = starts[stream], ends[stream]
     if state is None or end <= start:
         return 0, True
     if end >= state.last:
+        if following is not None:
+            return following, True
         count, certain = state.backlog(start)
         if certain:
             return count, True

@@ -32,11 +32,15 @@ _LATEST = Position("latest")
 
 @dataclass(frozen=True)
 class _Begin:
-    """Where a stream's part of the next batch begins. `anew` if not where the last one ended."""
+    """Where a stream's part of the next batch begins. `anew` if not where the last one ended.
+
+    `following`: how many entries are there behind it, if that is known.
+    """
 
     known: Known
     anew: bool = False
     lost: int = 0
+    following: int | None = None
 
 
 class RangeSource:
@@ -124,7 +128,8 @@ class RangeSource:
                 return begin
             counts: dict[str, int] = {}
             if not unlimited:
-                taken = self._limits.apply(facts, starts, ends, states, waits=self._target is None)
+                following = {stream: found.following for stream, found in begins.items()}
+                taken = self._limits.apply(facts, starts, ends, states, following, waits=self._target is None)
                 if taken is None:
                     return begin
                 ends, counts = taken.ends, taken.counts
@@ -137,9 +142,10 @@ class RangeSource:
                 facts.make_group(stream, self._options.group, ZERO)
             return _Begin(_baseline(facts, stream, ZERO, state))
         known = Known(begin.of(stream), begin.added.get(stream), begin.deleted.get(stream, ZERO))
-        finding = loss.look(known, state, self._following(facts, stream, known, state))
+        following = self._following(facts, stream, known, state)
+        finding = loss.look(known, state, following)
         if finding is None:
-            return _Begin(known)
+            return _Begin(known, following=following)
         lost = loss.report(finding, stream, known, self._address, fails=self._options.fails)
         if state is None:
             return _Begin(known)  # the loss is counted when the stream is there again
