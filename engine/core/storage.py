@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.core.segment import Segment
 
 #: Bytes of cold segments' frames that may be laid out at a time, beside what replies hold.
-LAID_OUT_BYTES = 16 << 20
+LAID_OUT_BYTES = 64 << 20
 
 Index = tuple["array[int]", "array[int]", "array[int]"]
 
