@@ -29,18 +29,12 @@ class Run(Protocol):
     """What is needed of :class:`engine.wire.bulk.AddRun`."""
 
     count: int
+    head: list[bytes]
+    words: int
     bodies: list[bytes]
-    sizes: Sequence[int]
+    sizes: list[int]
     keys: list[bytes] | None
     ids: list[bytes] | None
-
-    @property
-    def head(self) -> list[bytes]:
-        """The first command's words before its fields."""
-
-    @property
-    def words(self) -> int:
-        """How many words each entry's fields and values are."""
 
     def commands(self) -> Iterator[list[bytes]]:
         """The commands one by one, as words."""
@@ -55,11 +49,9 @@ class _Part:
 
     __slots__ = ("bodies", "explicit", "first", "groups", "key", "rows", "sizes", "stream", "trim")
 
-    def __init__(
-        self, key: bytes, stream: Stream | None, bodies: list[bytes], sizes: Sequence[int]
-    ) -> None:
+    def __init__(self, key: bytes, bodies: list[bytes], sizes: Sequence[int]) -> None:
         self.key = key
-        self.stream = stream
+        self.stream: Stream | None = None
         self.bodies = bodies
         self.sizes = sizes
         #: Which of the run's commands these are, where they are not all.
@@ -140,37 +132,39 @@ def add_run(ctx: Context, run: Run) -> Added | None:
 
 
 def _plan(ctx: Context, run: Run) -> list[_Part] | None:
+    trim: Trim | None = None
+    if len(run.head) > 3:
+        trim = Trim()
+        args = Args(run.head, 2, len(run.head) - 1)
+        if not trim.take_option(args) or len(args):
+            return None
     if run.keys is None:
-        key = run.head[1]
-        if key in ctx.db.waiting:
+        parts = [_Part(run.head[1], run.bodies, run.sizes)]
+    else:
+        rows: dict[bytes, list[int]] = {}
+        for row, word in enumerate(run.keys):
+            rows.setdefault(word, []).append(row)
+        parts = [_part_of(run, word, numbers) for word, numbers in rows.items()]
+    for part in parts:
+        if part.key in ctx.db.waiting:
             return None
-        part = _Part(key, ctx.db.stream(key), run.bodies, run.sizes)
-        if len(run.head) > 3:
-            part.trim = Trim()
-            args = Args(run.head, 2, len(run.head) - 1)
-            if not part.trim.take_option(args) or len(args):
-                return None
-        part.first = next_id(part.stream, b"*", ctx.now)
-        return [part] if _room(part.first, run.count) else None
-    rows: dict[bytes, list[int]] = {}
-    for row, word in enumerate(run.keys):
-        rows.setdefault(word, []).append(row)
-    parts = []
-    for word, numbers in rows.items():
-        key = word[word.index(b"\n") + 1 : -2]
-        if key in ctx.db.waiting:
-            return None
-        bodies = [run.bodies[row] for row in numbers] if len(rows) > 1 else run.bodies
-        part = _Part(key, ctx.db.stream(key), bodies, [run.sizes[row] for row in numbers])
-        part.rows = numbers
+        part.stream = ctx.db.stream(part.key)
+        part.trim = trim
         if run.ids is None:
             part.first = next_id(part.stream, b"*", ctx.now)
-            if not _room(part.first, len(numbers)):
+            if not _room(part.first, len(part.bodies)):
                 return None
-        elif not _take_ids(ctx, part, [run.ids[row] for row in numbers]):
+        elif not _take_ids(ctx, part, [run.ids[row] for row in part.rows] if part.rows else run.ids):
             return None
-        parts.append(part)
     return parts
+
+
+def _part_of(run: Run, word: bytes, rows: list[int]) -> _Part:
+    """The commands in these rows, which are all that have this key."""
+    bodies, sizes = run.bodies, run.sizes
+    part = _Part(word[word.index(b"\n") + 1 : -2], [bodies[row] for row in rows], [sizes[row] for row in rows])
+    part.rows = rows
+    return part
 
 
 def _room(first: int, count: int) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.core.replies import CommandError
 from engine.core.session import Session
-from engine.wire.bulk import Shape, next_start, scan
+from engine.wire.bulk import Scanner, next_start
 from engine.wire.encode import LONG, Out, encoded
 from engine.wire.parser import RequestParser
 
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_reading", "at", "backlog", "backlog_size", "commands", "held_back", "over_soft_since", "parser", "runner",
-        "session", "shape", "slow", "timer", "transport", "turn_due",
+        "scanner", "session", "slow", "timer", "transport", "turn_due",
     )  # fmt: skip
 
     session: Session
@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
         #: Bytes that came while commands could not run.
         self.backlog: deque[bytes] = deque()
         self.backlog_size = 0
-        #: What its last pipeline of XADDs looked like.
-        self.shape: Shape | None = None
+        #: Knows its pipelines of XADDs when they come.
+        self.scanner = Scanner()
         #: CLIENT PAUSE holds its next command back.
         self.held_back = False
         #: It reads its replies more slowly than it asks.
@@ -142,10 +142,9 @@ class Connection(asyncio.Protocol):
         misses = 0
         while len(data) >= BULK_BYTES and misses < _MISSES and parser.error is None:
             if parser.at_boundary:
-                run = scan(data, 0, self.shape)
+                run = self.scanner.scan(data)
                 if run is not None and self.runner.run_adds(self, run):
                     data = data[run.end :]
-                    self.shape = run.shape
                     misses = 0
                     continue
                 misses += 1

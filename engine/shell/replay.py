@@ -26,7 +26,7 @@ from engine.core.replies import CommandError
 from engine.core.session import Session
 from engine.core.stream import Stream
 from engine.shell.blocks import DamagedError, Piece, TornError, pieces_from
-from engine.wire.bulk import scan
+from engine.wire.bulk import Scanner
 
 #: Blocks are put together to about this size, so that runs of XADD go on from one turn to the next.
 _TOGETHER = 1 << 20
@@ -56,6 +56,7 @@ class Replay:
         self._now_us = now_us
         self._session: Session = core.open_session(now_us)
         self._ctx = Context(core, self._session)
+        self._scanner = Scanner()
         #: The commands since MULTI, and where that stands; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
         self._began = 0
@@ -120,7 +121,7 @@ class Replay:
 
     def _as_run(self, commands: bytes, at: int) -> int:
         """Take a run of XADD; where it ends, 0 where there is none."""
-        run = scan(commands, at)
+        run = self._scanner.scan(commands, at)
         if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
             return 0
         self.commands += run.count

@@ -1,54 +1,81 @@
-r"""Runs of XADD: many equal-shaped commands in one buffer, recognised at once, with a proof.
+r"""Runs of XADD: many commands of one form in one buffer, recognised at once, with a proof.
 
-A pipeline of XADDs is mostly repetition. :func:`scan` takes the first command apart, guesses that the ones behind it
-have the same number of words, and then *proves* it over the whole buffer with numpy: every line ends in ``\r\n``, every
-header is ``$`` and a canonical number, every number is the length of the line behind it, every command begins with the
-same words. Where the proof ends the run ends; what is left goes to :class:`engine.wire.parser.RequestParser`, which is
-the definition. A value with a line end inside shifts the lines and so ends the run; it cannot be misread.
+A pipeline of XADDs is mostly repetition. A :class:`Scanner` learns what a client's commands have in common, word by
+word: the same word in all of them, words of a few lengths, or any. From that it makes a regular expression that matches
+such a command and nothing else, and has the ``re`` module find all of them in one call:
+
+* a word that is the same in all stands in the expression as it is, with its header;
+* for a word of a few lengths there is one alternative each, ``4\r\n.{4}\r\n``, so that the value may hold any bytes;
+* of other words the header and the bytes up to the next ``\r`` are captured, and compared afterwards.
+
+That the commands found stand side by side, with nothing in between, is shown by their lengths. What is left goes to
+:class:`engine.wire.parser.RequestParser`, which is the definition; a run is never longer than it says.
 
 What comes out is not words but each command's *body*, the bytes from its first field on: they are stored as they are.
+To make an expression costs as much as some hundred commands one by one, so it is made only for those who send as many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress, count
+from operator import ne
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-_CR, _LF, _DOLLAR, _STAR, _ZERO = 13, 10, 36, 42, 48
-#: A shorter run costs less command by command; from so many on, a proof by numpy costs less than one by one (measured).
+#: A shorter run costs less command by command.
 MIN_RUN = 3
-MANY = 64
-#: Of larger commands numpy would mostly look at bytes of values.
-_LARGE = 400
-_MAX_WORDS = 200
-#: Words of 10,000 bytes and more end a run.
-_MAX_DIGITS = 4
+#: So many commands must have gone by for which there was no expression, before one is made.
+WORTH_IT = 100
+#: More different lengths than this of one word, or of all, are not told apart.
+_MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
+_MAX_WORDS = 100
+_MAX_DIGITS = 6
+#: How many commands, from all over the buffer, are looked at to learn from.
+_SAMPLE = 8
+#: So many commands are searched for at first; each time that half of that or more was found, twice as many.
+_FIRST_LOOK = 24
+#: Forms that are remembered of one client.
+_MOST_FORMS = 16
+
+_ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
+_NAME = re.compile(rb"\*[0-9]{1,3}\r\n\$4\r\n[Xx][Aa][Dd][Dd]\r\n")
+_STAR = b"*"
 
 
-#: A word's number of digits by its length, and the digits themselves, the last one first.
-_LIMIT = 10**_MAX_DIGITS
-_DIGITS = np.array([len(str(length)) for length in range(_LIMIT)], np.int64)
-_PLACES = [
-    np.array([_ZERO + length // 10**place % 10 for length in range(_LIMIT)], np.uint8) for place in range(_MAX_DIGITS)
-]
-#: The header of a word, by its length.
-_HEADERS = [b"$%d" % length for length in range(2048)]
+class Lengths(NamedTuple):
+    """Words with so many bytes."""
+
+    least: int
+    most: int
 
 
-class Shape(NamedTuple):
-    """What the commands of a run have in common."""
+#: What is known of a word: it is always this one; it has one of a few lengths; nothing (None).
+Word = bytes | Lengths | None
 
-    #: The bytes that each begins with, and how many whole words that is: all before the fields, or the name alone.
-    prefix: bytes
-    #: The first command's words before its fields: XADD, key, options, ID.
-    head: list[bytes]
-    proven: int
-    #: How many words each entry's fields and values are.
-    words: int
+
+class Form(NamedTuple):
+    """What commands have in common. The ID is the last of ``head``, which are the words before the fields."""
+
+    head: tuple[Word, ...]
+    body: tuple[Word, ...]
+
+
+class _Pattern(NamedTuple):
+    """The expression for a form. Groups are numbered from 0."""
+
+    expression: re.Pattern[bytes]
+    groups: int
+    #: Where in a match the key, the ID and the body are; -1: they are the same in all.
+    key: int
+    entry_id: int
+    body: int
+    #: The groups that hold the number and the word where it could be any.
+    unproven: list[tuple[int, int]]
+    #: Bytes of a command outside those three.
+    outside: int
 
 
 @dataclass(slots=True)
@@ -57,32 +84,26 @@ class AddRun:
 
     count: int
     end: int
-    shape: Shape
+    #: The first command's words before its fields: XADD, key, options, ID.
+    head: list[bytes]
+    #: How many words each entry's fields and values are.
+    words: int
     #: Each command's bytes from its first field on, and how many they are.
     bodies: list[bytes]
-    sizes: Sequence[int]
+    sizes: list[int]
     #: The key of every command with its header (``$1\r\ns\r\n``), where not all have the first one's.
     keys: list[bytes] | None = None
     #: The ID of every command, likewise, where not all are ``*``.
     ids: list[bytes] | None = None
 
-    @property
-    def head(self) -> list[bytes]:
-        """The first command's words before its fields: XADD, key, options, ID."""
-        return self.shape.head
-
-    @property
-    def words(self) -> int:
-        """How many words each entry's fields and values are."""
-        return self.shape.words
-
     def commands(self) -> Iterator[list[bytes]]:
         """The commands one by one, as words."""
         for row, body in enumerate(self.bodies):
-            head = self.head
+            words, at = self.head[:], 0
             if self.keys is not None:
-                head = [head[0], _word(self.keys[row]), b"*" if self.ids is None else _word(self.ids[row])]
-            words, at = [*head], 0
+                words[1] = _word(self.keys[row])
+            if self.ids is not None:
+                words[-1] = _word(self.ids[row])
             for _ in range(self.words):
                 line_end = body.index(b"\r\n", at)
                 end = line_end + 2 + int(body[at + 1 : line_end])
@@ -102,187 +123,249 @@ def next_start(data: bytes) -> int:
     return line + 2 if line > 0 else 0
 
 
-def scan(data: bytes, at: int = 0, known: Shape | None = None) -> AddRun | None:
-    """The run of XADDs that begins at ``at``, if there is one that is worth it.
+class Scanner:
+    """Finds one client's runs. ``patience`` is how many commands it lets go by before it makes an expression."""
 
-    ``known`` is the shape of an earlier run: pipelines mostly go on as they began, and need not be taken apart anew.
-    """
-    if known is not None and data.startswith(known.prefix, at):
-        rows = data.count(known.prefix, at)
+    __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen")
+
+    def __init__(self, patience: int = WORTH_IT) -> None:
+        self._patience = patience
+        #: Commands that went by without an expression.
+        self._seen = 0
+        self._forms: dict[tuple[int | bytes, ...], Form] = {}
+        self._form: Form | None = None
+        self._pattern: _Pattern | None = None
+
+    def scan(self, data: bytes, at: int = 0) -> AddRun | None:
+        """The run of XADDs that begins at ``at``, if there is one that is worth it."""
+        pattern = self._pattern
+        first = None if pattern is None else pattern.expression.match(data, at)
+        if first is None:
+            pattern = self._learn(data, at)
+            first = None if pattern is None else pattern.expression.match(data, at)
+        if pattern is None or first is None:
+            return None
+        return self._find(pattern, data, at, first.end() - at)
+
+    def _learn(self, data: bytes, at: int) -> _Pattern | None:
+        """The expression for the command at ``at``, made if that is worth while."""
+        first = _command(data, at)
+        if first is None:
+            return None
+        words, size = first
+        head = _head(words)
+        if not head:
+            return None
+        kind = _kind(words, head)
+        form = self._forms.get(kind)
+        if form is not None and form is not self._form:
+            self._use(form)
+            if self._pattern is not None and self._pattern.expression.match(data, at) is not None:
+                return self._pattern
+        self._seen += (len(data) - at) // size
+        if self._seen < self._patience:
+            return None
+        self._seen = 0
+        form = _joined(form if form is not None else _form(words, head), words)
+        # Where a value holds what looks like a command, more is learned than is so, which does no harm.
+        start = data[at : data.index(b"\n", at) + 1]
+        for part in range(_SAMPLE):
+            place = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
+            following = _command(data, place) if place >= 0 else None
+            if following is not None and _kind(following[0], head) == kind:
+                form = _joined(form, following[0])
+        if len(self._forms) >= _MOST_FORMS:
+            self._forms.clear()
+        self._forms[kind] = form
+        self._use(form)
+        return self._pattern
+
+    def _use(self, form: Form) -> None:
+        self._form, self._pattern = form, _compiled(form)
+
+    def _find(self, pattern: _Pattern, data: bytes, at: int, size: int) -> AddRun | None:
+        """All commands of the form from ``at`` on that stand side by side, the first of which has this size."""
+        assert self._form is not None
+        window = _FIRST_LOOK * size
+        bodies: list[bytes] = []
+        sizes: list[int] = []
+        keys: list[bytes] = []
+        ids: list[bytes] = []
+        while at < len(data):
+            end = min(at + window, len(data))
+            columns, lengths, taken = _side_by_side(pattern, data, at, end)
+            if not taken:
+                break
+            bodies += columns[pattern.body]
+            sizes += lengths
+            if pattern.key >= 0:
+                keys += columns[pattern.key]
+            if pattern.entry_id >= 0:
+                ids += columns[pattern.entry_id]
+            at += taken
+            if 2 * taken < window:
+                break
+            window *= 2
+        rows = len(bodies)
         if rows < MIN_RUN:
             return None
-        return _prove_few(data, at, known) if rows < MANY else _prove_many(data, at, known)
-    first = _first_command(data, at)
-    if first is None:
-        return None
-    words, starts, size = first
-    rows = (len(data) - at) // size
-    id_at = _id_position(words)
-    if rows < MIN_RUN or id_at == 0:
-        return None
-    head = id_at + 1
-    prefix = data[at : starts[head]]
-    if words[id_at] == b"*" and data.startswith(prefix, at + size):
-        shape = Shape(prefix, words[:head], head, len(words) - head)
-        return _prove_few(data, at, shape) if rows < MANY or size >= _LARGE else _prove_many(data, at, shape)
-    # Other keys or IDs follow: only the name is common.
-    if id_at != 2 or rows < MANY:
-        return None
-    return _prove_many(data, at, Shape(data[at : starts[1]], words[:head], 1, len(words) - head))
+        head = [word if isinstance(word, bytes) else b"" for word in self._form.head]
+        if keys:
+            head[1] = _word(keys[0])
+        if ids:
+            head[-1] = _word(ids[0])
+        return AddRun(rows, at, head, len(self._form.body), bodies, sizes, keys or None, ids or None)
 
 
-def _first_command(data: bytes, at: int) -> tuple[list[bytes], list[int], int] | None:
-    """Words, where each one's header begins, and the size of the XADD at ``at``; None if it is anything else."""
-    line_end = data.find(b"\r\n", at, at + 8)
-    count = data[at + 1 : line_end]
-    if line_end < 0 or data[at : at + 1] != b"*" or not count.isdigit() or not 5 <= int(count) <= _MAX_WORDS:
+def _side_by_side(pattern: _Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
+    """The commands that stand side by side from ``at`` on: their groups, one list each; the sizes of their bodies; and
+    how many bytes they are together.
+    """
+    expression = pattern.expression
+    found = expression.findall(data, at, end)
+    if not found:
+        return [], [], 0
+    columns = [found] if pattern.groups == 1 else [list(column) for column in zip(*found, strict=True)]
+    sizes = list(map(len, columns[pattern.body]))
+    others = [columns[part] for part in (pattern.key, pattern.entry_id) if part >= 0]
+    taken = len(found) * pattern.outside + sum(sizes)
+    for other in others:
+        taken += sum(map(len, other))
+    rows = len(found)
+    if at + taken != end:
+        # They stand side by side if none begins behind where the last one does then.
+        last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
+        if expression.search(data, at + taken - last + 1, end) is not None:
+            rows = _count(expression, data, at, end)
+    for number, word in pattern.unproven:
+        said, are = map(int, columns[number]), map(len, columns[word])
+        rows = min(rows, next(compress(count(), map(ne, said, are)), rows))
+    if rows < len(found):
+        for column in columns:
+            del column[rows:]
+        del sizes[rows:]
+        taken = rows * pattern.outside + sum(sizes) + sum(sum(map(len, other)) for other in others)
+    return columns, sizes, taken
+
+
+def _count(expression: re.Pattern[bytes], data: bytes, at: int, end: int) -> int:
+    """How many commands stand side by side from ``at`` on, looked for one by one."""
+    rows = 0
+    while (found := expression.match(data, at, end)) is not None:
+        rows += 1
+        at = found.end()
+    return rows
+
+
+def _command(data: bytes, at: int) -> tuple[list[bytes], int] | None:
+    """The words and the size of the XADD at ``at``; None if it is anything else, or not complete, or very long."""
+    if _NAME.match(data, at) is None:
         return None
-    words, starts, pos = [], [], line_end + 2
-    for _ in range(int(count)):
-        line_end = data.find(b"\r\n", pos, pos + 8)
+    pos = data.index(b"\r\n", at) + 2
+    number = int(data[at + 1 : pos - 2])
+    words: list[bytes] = []
+    if not 5 <= number <= _MAX_WORDS:
+        return None
+    for _ in range(number):
+        line_end = data.find(b"\r\n", pos, pos + _MAX_DIGITS + 3)
         digits = data[pos + 1 : line_end]
-        if line_end < 0 or data[pos : pos + 1] != b"$" or not digits.isdigit() or len(digits) > _MAX_DIGITS:
+        if line_end < 0 or data[pos : pos + 1] != b"$" or not digits.isdigit():
             return None
-        starts.append(pos)
         end = line_end + 2 + int(digits)
         words.append(data[line_end + 2 : end])
         pos = end + 2
-        if len(words) == 1 and words[0].upper() != b"XADD":
-            return None
-    if pos > len(data):
-        return None
-    return words, starts, pos - at
+    return (words, pos - at) if pos <= len(data) else None
 
 
-def _id_position(words: list[bytes]) -> int:
-    """Which word is the ID: the third, or the one behind a plain ``MAXLEN [=|~] n``; 0 where that is not clear."""
+def _head(words: list[bytes]) -> int:
+    """How many words stand before the fields, 0 where that is not clear.
+
+    The ID is the third word, or the one behind a plain ``MAXLEN [=|~] n``.
+    """
     at = 2
     if words[2].upper() == b"MAXLEN":
         at = 5 if words[3] in (b"=", b"~") else 4
     left = len(words) - at - 1
-    if left < 2 or left % 2 or not (words[at] == b"*" or words[at][:1].isdigit()):
+    if left < 2 or left % 2 or not (words[at] == _STAR or words[at][:1].isdigit()):
         return 0
-    return at
+    return at + 1
 
 
-def _prove_few(data: bytes, at: int, shape: Shape) -> AddRun | None:
-    r"""Prove commands one after the other, which costs less than numpy where there are not many, or they are large.
-
-    Divided at its line ends, a body is header, word, header, word ..., each header the canonical one for its word.
-    """
-    bodies = data[at:].split(shape.prefix)
-    bodies.pop(0)
-    lines = 2 * shape.words + 1
-    headers = _HEADERS
-    proven = []
-    for body in bodies:
-        parts = body.split(b"\r\n")
-        last = len(parts) != lines or bool(parts[-1])
-        if last:
-            # Something else follows the entry, or it is not complete; or it is no such entry.
-            if len(parts) < lines:
-                break
-            del parts[lines:]
-            parts[-1] = b""
-            body = b"\r\n".join(parts)
-        try:
-            if [headers[len(word)] for word in parts[1::2]] != parts[:-1:2]:
-                break
-        except IndexError:
-            break
-        proven.append(body)
-        if last:
-            break
-    if len(proven) < MIN_RUN:
-        return None
-    sizes = list(map(len, proven))
-    end = at + len(shape.prefix) * len(proven) + sum(sizes)
-    return AddRun(len(proven), end, shape, proven, sizes)
+def _kind(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
+    """What must be the same in commands of one form: the number of words, the name, the options."""
+    return (len(words), words[0], *words[2 : head - 1])
 
 
-def _prove_many(data: bytes, at: int, shape: Shape) -> AddRun | None:
-    """Prove as many commands as can be, all at once."""
-    first = 2 * shape.proven + 1
-    lines = 2 * (len(shape.head) + shape.words) + 1
-    buffer = np.frombuffer(data, np.uint8, offset=at)
-    line_ends = np.flatnonzero(buffer == _LF)
-    rows = len(line_ends) // lines
-    if rows < MIN_RUN:
-        return None
-    line_ends = line_ends[: rows * lines]
-    line_starts = np.empty_like(line_ends)
-    line_starts[0] = 0
-    np.add(line_ends[:-1], 1, out=line_starts[1:])
-    starts, ends = line_starts.reshape(rows, lines), line_ends.reshape(rows, lines)
-    # Every command begins with the prefix, and its first line beyond that stands right behind it.
-    good = starts[:, first] - starts[:, 0] == len(shape.prefix)
-    varied = shape.proven == 1
-    if varied:
-        good[good] = _begin_with(buffer, starts[good, 0], shape.prefix)
-        bodies = []
-    else:
-        bodies = data[at : at + int(ends[-1, -1]) + 1].split(shape.prefix)
-        bodies.pop(0)
-        # Where one is as long as its lines say, the next one's prefix stands where its first line does. The last one is
-        # longer where something else follows.
-        rows = min(rows, len(bodies))
-        found = np.fromiter(map(len, bodies), np.int64, len(bodies))[:rows]
-        expected = ends[:rows, -1] + 1 - starts[:rows, first]
-        longer = np.flatnonzero(found != expected)
-        if len(longer) and found[longer[0]] > expected[longer[0]]:
-            rows = int(longer[0]) + 1
-            bodies[rows - 1] = bodies[rows - 1][: int(expected[rows - 1])]
-        elif len(longer):
-            rows = int(longer[0])
-        good[rows:] = False
-    heads, head_ends, word_ends = starts[:, first::2], ends[:, first::2], ends[:, first + 1 :: 2]
-    good &= _headers_hold(buffer, heads, head_ends, word_ends).all(axis=1)
-    wrong = np.flatnonzero(~good)
-    if len(wrong):
-        rows = int(wrong[0])
-    if rows < MIN_RUN:
-        return None
-    begins, row_ends = starts[:rows, 2 * len(shape.head) + 1], ends[:rows, -1] + 1
-    if varied:
-        bodies = _slices(data, at, begins, row_ends)
-    else:
-        del bodies[rows:]
-    run = AddRun(rows, at + int(row_ends[-1]), shape, bodies, (row_ends - begins).tolist())
-    if varied:
-        run.keys = _slices(data, at, heads[:rows, 0], word_ends[:rows, 0] + 1)
-        is_star = (word_ends[:rows, 1] - head_ends[:rows, 1] == 3) & (buffer[word_ends[:rows, 1] - 2] == _STAR)
-        if not is_star.all():
-            run.ids = _slices(data, at, heads[:rows, 1], word_ends[:rows, 1] + 1)
-    return run
+def _form(words: list[bytes], head: int) -> Form:
+    """The form of one command. That IDs differ need not be learned."""
+    entry_id = words[head - 1]
+    last: Word = entry_id if entry_id == _STAR else Lengths(len(entry_id), len(entry_id))
+    return Form((*words[: head - 1], last), tuple(words[head:]))
 
 
-def _begin_with(buffer: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], prefix: bytes) -> npt.NDArray[np.bool_]:
-    """At which of these places ``prefix`` stands."""
-    wanted = np.frombuffer(prefix, np.uint8)
-    same: npt.NDArray[np.bool_] = (buffer[begins[:, None] + np.arange(len(wanted))] == wanted).all(axis=1)
-    return same
+def _joined(form: Form, words: list[bytes]) -> Form:
+    """The form of all that has ``form``, and of ``words`` as well."""
+    lengths = 0
+    joined: list[Word] = []
+    for known, word in zip(form.head + form.body, words, strict=True):
+        both = _either(known, word)
+        if isinstance(both, Lengths):
+            lengths += both.most - both.least + 1
+            if lengths > _MOST_LENGTHS_IN_ALL:
+                both = None
+        joined.append(both)
+    return Form(tuple(joined[: len(form.head)]), tuple(joined[len(form.head) :]))
 
 
-def _slices(data: bytes, at: int, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[bytes]:
-    """One stretch of each command; the places count from ``at``."""
-    return [data[begin:end] for begin, end in zip((begins + at).tolist(), (ends + at).tolist(), strict=True)]
+def _either(known: Word, word: bytes) -> Word:
+    """What is known of a word if it may also be ``word``: a little more than was seen, because more will come."""
+    if known is None or known == word:
+        return known
+    size = len(word)
+    least, most = (len(known), len(known)) if isinstance(known, bytes) else known
+    if isinstance(known, Lengths) and least <= size <= most:
+        return known
+    least, most = min(least, size), max(most, size)
+    more = 1 + (most - least) // 2
+    lengths = Lengths(max(least - more, 0), most + more)
+    return lengths if lengths.most - lengths.least < _MOST_LENGTHS else None
 
 
-def _headers_hold(
-    buffer: npt.NDArray[np.uint8],
-    heads: npt.NDArray[np.int64],
-    head_ends: npt.NDArray[np.int64],
-    word_ends: npt.NDArray[np.int64],
-) -> npt.NDArray[np.bool_]:
-    r"""Which headers are ``$`` and a canonical number of at most four digits, with a word just so long behind them."""
-    digits = head_ends - heads - 2
-    length = word_ends - head_ends - 2
-    good: npt.NDArray[np.bool_] = (buffer[heads] == _DOLLAR) & (buffer[head_ends - 1] == _CR)
-    good &= (buffer[word_ends - 1] == _CR) & (length >= 0) & (length < _LIMIT)
-    # What the header of a word of this length must be is looked up, from its last digit on.
-    length = np.where(good, length, 0)
-    good &= _DIGITS[length] == digits
-    good &= _PLACES[0][length] == buffer[head_ends - 2]
-    for place in range(1, min(int(digits.max()), _MAX_DIGITS)):
-        good &= (_PLACES[place][length] == buffer[head_ends - 2 - place]) | (digits <= place)
-    return good
+@lru_cache(maxsize=512)
+def _compiled(form: Form) -> _Pattern:
+    parts = [b"\\*%d\r\n" % (len(form.head) + len(form.body))]
+    outside = len(parts[0]) - 1
+    unproven: list[tuple[int, int]] = []
+    groups, key, entry_id = 0, -1, -1
+    for place, word in enumerate(form.head):
+        if isinstance(word, bytes):
+            parts.append(_expression(word))
+            outside += len(b"$%d\r\n%b\r\n" % (len(word), word))
+            continue
+        if place == 1:
+            key = groups
+        else:
+            entry_id = groups
+        groups += 1
+        if word is None:
+            unproven.append((groups, groups + 1))
+            groups += 2
+        parts.append(b"(" + _expression(word) + b")")
+    body = groups
+    groups += 1
+    for word in form.body:
+        if word is None:
+            unproven.append((groups, groups + 1))
+            groups += 2
+    parts.append(b"(" + b"".join(map(_expression, form.body)) + b")")
+    return _Pattern(re.compile(b"".join(parts), re.DOTALL), groups, key, entry_id, body, unproven, outside)
+
+
+def _expression(word: Word) -> bytes:
+    """What matches a word with its header."""
+    if word is None:
+        return _ANY
+    if isinstance(word, bytes):
+        return re.escape(b"$%d\r\n%b\r\n" % (len(word), word))
+    lengths = map(rb"%d\r\n.{%d}\r\n".__mod__, zip(*[range(word.least, word.most + 1)] * 2, strict=True))
+    return rb"\$(?:%b)" % b"|".join(lengths)

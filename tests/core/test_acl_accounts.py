@@ -9,7 +9,7 @@ from engine.core.accounts import UsersError
 from engine.core.dispatch import Core
 from engine.core.replies import BLOCKED, CommandError
 from engine.core.session import Session
-from engine.wire.bulk import scan
+from engine.wire.bulk import Scanner
 
 NOW_US = 1_700_000_000_000_000
 UNCHANGED = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
@@ -179,7 +179,7 @@ def test_a_run_is_checked_as_its_commands(rules: str, allowed: bool) -> None:
     """A pipeline of XADDs of a limited user is done at once where each is allowed, and declined where not."""
     core = core_with(f"u on >pw {rules}")
     session = logged_in(core, "u")
-    found = scan(run_of(200, b"stream"))
+    found = Scanner().scan(run_of(200, b"stream"))
     assert found is not None
     done = core.execute_run(session, found, NOW_US)
     assert (done is not None) is allowed
@@ -191,7 +191,7 @@ def test_a_run_for_several_keys_is_checked_for_each() -> None:
     core = core_with("u on >pw +xadd ~s*")
     session = logged_in(core, "u")
     for keys, allowed in (((b"s1", b"s2"), True), ((b"s3", b"t1"), False)):
-        found = scan(b"".join(run_of(1, key) for _ in range(100) for key in keys))
+        found = Scanner().scan(b"".join(run_of(1, key) for _ in range(100) for key in keys))
         assert found is not None
         assert found.count == 200
         assert (core.execute_run(session, found, NOW_US) is not None) is allowed
@@ -203,7 +203,7 @@ def test_a_run_that_was_queued_is_checked_again() -> None:
     core = core_with("u on >pw +xadd +multi +exec ~s*")
     session = logged_in(core, "u")
     run(core, session, "MULTI")
-    found = scan(run_of(100, b"stream"))
+    found = Scanner().scan(run_of(100, b"stream"))
     assert found is not None
     assert core.execute_run(session, found, NOW_US) is not None
     core.accounts.set_user(b"u", [b"-xadd"])
@@ -218,7 +218,7 @@ def test_no_memory_no_run() -> None:
     core = core_with()
     session = core.open_session(NOW_US)
     core.memory_full = True
-    found = scan(run_of(100, b"stream"))
+    found = Scanner().scan(run_of(100, b"stream"))
     assert found is not None
     assert core.execute_run(session, found, NOW_US) is None
     assert str(run(core, session, "XADD s * f v")).startswith("OOM ")

@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from engine.config import Config
 from engine.core import ids
 from engine.core.dispatch import Core
-from engine.wire import bulk
-from engine.wire.bulk import MANY, MIN_RUN, scan
+from engine.wire.bulk import MIN_RUN, WORTH_IT, AddRun, Scanner
 from engine.wire.encode import encode
 from engine.wire.parser import RequestParser
 
 NOW = 1_700_000_000_000_000
+MANY = 64
 VALUES = st.binary(max_size=12) | st.sampled_from([b"a\r\nb", b"", b"$3\r\nabc\r\n", b"*1\r\n", b"x" * 120, b"\n"])
+#: What an embedded command, or a piece of one, looks like.
+COMMAND = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$2\r\nf0\r\n$1\r\nv\r\n"
 
 
 def encoded(*words: bytes) -> bytes:
@@ -28,12 +30,20 @@ def pipelines(draw):
     options = draw(st.sampled_from([(), (), (b"MAXLEN", b"7"), (b"MAXLEN", b"~", b"10"), (b"NOMKSTREAM",)]))
     explicit = draw(st.booleans())
     fields = draw(st.integers(1, 3))
+    values = draw(
+        st.sampled_from([
+            VALUES,
+            st.binary(min_size=3, max_size=5),
+            st.integers(0, 60).map(lambda size: b"y" * size),
+            st.sampled_from([b"v", COMMAND, COMMAND[:30], COMMAND[9:], b"w"]),
+        ])
+    )  # fmt: skip
     out = []
     for number in range(draw(st.integers(MIN_RUN, 3 * MANY))):
         entry_id = b"%d-%d" % (number // 3 + 1, number % 3 + 1) if explicit else b"*"
         if draw(st.integers(0, 60)) == 0:
             entry_id = draw(st.sampled_from([b"5-5", b"0-0", b"007-1", b"x", b"9-*", b"*"]))
-        words = [w for f in range(fields) for w in (b"f%d" % f, draw(VALUES))]
+        words = [w for f in range(fields) for w in (b"f%d" % f, draw(values))]
         if draw(st.integers(0, 80)) == 0:
             words.append(b"odd")
         name = draw(st.sampled_from([b"XADD"] * 60 + [b"xadd", b"XLEN"]))
@@ -65,6 +75,10 @@ def make() -> tuple[Core, object]:
     return core, core.open_session(NOW)
 
 
+def scan(data: bytes) -> AddRun | None:
+    return Scanner(patience=0).scan(data)
+
+
 def effects(core: Core) -> list[tuple[list[bytes], int]]:
     session = core.open_session(NOW)
     twin = Core(Config(), lambda n: 0)
@@ -83,8 +97,9 @@ def test_a_run_does_what_its_commands_do(data):
     expected = one_by_one(slow, slow_session, data)
     core, session = make()
     out, at = b"", 0
+    scanner = Scanner(patience=0)
     while True:
-        run = scan(data, at)
+        run = scanner.scan(data, at)
         replies = core.execute_run(session, run, NOW) if run is not None else None
         if replies is None:
             break
@@ -106,7 +121,7 @@ def test_a_plain_pipeline_is_one_run():
             )
             for n in range(1000)
         )  # fmt: skip
-        run = bulk.scan(data)
+        run = scan(data)
         assert run is not None
         assert (run.count, run.end) == (1000, len(data))
         core, session = make()
@@ -117,8 +132,44 @@ def test_a_declined_run_changes_nothing():
     """A run with one ID too small in it leaves no entry behind and is left to the commands one by one."""
     numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
     data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
-    run = bulk.scan(data)
+    run = scan(data)
     core, session = make()
     assert core.execute_run(session, run, NOW) is None
     assert state(core) == {}
     assert core.effects == []
+
+
+def test_commands_of_one_form_are_one_run_whatever_the_lengths():
+    """Values of many lengths, up to large ones, and with line ends where lengths are few, do not end a run."""
+    for sizes in ([3, 4, 5], range(0, 3000, 7), [1024], [70_000, 0]):
+        data = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"v" * size) for size in sizes for _ in range(5))
+        run = scan(data)
+        assert run is not None
+        assert (run.count, run.end) == (5 * len(sizes), len(data))
+    data = encoded(b"XADD", b"s", b"*", b"f", b"a\r\n$1\r\nb") * 10
+    assert scan(data).count == 10
+
+
+def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
+    """A value that holds whole commands of the same form does not begin a command, wherever the buffer is cut."""
+    plain = encoded(b"XADD", b"s", b"*", b"f0", b"v")
+    for tricky in (COMMAND, COMMAND[1:], b"v\r\n" + COMMAND):
+        whole = plain * 4 + encoded(b"XADD", b"s", b"*", b"f0", tricky) + plain * 4
+        for end in range(len(plain) * 4, len(whole) + 1):
+            run = scan(whole[:end])
+            expected = RequestParser().parse(whole[: run.end])
+            assert list(run.commands()) == expected
+
+
+def test_few_commands_go_by_before_an_expression_is_made():
+    """Pipelines of sixteen are runs from about the hundredth command on, also when another form comes between."""
+    scanner = Scanner()
+    one = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"%d" % number) for number in range(10, 26))
+    other = b"".join(encoded(b"XADD", b"t", b"*", b"g", b"%d" % number, b"h", b"") for number in range(10, 26))
+    found = [scanner.scan(data) is not None for data in [one] * 10]
+    assert found.index(True) == -(-WORTH_IT // 16) - 1
+    assert all(found[found.index(True) :])
+    while scanner.scan(other) is None:
+        pass
+    for _ in range(5):
+        assert scanner.scan(one).count == scanner.scan(other).count == 16

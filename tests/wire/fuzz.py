@@ -2,8 +2,8 @@
 
 An input is random bytes with a liking for the protocol's, or requests and pipelines of XADD to which something was
 done. For each: the quick way gives what the definition gives, whole and in pieces of every size; a client that is not
-trusted is read one command at a time; what :func:`engine.wire.bulk.scan` takes for a run of XADDs is one; nothing but
-a protocol error comes of it, and no more is kept than was sent. A seed and a number name an input for ever.
+trusted is read one command at a time; what :func:`engine.wire.bulk.Scanner` takes for a run of XADDs is one; nothing
+but a protocol error comes of it, and no more is kept than was sent. A seed and a number name an input for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 
-from engine.wire.bulk import scan
+from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 
 MAX_BULK = 1 << 20
@@ -140,7 +140,7 @@ def check(data: bytes, chance: random.Random) -> None:
     commands, error = parse(strict, cut(data, chance))
     assert commands == expected[0][: len(commands)], "one by one differs from all"
     assert error is not None or commands == expected[0], "one by one loses commands"
-    run = scan(data)
+    run = Scanner(patience=0).scan(data)
     if run is not None:
         parser = Scalar(MAX_BULK)
         assert parser.parse(data[: run.end]) == list(run.commands()), "a run is not what it says"
