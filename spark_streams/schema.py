@@ -191,7 +191,9 @@ def _numbers(page: Page, name: bytes, kind: Any) -> Any:
             found = page.floats(name)
         else:
             return None
-        return None if found is None else pc.cast(found, kind, safe=pa.types.is_integer(kind))
+        if found is None or found.type == kind:
+            return found
+        return pc.cast(found, kind, safe=pa.types.is_integer(kind))
     except pa.ArrowInvalid:  # too large for the type: the other way says which
         return None
 

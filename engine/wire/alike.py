@@ -14,32 +14,36 @@ other ways, which give the same columns. Numbers are read straight from the page
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.wire import arrow_scalar, digits
-from engine.wire.digits import Ints, Words
+from engine.wire.digits import Ints, Lengths, Words
 
 _STAR = 42
-_SLACK = 8  # bytes behind the page that may be looked at
+_SLACK = 16  # bytes behind the page that may be looked at
 _MAX_BYTES = 2**31 - 1
 _FEWEST = 32  # entries; for fewer the other ways are as good
+_WORD = 8
 _MOST_LENGTH_DIGITS = 5
 _U = np.uint64
-_HEAD = int.from_bytes(b"*2\r\n$\0\0\r", "little")
-_HEAD_MASK = 0xFF0000FFFFFFFFFF
-_TWO_DIGITS, _TWO_HIGH = _U(0x3030), _U(0xF0F0)
+_HEAD = int.from_bytes(b"\r\n*2\r\n$\0", "little")  # and the tens of the ID's length; its ones lead the next word
+_TENS = _U(0xFF << 56)
 _CRLF = int.from_bytes(b"\r\n", "little")
+_ONE_DIGIT, _BUT_DIGIT = _U(int.from_bytes(b"0\r\n", "little")), _U(0xFFFFF0)
 _MS_DIGITS = 13
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> AlikePage | None:
-    """The page, if `buffer[start:stop]` is proven to be `count` frames that are alike; None to decline."""
+    """The page, if `buffer[start:stop]` is proven to be `count` frames that are alike; None to decline.
+
+    The line of the array's head must stand before it, as it does in a reply.
+    """
     size = stop - start
-    if count < _FEWEST or size < 8 or size > _MAX_BYTES or len(buffer) < stop + _SLACK:
+    if count < _FEWEST or size < _WORD or size > _MAX_BYTES or start < 2 or len(buffer) < stop + _SLACK:
         return None
     texts = _texts(buffer, start, stop)
     if texts is None:
@@ -50,41 +54,95 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> AlikeP
         return None
 
 
+@dataclass(frozen=True)
+class _Column:
+    """Tokens of one place in the frames: where they begin, their lengths, and the two words from the lengths on.
+
+    `skipped`: how many bytes of these words stand before the tokens, 0 if that differs.
+    """
+
+    begins: Ints
+    sizes: Lengths
+    near: Words
+    skipped: int
+
+
 def _proven(
     buffer: bytes | bytearray, start: int, size: int, count: int, names: list[bytes], pieces: list[bytes]
 ) -> AlikePage | None:
-    data = np.frombuffer(buffer, np.uint8, size, start)
-    stars = np.flatnonzero(data == _STAR)
+    stars = np.flatnonzero(np.frombuffer(buffer, np.uint8, size, start) == _STAR)
     if stars.size != 2 * count:
         return None
-    heads = stars[0::2]
+    heads = np.ascontiguousarray(stars[0::2])
     look = _Look(buffer, start, size)
-    first = look.words(heads)
-    if not np.all((first & _U(_HEAD_MASK)) == _U(_HEAD)):
+    # From the line end before each frame on, so that a frame's last one is looked at with the next one's head.
+    near = look.windows(heads - 2, 2 * _WORD)
+    tens = near[:, 0] >> _U(56)
+    if np.any((near[:, 0] & ~_TENS) != _U(_HEAD)) or np.any(tens - _U(0x30) > _U(9)):
         return None
-    tens, ones = (first >> _U(40)) & _U(0xF), (first >> _U(48)) & _U(0xF)
-    if not np.all((first >> _U(40)) & _TWO_HIGH == _TWO_DIGITS) or tens.max() > 9 or ones.max() > 9:
+    ones = near[:, 1]
+    if np.any((ones & _BUT_DIGIT) != _ONE_DIGIT) or buffer[start + size - 2 : start + size] != b"\r\n":
         return None
-    begins, sizes = [heads + 9], [(tens * _U(10) + ones).astype(np.int64)]
-    if not look.crlf(heads + 7):
+    ones = ones & _U(0xF)
+    if ones.max() > 9:
         return None
-    at = begins[0] + sizes[0]
+    column = _Column(heads + 9, ((tens & _U(0xF)) * _U(10) + ones).view(np.int64), near, 0)
+    columns = [column]
     for piece in pieces:
-        if not look.reads(at, piece):
-            return None
-        found = look.lengths(at + len(piece))
+        found = _next(look, column.begins + column.sizes, piece)
         if found is None:
             return None
-        begin, length = found
-        begins.append(begin)
-        sizes.append(length)
-        at = begin + length
-    if not look.crlf(at):
+        column = found
+        columns.append(column)
+    ends = column.begins + column.sizes
+    ends += 2
+    if heads[0] != 0 or ends[-1] != size or not np.array_equal(ends[:-1], heads[1:]):
         return None
-    at += 2
-    if heads[0] != 0 or at[-1] != size or not np.array_equal(at[:-1], heads[1:]):
+    return AlikePage(buffer, start, size, names, columns, look)
+
+
+def _next(look: _Look, at: Ints, piece: bytes) -> _Column | None:
+    """The tokens behind this text, which must stand at all of these places; None if it does not, or no length follows.
+
+    The text's end and the length begin a new word, so that both are read from the same few columns of words.
+    """
+    words = -(-len(piece) // _WORD)
+    early = words * _WORD - len(piece)
+    at = at - early
+    near = look.windows(at, (words + 2) * _WORD)
+    expected = np.frombuffer(bytes(early) + piece, np.dtype("<u8"))
+    first = near[:, 0] if not early else near[:, 0] & _U((2**64 - 1) >> 8 * early << 8 * early)
+    if np.any(first != expected[0]) or any(np.any(near[:, i] != expected[i]) for i in range(1, words)):
         return None
-    return AlikePage(buffer, start, size, names, begins, sizes, look)
+    return _lengths(at, words * _WORD, near[:, words:])
+
+
+def _lengths(at: Ints, skip: int, near: Words) -> _Column | None:
+    """The tokens whose lengths stand `skip` bytes behind these places; None if one is not a short plain number."""
+    words = near[:, 0]
+    text = int(words[0]).to_bytes(_WORD, "little")
+    width = text.find(b"\r\n")
+    if not 1 <= width <= _MOST_LENGTH_DIGITS or not text[:width].isdigit():
+        return None
+    if not np.any((words ^ words[0]) & _U((1 << 8 * width + 16) - 1)):
+        return _Column(at + (skip + width + 2), int(text[:width]), near, width + 2)
+    number = words & _U(0xF)
+    if not np.any((words & _BUT_DIGIT) != _ONE_DIGIT):
+        return None if number.max() > 9 else _Column(at + (skip + 3), number.view(np.int64), near, 3)
+    if np.any((words & _U(0xF0)) != _U(0x30)) or number.max() > 9:
+        return None
+    widths: Any = 1
+    ended: Any = ((words >> _U(8)) & _U(0xFFFF)) == _CRLF
+    for i in range(1, _MOST_LENGTH_DIGITS):
+        digit = ((words >> _U(8 * i)) & _U(0xFF)) - _U(0x30)  # below zero wraps around
+        if np.any(~ended & (digit > 9)):
+            return None
+        number = np.where(ended, number, number * _U(10) + digit)
+        widths = widths + ~ended
+        ended = ended | (((words >> _U(8 * i + 8)) & _U(0xFFFF)) == _CRLF)
+        if ended.all():
+            return _Column(at + (skip + 2) + widths, number.view(np.int64), near, 0)
+    return None
 
 
 def _texts(buffer: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], list[bytes]] | None:
@@ -124,49 +182,21 @@ def _bulk(buffer: bytes | bytearray, at: int) -> tuple[bytes, int]:
 class _Look:
     """Reads many places of a page at once; an IndexError where one lies beyond its end.
 
-    Indexed rather than taken from: `take` would first make an aligned copy of all words.
+    What is read at each place is copied as one piece, whatever its size: that costs no more than a byte would.
+    Indexed rather than taken from: `take` would first make an aligned copy of all pieces.
     """
 
     def __init__(self, buffer: bytes | bytearray, start: int, size: int) -> None:
-        whole = np.frombuffer(buffer, np.uint8, size + _SLACK, start)
-        # One word at every byte, whatever its alignment.
-        self._eight: Words = np.ndarray((size + 1,), np.dtype("<u8"), whole, 0, (1,))
-        self._two = np.ndarray((size + 1,), np.dtype("<u2"), whole, 0, (1,))
+        # From two bytes before the page; places are numbered from its first byte on.
+        self._whole = np.frombuffer(buffer, np.uint8, 2 + size + _SLACK, start - 2)
+
+    def windows(self, at: Ints, size: int) -> Words:
+        """The `size` bytes at each place, a row each, as words."""
+        starts = np.ndarray((self._whole.size - size + 1,), np.dtype((np.void, size)), self._whole, 0, (1,))
+        return starts[at + 2].view(np.dtype("<u8")).reshape(at.size, size // _WORD)
 
     def words(self, at: Ints) -> Words:
-        return self._eight[at]
-
-    def crlf(self, at: Ints) -> bool:
-        return bool(np.all(self._two[at] == _CRLF))
-
-    def reads(self, at: Ints, text: bytes) -> bool:
-        """Whether `text`, of eight bytes or more, stands at all of these places."""
-        for i in {*range(0, len(text) - 7, 8), len(text) - 8}:
-            if not np.all(self.words(at + i) == _U(int.from_bytes(text[i : i + 8], "little"))):
-                return False
-        return True
-
-    def lengths(self, at: Ints) -> tuple[Ints, Ints] | None:
-        """Where the contents behind these lengths begin, and the lengths; None if one is not a short plain number."""
-        words = self.words(at)
-        number = words & _U(0xF)
-        if not np.all((words & _U(0xF0)) == _U(0x30)) or number.max() > 9:
-            return None
-        width: Any = 1
-        ended: Any = ((words >> _U(8)) & _U(0xFFFF)) == _CRLF
-        if ended.all():
-            return at + 3, number.astype(np.int64)
-        for i in range(1, _MOST_LENGTH_DIGITS):
-            byte = (words >> _U(8 * i)) & _U(0xFF)
-            digit = byte - _U(0x30)  # below zero wraps around
-            if np.any(~ended & (digit > 9)):
-                return None
-            number = np.where(ended, number, number * _U(10) + digit)
-            width = width + ~ended
-            ended = ended | (((words >> _U(8 * i + 8)) & _U(0xFFFF)) == _CRLF)
-            if ended.all():
-                return at + 2 + width, number.astype(np.int64)
-        return None
+        return self.windows(at, _WORD)[:, 0]
 
 
 class AlikePage:
@@ -178,25 +208,23 @@ class AlikePage:
         start: int,
         size: int,
         names: list[bytes],
-        begins: list[Ints],
-        sizes: list[Ints],
+        columns: list[_Column],
         look: _Look,
     ) -> None:
-        self.count = begins[0].size
+        self.count = columns[0].begins.size
         self._buffer = buffer
         self._start = start
         self._size = size
         self._names = names
-        self._begins = begins
-        self._sizes = sizes
+        self._columns = columns
         self._look = look
 
     def _tokens(self, column: int) -> Any:
         """A column's tokens: every other element of an array whose elements are, in turn, a token and a gap."""
-        begins = self._begins[column]
+        tokens = self._columns[column]
         offsets = np.empty(2 * self.count, np.int32)
-        offsets[0::2] = begins
-        np.add(begins, self._sizes[column], out=offsets[1::2], casting="unsafe")
+        offsets[0::2] = tokens.begins
+        np.add(tokens.begins, tokens.sizes, out=offsets[1::2], casting="unsafe")
         body = pa.py_buffer(self._buffer).slice(self._start, self._size)
         both = pa.BinaryArray.from_buffers(pa.binary(), 2 * self.count - 1, [None, pa.py_buffer(offsets), body])
         return both.take(pa.array(np.arange(0, 2 * self.count, 2, dtype=np.int32)))
@@ -208,20 +236,20 @@ class AlikePage:
         return len(self._names) - self._names[::-1].index(name)
 
     def last_id(self) -> bytes:
-        begin = self._start + int(self._begins[0][-1])
-        return bytes(self._buffer[begin : begin + int(self._sizes[0][-1])])
+        begin = self._start + int(self._columns[0].begins[-1])
+        return bytes(self._buffer[begin : self._buffer.index(b"\r\n", begin)])
 
     def ids(self) -> Any:
         return self._tokens(0)
 
     def milliseconds(self) -> Any:
-        begins = self._begins[0]
-        if self._sizes[0].min() > _MS_DIGITS + 1:
-            high, low = self._look.words(begins), self._look.words(begins + 8)
-            dashes = (low >> _U(40)) & _U(0xFF)
-            low = digits.right(low, np.full(self.count, _MS_DIGITS - 8))
-            if np.all(dashes == ord("-")) and digits.are_digits(high) and digits.are_digits(low):
-                return pa.array((digits.value(high) * _U(100_000) + digits.value(low)).astype(np.int64))
+        tokens = self._columns[0]
+        if np.min(tokens.sizes) > _MS_DIGITS + 1:
+            near = self._look.windows(tokens.begins, 2 * _WORD)
+            high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
+            dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
+            if high is not None and low is not None and np.all(dashes == ord("-")):
+                return pa.array((high * _U(100_000) + low).view(np.int64))
         return arrow_scalar.milliseconds(self.ids().to_pylist())
 
     def column(self, name: bytes) -> Any:
@@ -229,20 +257,26 @@ class AlikePage:
         return pa.nulls(self.count, pa.binary()) if column is None else self._tokens(column)
 
     def integers(self, name: bytes) -> Any:
-        """The field's values as an int64 array; None to decline."""
+        """The field's values as an int32 array; None to decline."""
         column = self._number(name)
-        if column is None:
-            return None
-        found = digits.integers(self._look.words(self._begins[column]), self._sizes[column])
+        found = None if column is None else digits.integers(*self._texts(self._columns[column]))
         return None if found is None else pa.array(found)
 
     def floats(self, name: bytes) -> Any:
         """The field's values as a float64 array; None to decline."""
         column = self._number(name)
-        if column is None:
-            return None
-        found: NDArray[np.float64] | None = digits.floats(self._look.words(self._begins[column]), self._sizes[column])
+        found = None if column is None else digits.floats(*self._texts(self._columns[column]))
         return None if found is None else pa.array(found)
+
+    def _texts(self, column: _Column) -> tuple[Words, Lengths]:
+        """The first eight bytes of each token, and their lengths; what stands behind a short one is anything."""
+        if not column.skipped:
+            return self._look.words(column.begins), column.sizes
+        bits = 8 * column.skipped
+        words = column.near[:, 0] >> _U(bits)
+        if np.max(column.sizes) > _WORD - column.skipped:
+            words |= column.near[:, 1] << _U(64 - bits)
+        return words, column.sizes
 
     def fields(self) -> tuple[Any, Any, Any]:
         names = [name for i, name in enumerate(self._names) if name not in self._names[i + 1 :]]
@@ -250,8 +284,8 @@ class AlikePage:
         width = len(columns)
         both = np.empty((self.count, width, 2), np.int32)
         for i, column in enumerate(columns):
-            both[:, i, 0] = self._begins[column]
-            both[:, i, 1] = self._begins[column] + self._sizes[column]
+            both[:, i, 0] = self._columns[column].begins
+            both[:, i, 1] = self._columns[column].begins + self._columns[column].sizes
         body = pa.py_buffer(self._buffer).slice(self._start, self._size)
         size = self.count * width
         # In the order of the page, so that offsets grow: a token and a gap in turn, as in `_tokens`.

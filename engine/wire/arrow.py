@@ -62,7 +62,7 @@ class Page(Protocol):
         ...
 
     def integers(self, name: bytes) -> Any:
-        """The values of one field as an int64 array; None where they are not all plain whole numbers."""
+        """The values of one field as an array of whole numbers; None where they are not all plain whole numbers."""
         ...
 
     def floats(self, name: bytes) -> Any:
@@ -77,7 +77,7 @@ class Page(Protocol):
 def decode(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
     """The page of `count` frames in `buffer[start:stop]`, proven by numpy or else parsed by hiredis.
 
-    Up to eight bytes behind `stop` may be looked at, where there are any: that allows for the quickest way.
+    Up to sixteen bytes behind `stop` may be looked at, where there are any: that allows for the quickest way.
     """
     page: Page | None = alike.scan(buffer, start, stop, count)
     if page is None:

@@ -1,8 +1,12 @@
 """Numbers out of texts of up to eight bytes, eight bytes at a time.
 
 A text is loaded as one little-endian 64-bit word, its first character in the lowest byte; all steps are the same few
-operations on whole arrays of such words. What is not plainly a number makes the whole array be declined (None), so
-that whoever asked takes the slow way, which must give the same values.
+operations on whole arrays of such words. Texts of one shape (all digits, or digits with the point at the same place
+from the right) are read in the fewest steps, then signs and points anywhere are looked for. What is not plainly a
+number makes the whole array be declined (None), so that whoever asked takes the slow way, which must give the same
+values.
+
+Inside, a character is its difference from `0`: a digit is its value, and a missing one to the left is a zero.
 """
 
 from __future__ import annotations
@@ -12,14 +16,17 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
+Lengths = Ints | int
+"""One for each text, or one for all."""
 
 WIDTH = 8
 _U = np.uint64
 _EIGHT, _SIXTY_FOUR = _U(8), _U(64)
 _ZEROS = _U(0x3030303030303030)
-_HIGH, _LOW = _U(0xF0F0F0F0F0F0F0F0), _U(0x0F0F0F0F0F0F0F0F)
-_SIX, _THREES = _U(0x0606060606060606), _U(0x3333333333333333)
-_DOTS, _ONES, _TOPS = _U(0x2E2E2E2E2E2E2E2E), _U(0x0101010101010101), _U(0x8080808080808080)
+_OVER = _U(0x7676767676767676)  # what makes the highest bit of each byte that is larger than 9
+_TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
+_DOT = ord(".") ^ ord("0")
+_DOTS = _U(_DOT * 0x0101010101010101)
 _PAIRS, _PAIR_MASK = _U(2561), _U(0x00FF00FF00FF00FF)
 _QUADS, _QUAD_MASK = _U(6553601), _U(0x0000FFFF0000FFFF)
 _OCTETS = _U(42949672960001)
@@ -27,77 +34,119 @@ _MINUS = _U(ord("-"))
 _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 
-def right(words: Words, lengths: Ints) -> Words:
-    """The texts moved to the upper end of their words, with zeros before them. Lengths are 1 to 8."""
-    bits = lengths.astype(np.uint64) * _EIGHT
-    moved: Words = (words << (_SIXTY_FOUR - bits)) | (_ZEROS >> _U(1) >> (bits - _U(1)))
-    return moved
+def plain(words: Words, lengths: Lengths) -> Words | None:
+    """The numbers that texts of one to eight digits say; None if one has anything else."""
+    return _value(_right(words, lengths))
 
 
-def are_digits(words: Words) -> bool:
-    """Whether all bytes of all words are digits."""
-    return bool(np.all(((words & _HIGH) | (((words + _SIX) & _HIGH) >> _U(4))) == _THREES))
-
-
-def value(words: Words) -> Words:
-    """The numbers that words of eight digits say."""
-    words = ((words & _LOW) * _PAIRS) >> _EIGHT
-    words = ((words & _PAIR_MASK) * _QUADS) >> _U(16)
-    return ((words & _QUAD_MASK) * _OCTETS) >> _U(32)
-
-
-def _unsigned(words: Words, lengths: Ints) -> tuple[Words, Ints, NDArray[np.bool_] | None]:
-    """The texts without their minus signs, and which had one (None: none had)."""
-    minus = (words & _U(0xFF)) == _MINUS
-    if not minus.any():
-        return words, lengths, None
-    return np.where(minus, words >> _EIGHT, words), lengths - minus, minus
-
-
-def integers(words: Words, lengths: Ints) -> Ints | None:
+def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
     """The whole numbers that texts of these lengths say, without `+`; None to decline."""
-    if not lengths.size or lengths.max() > WIDTH:
+    if not _short(words, lengths):
         return None
-    words, lengths, minus = _unsigned(words, lengths)
-    if lengths.min() < 1:
+    found = plain(words, lengths)
+    if found is not None:
+        return found.astype(np.int32)
+    minus = _minus(words)
+    if not minus.any():
         return None
-    words = right(words, lengths)
-    if not are_digits(words):
-        return None
-    numbers = value(words).astype(np.int64)
-    return numbers if minus is None else np.where(minus, -numbers, numbers)
+    words, lengths = _unsigned(words, lengths, minus)
+    found = plain(words, lengths) if lengths.min() else None
+    return None if found is None else np.where(minus, -found.astype(np.int32), found.astype(np.int32))
 
 
-def floats(words: Words, lengths: Ints) -> NDArray[np.float64] | None:
+def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """The numbers with or without a decimal point that texts of these lengths say; None to decline.
 
     A whole number below 2**53 divided by a power of ten that is exact gives the nearest double, as reading the text
     digit by digit would.
     """
-    if not lengths.size or lengths.max() > WIDTH:
+    if not _short(words, lengths):
         return None
-    words, lengths, minus = _unsigned(words, lengths)
-    if lengths.min() < 1:
+    found = _alike(words, lengths)
+    if found is not None:
+        return found
+    minus = _minus(words)
+    if not minus.any():
+        return _any_points(words, lengths)
+    words, lengths = _unsigned(words, lengths, minus)
+    found = _any_points(words, lengths) if lengths.min() else None
+    return None if found is None else np.where(minus, -found, found)
+
+
+def _short(words: Words, lengths: Lengths) -> bool:
+    return bool(words.size and np.min(lengths) > 0 and np.max(lengths) <= WIDTH)
+
+
+def _right(words: Words, lengths: Lengths) -> Words:
+    """The texts as differences from `0`, moved to the upper end of their words. Lengths are 1 to 8."""
+    moved = words ^ _ZEROS
+    if isinstance(lengths, int):
+        moved <<= _U(64 - 8 * lengths)
+    else:
+        moved <<= _SIXTY_FOUR - lengths.astype(np.uint64) * _EIGHT
+    return moved
+
+
+def _value(words: Words) -> Words | None:
+    """The numbers that words of eight digits say, in their place; None if one is no digit."""
+    over = words + _OVER
+    over |= words
+    if np.bitwise_or.reduce(over) & _TOPS:
         return None
-    words = right(words, lengths)
+    words *= _PAIRS
+    words >>= _EIGHT
+    words &= _PAIR_MASK
+    words *= _QUADS
+    words >>= _U(16)
+    words &= _QUAD_MASK
+    words *= _OCTETS
+    words >>= _U(32)
+    return words
+
+
+def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
+    """The numbers, if all of them have the point where the first one has it, or none has."""
+    words = _right(words, lengths)
+    place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
+    if place < 0:
+        found = _value(words)
+        return None if found is None else found.astype(np.float64)
+    # Above the point's place are the decimals, below it what stands before it.
+    if np.min(lengths) < 2 or np.any((words >> _U(8 * place)) & _U(0xFF) != _U(_DOT)):
+        return None
+    before = (1 << 8 * place) - 1
+    upper = words & _U((2**64 - 1) & ~(before << 8 | 0xFF))
+    words &= _U(before)
+    words <<= _EIGHT
+    words |= upper
+    found = _value(words)
+    return None if found is None else found / _POWERS[WIDTH - 1 - place]
+
+
+def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
+    """The numbers, each with a point anywhere or with none."""
+    words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS
-    numbers: NDArray[np.float64]
-    if dots.any():
-        dots &= ~dots + _U(1)  # the first one of each: the lowest bit is always a true one
-        pointed = dots != 0
-        if np.any(pointed & (lengths < 2)):
-            return None
-        place = dots >> _U(7)  # one in the dot's lowest bit
-        before = place - _U(1)
-        after = ~(before | (place * _U(0xFF)))
-        words = np.where(pointed, ((words & before) << _EIGHT) | (words & after) | _U(0x30), words)
-        if not are_digits(words):
-            return None
-        bits = np.log2(np.where(pointed, place, _U(1 << 56)).astype(np.float64)).astype(np.int64)
-        numbers = value(words) / _POWERS[(WIDTH - 1) - (bits >> 3)]
-    elif are_digits(words):
-        numbers = value(words).astype(np.float64)
-    else:
+    dots &= ~dots + _U(1)  # the first one of each: the lowest bit is always a true one
+    pointed = dots != 0
+    if np.any(pointed & (np.asarray(lengths) < 2)):
         return None
-    return numbers if minus is None else np.where(minus, -numbers, numbers)
+    place = dots >> _U(7)  # one in the dot's lowest bit
+    before = place - _U(1)
+    after = ~(before | (place * _U(0xFF)))
+    found = _value(np.where(pointed, ((words & before) << _EIGHT) | (words & after), words))
+    if found is None:
+        return None
+    bits = np.log2(np.where(pointed, place, _U(1 << 56)).astype(np.float64)).astype(np.int64)
+    numbers: NDArray[np.float64] = found / _POWERS[(WIDTH - 1) - (bits >> 3)]
+    return numbers
+
+
+def _minus(words: Words) -> NDArray[np.bool_]:
+    return np.asarray((words & _U(0xFF)) == _MINUS)
+
+
+def _unsigned(words: Words, lengths: Lengths, minus: NDArray[np.bool_]) -> tuple[Words, Ints]:
+    """The texts without their minus signs."""
+    return np.where(minus, words >> _EIGHT, words), np.asarray(lengths - minus)
