@@ -6,7 +6,8 @@ after a failover), and a link that breaks is replaced, with pauses, until the ad
 needs to know whether there is a cluster.
 
 What must not be lost sight of: a command whose link broke may have been executed. Only commands that may be executed
-twice (`retry.repeatable`) are sent again; for others the failure goes to the caller, who must find out by other means.
+twice (`retry.repeatable`) are sent again; for others the failure goes to the caller, who must find out by other means,
+or has said how (`Renew`).
 Refusals, in contrast, were not executed, so what was refused is always sent again.
 
 A process keeps one connection per address (`borrow`).
@@ -17,10 +18,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
@@ -32,8 +33,12 @@ from spark_streams.topology import Topology, key_of
 
 __all__ = ["BROKEN", "Command", "Connection", "Link", "borrow", "close_all"]
 
+Renew = Callable[[], list[Command]]
+"""What is left to be asked, where it is not known how much of a request was executed. It may ask the server."""
+
 _IDLE_SECONDS = 30.0  # a kept connection that was not used for so long is tried with a PING first
 _ASKING_REPLY = b"+OK\r\n"
+T = TypeVar("T")
 
 
 @dataclass
@@ -43,7 +48,12 @@ class _Asked:
     commands: list[Command] | None
     link: Link | None
     word: bytes
+    renew: Renew | None = None
     asking: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        return self.commands is not None and (self.renew is not None or all(map(repeatable, self.commands)))
 
 
 class Connection:
@@ -71,10 +81,28 @@ class Connection:
             link = self._links[endpoint] = Link(endpoint, self.address.login)
         return link
 
-    def masters(self) -> list[Link]:
-        """Links to all servers that hold keys, for what concerns every one of them, as SCAN does."""
-        found: list[Link] = self._reliably(lambda: [self.link_to(place) for place in self.topology.masters()])
-        return found
+    def of_masters(self, ask: Callable[[Link], T]) -> list[T]:
+        """What each server that holds keys says, for what concerns every one of them, as SCAN does.
+
+        If one fails midway all are asked again, so `ask` must be something that can be asked twice.
+        """
+
+        def all_of_them() -> list[T]:
+            found: list[T] = []
+            for place in self.topology.masters():
+                link = self.link_to(place)
+                try:
+                    found.append(ask(link))
+                except BROKEN:
+                    self.drop(link)
+                    raise
+            return found
+
+        return self._reliably(all_of_them)
+
+    def keeps(self, link: Link) -> bool:
+        """Whether the link is still in use: it was not replaced, nor given up."""
+        return self._links.get(link.endpoint) is link
 
     def drop(self, link: Link | None) -> None:
         """The link is broken, or the server behind it is not the one it was."""
@@ -87,7 +115,7 @@ class Connection:
         """The error that says so."""
         return error("SERVER_UNREACHABLE", address=self.address.shown, reason=_reason(cause))
 
-    def _reliably(self, action: Any) -> Any:
+    def _reliably(self, action: Callable[[], T]) -> T:
         budget = Budget(self.address.retry_ms)
         while True:
             try:
@@ -148,7 +176,7 @@ class Connection:
             for at, reply in zip(places, found, strict=True):
                 replies[at] = reply = self._followed(commands[at], reply)
                 if is_transient(reply):
-                    self._heed(link, str(reply))
+                    self.heed(link, str(reply))
                     again.append(at)
         return sorted(again), failure
 
@@ -167,7 +195,7 @@ class Connection:
         except BROKEN:
             return reply
 
-    def _heed(self, link: Link, refusal: str) -> None:
+    def heed(self, link: Link | None, refusal: str) -> None:
         """Learn from a refusal what there is to learn."""
         if refusal.startswith("MOVED "):
             self.topology.moved(refusal)
@@ -181,9 +209,12 @@ class Connection:
             fail("SERVER_REFUSED", address=self.address.shown, command=words[0], reason=reply)
         return reply
 
-    def request(self, commands: Sequence[Command]) -> bytes:
-        """Send commands, of one server, whose replies are to be received raw; gives the word for `receive`."""
-        asked = _Asked(list(commands), None, b"")
+    def request(self, commands: Sequence[Command], renew: Renew | None = None) -> bytes:
+        """Send commands, of one server, whose replies are to be received raw; gives the word for `receive`.
+
+        If the link breaks, or the server refuses for the moment, what `renew` gives is sent in their place.
+        """
+        asked = _Asked(list(commands), None, b"", renew)
         try:
             self._ask(asked)
         except (*BROKEN, LookupError) as cause:
@@ -212,7 +243,7 @@ class Connection:
         asked.link = None
         if hopeless(cause):
             raise self.unreachable(cause) from None
-        if asked.commands is None or not all(map(repeatable, asked.commands)):
+        if not asked.repeatable:
             raise cause
 
     def receive(self, word: bytes) -> tuple[bytearray, int]:
@@ -222,8 +253,10 @@ class Connection:
         while True:
             cause: BaseException | None = None
             try:
-                if asked.link is None or asked.link is not self._links.get(asked.link.endpoint):
+                if asked.link is None or not self.keeps(asked.link):
                     self._sendable(asked)
+                    if asked.renew is not None:
+                        asked.commands = asked.renew()
                     self._ask(asked)
                 assert asked.link is not None
                 buffer, stop = asked.link.receive(asked.word)
@@ -239,7 +272,7 @@ class Connection:
                     asked.word = asked.link.request([("ASKING",), *asked.commands])
                     asked.asking = True
                     continue
-                self._heed(asked.link, refusal)
+                self.heed(asked.link, refusal)
                 asked.link = None
             except (*BROKEN, LookupError) as failure:
                 self._failed(asked, failure)
@@ -252,7 +285,7 @@ class Connection:
 
     def _sendable(self, asked: _Asked) -> None:
         """Its link was replaced while the request was under way."""
-        if asked.link is not None and (asked.commands is None or not all(map(repeatable, asked.commands))):
+        if asked.link is not None and not asked.repeatable:
             raise redis.ConnectionError("the connection broke")
 
     def has_input(self) -> bool:
@@ -261,7 +294,7 @@ class Connection:
 
     def can_skip_replies(self) -> bool:
         """Whether the server knows CLIENT REPLY SKIP; it is asked once."""
-        return bool(self._reliably(lambda: self.link(None).can_skip_replies()))
+        return self._reliably(lambda: self.link(None).can_skip_replies())
 
     def usable(self) -> bool:
         """Whether it can be used again after a rest. Nothing is due on it, so what can be read is a farewell."""

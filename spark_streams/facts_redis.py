@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from spark_streams import fetch, sampling
-from spark_streams.connection import Command, Connection
+from spark_streams.connection import Command, Connection, Link
 from spark_streams.errors import fail
 from spark_streams.facts import GroupState, StreamState
 from spark_streams.ids import ZERO, StreamId
@@ -63,22 +63,24 @@ class RedisFacts:
         return reply
 
     def discover(self, pattern: str) -> list[str]:
-        found: set[bytes] = set()
-        for link in self._connection.masters():
-            cursor: bytes | int = 0
-            while True:
-                scan: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_PAGE, "TYPE", "stream")
-                (reply,) = link.pipeline([scan])
-                cursor, names = self._checked(pattern, reply, "SCAN")
-                found.update(names)
-                if int(cursor) == 0:
-                    break
+        found = set[bytes]().union(*self._connection.of_masters(lambda link: self._scanned(link, pattern)))
         for name in found:
             try:
                 name.decode()
             except UnicodeDecodeError:
                 fail("STREAM_NAME_NOT_TEXT", pattern=pattern, stream=repr(name)[2:-1])
         return sorted(name.decode() for name in found)
+
+    def _scanned(self, link: Link, pattern: str) -> set[bytes]:
+        found: set[bytes] = set()
+        cursor: bytes | int = 0
+        while True:
+            scan: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_PAGE, "TYPE", "stream")
+            (reply,) = link.pipeline([scan])
+            cursor, names = self._checked(pattern, reply, "SCAN")
+            found.update(names)
+            if int(cursor) == 0:
+                return found
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         return fetch.last_of(self._connection, stream, after, count, upto)
@@ -130,6 +132,21 @@ class RedisFacts:
     def deliver(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> bool:
         if len(parts) < 2:
             return False
+        stream = parts[0].stream
+
+        def renewed() -> list[Command]:
+            state = self.states([stream], group)[stream]
+            if state is None or state.group is None:
+                return []
+            return self._deliveries(parts, group, consumer, state.group.position)
+
+        commands = self._deliveries(parts, group, consumer, position)
+        if commands:
+            # Received raw where replies cannot be skipped: nobody needs them as objects.
+            self._connection.receive(self._connection.request(commands, renewed))
+        return True
+
+    def _deliveries(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> list[Command]:
         commands: list[Command] = []
         skips = self._connection.can_skip_replies()
         for part in parts:
@@ -146,10 +163,9 @@ class RedisFacts:
                     commands.append(("CLIENT", "REPLY", "SKIP"))
                 commands.append(("XREADGROUP", "GROUP", group, name, "COUNT", step, "STREAMS", part.stream, ">"))
                 left -= step
-        if commands:
-            # Received raw where replies cannot be skipped: nobody needs them as objects.
-            self._connection.receive(self._connection.request(commands))
-        return True
+        if commands and skips:
+            commands.append(fetch.nothing(parts[0].stream))
+        return commands
 
     def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
         last, counts, _ = self._pending(stream, group, consumer)

@@ -351,11 +351,20 @@ class _Courier:
 
     def _replicated(self) -> bool:
         options = self._sender.options
-        lane = next(lane for lane in self._sender._lanes.values() if self._owns(lane))
-        link = self._link or self._connection.link(lane.stream)
+        lanes = [lane for lane in self._sender._lanes.values() if self._owns(lane)]
+        link = self._link
+        if link is None or not self._connection.keeps(link):
+            link = self._connection.link(lanes[0].stream)
+            # It may be another server, which has taken over without what the one before had confirmed.
+            fences = link.pipeline([("HMGET", lane.key, *FIELDS) for lane in lanes])
+            for lane, values in zip(lanes, fences, strict=True):
+                if isinstance(values, redis.ResponseError):
+                    self._refused(str(values), ("HMGET",))
+                    return False
+                lane.look(values)
         self._link = link
         wait: Command = ("WAIT", options.wait_replicas, options.wait_timeout)
-        touch: Command = ("HSET", lane.key, "chunk", lane.state.chunk)
+        touch: Command = ("HSET", lanes[0].key, "chunk", lanes[0].state.chunk)
         touched, replicas = link.pipeline([touch, wait])
         for reply in (touched, replicas):
             if isinstance(reply, redis.ResponseError):

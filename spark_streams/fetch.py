@@ -10,12 +10,12 @@ Knows the codec's pages and a connection; no Spark, no offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from engine.wire import arrow
 from engine.wire.arrow import Page
-from spark_streams.connection import Command, Connection
+from spark_streams.connection import Command, Connection, Renew
 from spark_streams.errors import fail
 from spark_streams.ids import LAST, StreamId
 
@@ -27,11 +27,15 @@ _COUNT_PAGE = 10_000
 
 @dataclass(frozen=True)
 class Delivery:
-    """Entries read are put into the pending entries list of `consumer`, as far as they lie after `position`."""
+    """Entries read are put into the pending entries list of `consumer`, as far as they lie after `position`.
+
+    `again` asks the server for that position: after a connection broke it is not known what was delivered.
+    """
 
     group: str
     consumer: str
     position: StreamId
+    again: Callable[[], StreamId] | None = None
 
 
 class PageSize:
@@ -71,13 +75,15 @@ def pages(
         finished = page.count < asked or last >= upto
         size.learn(page.count, stop)
         commands: list[Command] = []
-        if delivery is not None:
-            commands += _deliver(connection, stream, delivery, page)
         if not finished:
             asked = size.now
             commands.append(_xrange(stream, last, upto, asked))
+        renew: Renew | None = None
+        if delivery is not None:
+            renew = _renewal(connection, stream, delivery, page, commands)
+            commands = _with_delivery(connection, stream, delivery, page, commands)
         if commands:
-            word = connection.request(commands)
+            word = connection.request(commands, renew)
         yield page
         if finished:
             if commands:
@@ -146,11 +152,21 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
     return arrow.decode(buffer, start, stop, count) if count > 0 else None
 
 
-def _deliver(connection: Connection, stream: str, delivery: Delivery, page: Page) -> list[Command]:
-    """The commands that deliver the page's entries; executed here where their reply cannot be suppressed."""
+def nothing(stream: str) -> Command:
+    """A command that reads nothing, to stand behind commands whose replies are suppressed.
+
+    A refusal (the key is not here, say) is suppressed with them; what is refused to them is refused to this one, too.
+    """
+    return ("XRANGE", stream, "1-0", "0-0")
+
+
+def _with_delivery(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> list[Command]:
+    """The commands that deliver the page's entries, and those behind; executed here if they cannot be suppressed."""
     last = StreamId.parse(page.last_id())
     if last <= delivery.position:
-        return []
+        return behind
     count = page.count
     if StreamId.parse(page.ids()[0].as_py()) <= delivery.position:
         count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.ids().to_pylist())
@@ -158,6 +174,16 @@ def _deliver(connection: Connection, stream: str, delivery: Delivery, page: Page
         "XREADGROUP", "GROUP", delivery.group, delivery.consumer, "COUNT", count, "STREAMS", stream, ">",
     )  # fmt: skip
     if connection.can_skip_replies():
-        return [("CLIENT", "REPLY", "SKIP"), read]
-    connection.receive(connection.request([read]))
-    return []
+        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [nothing(stream)])]
+    connection.receive(connection.request([read], _renewal(connection, stream, delivery, page, [])))
+    return behind
+
+
+def _renewal(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> Renew | None:
+    """What to ask if it is not known whether the page was delivered: the group's position tells what is left."""
+    again = delivery.again
+    if again is None:
+        return None
+    return lambda: _with_delivery(connection, stream, replace(delivery, position=again()), page, behind)

@@ -31,10 +31,10 @@ Command = tuple[bytes | str | int, ...]
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
 """What a socket fails with; refusals of the server are `redis.ResponseError`."""
 
-_RECEIVE = 1 << 20
 _SMALL = 1 << 16
 _NOTHING = object()
 _CONNECT_SECONDS = 10.0
+_ALERT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -79,6 +79,27 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
     return kind(**settings, **dict(login.tls))
 
 
+def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
+    """What the server says against our side of TLS, if that is why a connection failed.
+
+    Since TLS 1.3 it says so after the client's part of the handshake is done, so whoever writes then sees no more than
+    a connection that ends, and whoever reads sees the reason.
+    """
+    socket = None
+    try:
+        socket = _open(endpoint, login)._connect()
+        socket.settimeout(_ALERT_SECONDS)
+        socket.recv(1)
+    except ssl.SSLError as alert:
+        return alert if "alert" in str(alert).lower() else None
+    except (redis.RedisError, OSError):
+        return None
+    finally:
+        if socket is not None:
+            socket.close()
+    return None
+
+
 class Link:
     """An open socket. Its methods raise `BROKEN` when it breaks; the caller is to close it then."""
 
@@ -89,13 +110,28 @@ class Link:
         self._ahead = b""  # replies to a later request that came with those to an earlier one
         self._due: list[bytes] = []  # the words behind raw requests, in order, whose replies were not received yet
         self._early: dict[bytes, tuple[bytearray, int]] = {}  # replies that were received before they were asked for
+        self._room = _SMALL  # for a reply as large as the last one, and some
         self._link = _open(endpoint, login)
-        self._link.connect()
+        try:
+            self._link.connect()
+        except redis.ConnectionError:
+            alert = _alert(endpoint, login) if login.tls else None
+            if alert is None:
+                raise
+            said = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
+            raise redis.ConnectionError(said) from alert
 
     def close(self) -> None:
         self._link.disconnect()
 
+    def _socket(self) -> Any:
+        socket = self._link._sock
+        if socket is None:
+            raise redis.ConnectionError("the connection is closed")
+        return socket
+
     def send(self, commands: Sequence[Command]) -> None:
+        self._socket()  # redis-py would open another one, which knows nothing of what was asked before
         self._link.send_packed_command(self._link.pack_commands(commands))
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
@@ -118,7 +154,7 @@ class Link:
                 replies.append(reply)
             if len(replies) == count:
                 return replies
-            data = self._link._sock.recv(_SMALL)
+            data = self._socket().recv(_SMALL)
             if not data:
                 raise redis.ConnectionError("the server closed the connection")
             reader.feed(data)
@@ -130,7 +166,7 @@ class Link:
         if not any(blocks):
             yield
             return
-        socket = self._link._sock
+        socket = self._socket()
         socket.settimeout(None if None in blocks else _TIMEOUT_SECONDS + sum(filter(None, blocks)))
         try:
             yield
@@ -148,14 +184,14 @@ class Link:
         """As `request`, for commands that are bytes already."""
         word = secrets.token_hex(16).encode()
         self._due.append(word)
-        self._link._sock.sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)))
+        self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)))
         return word
 
     def has_input(self) -> bool:
         """Whether something has arrived that was not received yet."""
         if self._ahead:
             return True
-        socket = self._link._sock
+        socket = self._socket()
         if not select.select([socket], [], [], 0)[0]:
             return False
         if not isinstance(socket, ssl.SSLSocket):
@@ -191,15 +227,21 @@ class Link:
     def _receive(self, word: bytes) -> tuple[bytearray, int]:
         end = b"$32\r\n%b\r\n" % word
         socket = self._link._sock
-        buffer, filled = bytearray(max(_RECEIVE, len(self._ahead))), len(self._ahead)
+        buffer, filled = bytearray(max(self._room, len(self._ahead))), len(self._ahead)
         buffer[:filled] = self._ahead
         searched = 0
         while True:
-            at = buffer.find(end, searched, filled)
+            if buffer.endswith(end, 0, filled):
+                at = filled - len(end)
+            elif self._due:  # else nothing can follow the word, and there is nothing to look for but at the end
+                at = buffer.find(end, searched, filled)
+                searched = max(0, filled - len(end))
+            else:
+                at = -1
             if at >= 0:
                 self._ahead = bytes(buffer[at + len(end) : filled])
+                self._room = max(_SMALL, filled + filled // 4)
                 return buffer, at
-            searched = max(0, filled - len(end))
             if filled == len(buffer):
                 buffer += bytes(len(buffer))
             with memoryview(buffer) as view:

@@ -17,7 +17,7 @@ from spark_streams.address import Address
 from spark_streams.connection import Connection, borrow
 from spark_streams.errors import PystreamsError, error
 from spark_streams.fetch import Delivery
-from spark_streams.ids import ZERO
+from spark_streams.ids import LAST, ZERO, StreamId
 from spark_streams.planning import Range
 from spark_streams.schema import ReadSchema
 from spark_streams.shared import Taker
@@ -82,11 +82,16 @@ def _delivery(connection: Connection, partition: StreamPartition) -> Delivery | 
     # Imported here: facts read ranges through `fetch`, as this module does.
     from spark_streams.facts import facts_of
 
-    stream = partition.range.stream
-    state = facts_of(connection).states([stream], partition.group)[stream]
-    if state is None or state.group is None:
+    def position() -> StreamId | None:
+        stream = partition.range.stream
+        state = facts_of(connection).states([stream], partition.group)[stream]
+        return None if state is None or state.group is None else state.group.position
+
+    begun = position()
+    if begun is None:
         return None
-    return Delivery(partition.group, partition.consumer, state.group.position)
+    # A group that is gone by then is made anew for the next batch; there is nothing to deliver to.
+    return Delivery(partition.group, partition.consumer, begun, lambda: position() or LAST)
 
 
 def _short(connection: Connection, partition: StreamPartition, entries: int) -> PystreamsError | None:

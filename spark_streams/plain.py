@@ -46,7 +46,7 @@ class PlainSender:
         self._options = options
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
-        self._links: set[Link] = set()
+        self._links: set[Link] = set()  # those that have confirmed rows
 
     def submit(self, parcels: Sequence[Parcel]) -> None:
         """Send these, and read the replies to what was sent before those."""
@@ -87,7 +87,6 @@ class PlainSender:
         link = self._connection.link(sent.parcel.stream)
         sent.link, sent.trims = link, len(commands)
         sent.word = link.send_raw(sent.parcel.commands, *(pack(*command) for command in commands))
-        self._links.add(link)
 
     def _lost(self, sent: _Sent, cause: BaseException) -> None:
         self._connection.drop(sent.link)
@@ -119,6 +118,7 @@ class PlainSender:
         assert sent.link is not None
         link, parcel = sent.link, sent.parcel
         buffer, stop = link.receive(sent.word)
+        self._links.add(link)
         end = added(buffer, 0, stop, len(parcel))
         if end >= 0 and (end == stop or not any(map(_is_error, parse(bytes(buffer[end:stop]))))):
             return True
@@ -165,13 +165,18 @@ class PlainSender:
         return bytes(buffer[:stop])
 
     def _replicate(self) -> None:
-        options = self._options
+        options, address = self._options, self._connection.address
         for link in self._links:
-            (found,) = link.pipeline([("WAIT", options.wait_replicas, options.wait_timeout)])
+            try:
+                (found,) = link.pipeline([("WAIT", options.wait_replicas, options.wait_timeout)])
+            except BROKEN:
+                # Another connection's WAIT says nothing of what this one has confirmed; it may lead to another master.
+                self._connection.drop(link)
+                fail("NOT_REPLICATED", wanted=options.wait_replicas, found="An unknown number of", address=address)
             if _is_error(found):
-                fail("SERVER_REFUSED", address=self._connection.address, command="WAIT", reason=found)
+                fail("SERVER_REFUSED", address=address, command="WAIT", reason=found)
             if found < options.wait_replicas:
-                fail("NOT_REPLICATED", wanted=options.wait_replicas, found=found, address=self._connection.address)
+                fail("NOT_REPLICATED", wanted=options.wait_replicas, found=found, address=address)
 
 
 def _is_error(reply: object) -> bool:

@@ -25,7 +25,7 @@ _REPEATABLE = frozenset(
     (
         "PING", "ECHO", "TIME", "INFO", "ROLE", "TYPE", "EXISTS", "SCAN", "COMMAND", "CLUSTER", "CLIENT", "CONFIG",
         "XINFO", "XRANGE", "XREVRANGE", "XPENDING", "XLEN", "XREAD", "XACK", "XDEL", "XTRIM", "XGROUP",
-        "HGET", "HMGET", "HGETALL", "HSET", "DEL", "UNLINK", "PEXPIRE",
+        "HGET", "HMGET", "HGETALL", "HKEYS", "HSET", "HDEL", "DEL", "UNLINK", "PEXPIRE",
         "PS.NTH", "PS.SPLIT", "PS.ACKRANGE", "PS.DELIVER",
     )
 )  # fmt: skip
@@ -67,7 +67,7 @@ def hopeless(cause: BaseException) -> bool:
     while seen is not None:
         if isinstance(seen, (redis.AuthenticationError, socket.gaierror, ssl.SSLCertVerificationError)):
             return True
-        if isinstance(seen, ssl.SSLError) and "certificate" in str(seen).lower():
+        if isinstance(seen, ssl.SSLError) and ("certificate" in str(seen).lower() or "alert" in str(seen).lower()):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

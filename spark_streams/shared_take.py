@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import hiredis
@@ -19,15 +19,14 @@ import redis
 from engine.wire import arrow
 from engine.wire.arrow import Page
 from spark_streams import dead_letters, shared
-from spark_streams.connection import Command, Connection, Link
+from spark_streams.connection import BROKEN, Command, Connection, Link
 from spark_streams.errors import fail
 from spark_streams.ids import ZERO, StreamId
-from spark_streams.retry import is_transient
+from spark_streams.retry import Budget, hopeless, is_transient
 from spark_streams.shared import Taker
 
 _log = logging.getLogger("spark_streams")
 _CLAIM_PAGE = 1000
-_ATTEMPTS = 100
 
 Counts = Any
 """An int32 array: how often the group has delivered each entry of a page; None where nobody asked."""
@@ -38,30 +37,55 @@ Delivered = tuple[Page, Counts, Any]
 
 
 def pages(connection: Connection, taker: Taker) -> Iterator[Delivered]:
-    """What the partition's consumer has, taken now if this is the first attempt to do so."""
+    """What the partition's consumer has, taken now if this is the first attempt to do so.
+
+    If the connection breaks, or the server refuses for the moment, the ledger is asked again whether it was taken.
+    """
     key = shared.ledger(taker.stream, taker.group, taker.prefix)
-    link = connection.link(key)  # what a transaction watches is a matter of one link; if it breaks, so does the task
-    for _ in range(_ATTEMPTS):
-        watched, known = link.pipeline([("WATCH", key), ("HMGET", key, shared.DONE, taker.line)])
-        for reply in (watched, known):
-            if isinstance(reply, redis.ResponseError):
-                if is_transient(reply):
-                    connection.drop(link)
-                fail("SERVER_REFUSED", address=connection.address, command="WATCH", reason=reply)
-        done, line = known
-        if line is not None or int(done or 0) >= taker.batch:
-            link.pipeline([("UNWATCH",)])
-            if line is None:
-                _log.warning("Batch %d of %s was finished before; nothing is taken again.", taker.batch, taker.stream)
-            else:
-                yield from _history(connection, taker)
-            return
-        found = _take(connection, link, taker, key)
-        if found is not None:
-            for page in found:
-                yield from _delivered(connection, taker, page)
-            return
-    fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason="the ledger is written all the time")
+    budget = Budget(connection.address.retry_ms)
+    while True:
+        link: Link | None = None
+        cause: BaseException | None = None
+        refusal = "somebody else writes the ledger all the time"
+        try:
+            link = connection.link(key)  # what a transaction watches is a matter of one link
+            found = _attempt(connection, link, taker, key)
+            if found is not None:
+                break
+        except _NotNow as now:
+            connection.heed(link, str(now))
+            refusal = str(now)
+        except (*BROKEN, LookupError) as failure:
+            connection.drop(link)
+            cause = failure
+        if (cause is not None and hopeless(cause)) or budget.spent():
+            if cause is not None:
+                raise connection.unreachable(cause) from cause
+            fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason=refusal)
+    for page in found:
+        yield from _delivered(connection, taker, page)
+
+
+class _NotNow(Exception):  # noqa: N818 - it is no error
+    """The server refused what it may not refuse a moment later."""
+
+
+def _attempt(connection: Connection, link: Link, taker: Taker, key: bytes) -> Iterable[Page] | None:
+    """What the partition has, or takes; None if somebody else wrote to the ledger meanwhile."""
+    watched, known = link.pipeline([("WATCH", key), ("HMGET", key, shared.DONE, taker.line)])
+    for reply in (watched, known):
+        if is_transient(reply):
+            raise _NotNow(str(reply))
+        if isinstance(reply, redis.ResponseError):
+            fail("SERVER_REFUSED", address=connection.address, command="WATCH", reason=reply)
+    done, line = known
+    if line is None and int(done or 0) < taker.batch:
+        return _take(connection, link, taker, key)
+    link.pipeline([("UNWATCH",)])
+    if line is not None:
+        return _history(connection, taker)
+    _log.warning("Batch %d of %s was finished before; nothing is taken again.", taker.batch, taker.stream)
+    return ()
 
 
 def _take(connection: Connection, link: Link, taker: Taker, key: bytes) -> list[Page] | None:
@@ -79,7 +103,7 @@ def _take(connection: Connection, link: Link, taker: Taker, key: bytes) -> list[
     buffer, stop = link.receive(link.request([*marked, ("EXEC",)]))
     queued = b"+QUEUED\r\n" * (len(marked) - 1)
     if not buffer.startswith(b"+OK\r\n" + queued):
-        _refuse(connection, taker, bytes(buffer[:stop]))
+        _refuse(connection, taker, bytes(buffer[:stop]), taking=True)
     start = 5 + len(queued)
     if buffer.startswith((b"*-1\r\n", b"_\r\n"), start):
         return None
@@ -89,7 +113,7 @@ def _take(connection: Connection, link: Link, taker: Taker, key: bytes) -> list[
     for word in words:
         end = buffer.find(b"$32\r\n" + word, at, stop)
         if buffer.startswith(b"-", at):
-            _refuse(connection, taker, bytes(buffer[at:end]))
+            _refuse(connection, taker, bytes(buffer[at:end]), taking=True)
         page = _page(buffer, at, end, nested=word == words[-1] and bool(taker.take))
         if page is not None:
             found.append(page)
@@ -137,7 +161,7 @@ def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | N
     return page if page is not None and page.count else None
 
 
-def _history(connection: Connection, taker: Taker) -> Iterator[Delivered]:
+def _history(connection: Connection, taker: Taker) -> Iterator[Page]:
     """What the consumer has pending, which is what the first attempt took."""
     last = ZERO
     while True:
@@ -148,7 +172,7 @@ def _history(connection: Connection, taker: Taker) -> Iterator[Delivered]:
         last_seen = _last_id(connection, taker, last)
         page = _page(buffer, 0, stop, nested=True)
         if page is not None:
-            yield from _delivered(connection, taker, page)
+            yield page
         if last_seen is None:
             return
         last = last_seen
@@ -193,13 +217,15 @@ def _deliveries(connection: Connection, taker: Taker, ids: Sequence[bytes]) -> A
         after = StreamId.parse(rows[-1][0]).next()
 
 
-def _refuse(connection: Connection, taker: Taker, reply: bytes) -> None:
+def _refuse(connection: Connection, taker: Taker, reply: bytes, *, taking: bool = False) -> None:
     """Raise what the server answered instead."""
     reader = hiredis.Reader(replyError=redis.ResponseError)
     reader.feed(reply)
     said: Any = reader.gets()
     while said is not False and not isinstance(said, redis.ResponseError):
         said = reader.gets()
+    if taking and is_transient(said):
+        raise _NotNow(str(said))
     if "NOGROUP" in str(said):
         fail("GROUP_LOST", stream=taker.stream, address=connection.address, group=taker.group)
     fail("SERVER_REFUSED", address=connection.address, command="XREADGROUP", reason=said)

@@ -94,10 +94,10 @@ def _info(client: redis.Redis) -> bytes:
 
 @dataclass
 class Watched:
-    """A master, its replica, and three Sentinels that watch them."""
+    """A master, its replicas, and three Sentinels that watch them."""
 
     master: servers.Running
-    replica: servers.Running
+    replicas: list[servers.Running]
     sentinels: list[int]
 
     @property
@@ -109,8 +109,15 @@ class Watched:
         with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
             return int(sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1])
 
+    def client(self) -> redis.Redis:
+        """A client of the master that a Sentinel names; it is not followed further."""
+        return redis.Redis(port=self.now_master(), protocol=2, socket_timeout=5)
+
+    def server_at(self, port: int) -> servers.Running:
+        return next(each for each in (self.master, *self.replicas) if each.port == port)
+
     def failover(self) -> None:
-        """The replica becomes the master, the master its replica."""
+        """A replica becomes the master, the master its replica."""
         before = self.now_master()
         with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
             wait_for(lambda: _asked_to_fail_over(sentinel), "a Sentinel to start the failover")
@@ -128,13 +135,16 @@ def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
 
 
 @contextmanager
-def watched() -> Iterator[Watched]:
-    """A master with a replica and three Sentinels."""
+def watched(replicas: int = 1) -> Iterator[Watched]:
+    """A master with replicas and three Sentinels."""
     with ExitStack() as stack:
         master = stack.enter_context(servers.redis("--repl-diskless-sync-delay", "0"))
-        replica = stack.enter_context(servers.redis("--replicaof", f"{master.host} {master.port}"))
-        with redis.Redis(port=replica.port, protocol=2) as client:
-            wait_for(lambda: client.info("replication")["master_link_status"] == "up", "the replica to follow", 30)
+        following = [
+            stack.enter_context(servers.redis("--replicaof", f"{master.host} {master.port}")) for _ in range(replicas)
+        ]
+        for replica in following:
+            with redis.Redis(port=replica.port, protocol=2) as client:
+                wait_for(lambda: client.info("replication")["master_link_status"] == "up", "a replica to follow", 30)
         ports = []
         for _ in range(3):
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-sentinel-")))
@@ -153,11 +163,11 @@ def watched() -> Iterator[Watched]:
             ports.append(port)
         for port in ports:
             with redis.Redis(port=port, protocol=2) as sentinel:
-                wait_for(lambda: _knows(sentinel), "the Sentinels to know each other and the replica", 40)
-        yield Watched(master, replica, ports)
+                wait_for(lambda: _knows(sentinel, replicas), "the Sentinels to know each other and the replicas", 40)
+        yield Watched(master, following, ports)
 
 
-def _knows(sentinel: redis.Redis) -> bool:
+def _knows(sentinel: redis.Redis, replicas: int) -> bool:
     try:
         said = sentinel.execute_command("SENTINEL", "MASTER", "main")
     except (redis.ConnectionError, redis.ResponseError):
@@ -165,7 +175,7 @@ def _knows(sentinel: redis.Redis) -> bool:
     if not isinstance(said, dict):
         said = dict(zip(said[::2], said[1::2], strict=True))
     named = {(k if isinstance(k, str) else k.decode()): v for k, v in said.items()}
-    return int(named["num-other-sentinels"]) == 2 and int(named["num-slaves"]) == 1
+    return int(named["num-other-sentinels"]) == 2 and int(named["num-slaves"]) == replicas
 
 
 @dataclass
@@ -182,27 +192,42 @@ class Encrypted:
         return f"rediss://localhost:{self.port}"
 
 
+@dataclass
+class Certificate:
+    """A certificate and its key, as files."""
+
+    certificate: Path
+    key: Path
+
+
+def certificate(directory: Path, name: str, authority: Certificate | None = None) -> Certificate:
+    """One for localhost, by the authority; without one it is an authority itself."""
+    made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
+    new = ("req", "-newkey", "rsa:2048", "-nodes", "-keyout", made.key)
+    if authority is None:
+        _openssl(*new, "-x509", "-out", made.certificate, "-days", "2", "-subj", f"/CN=test {name}", "-addext",
+                 "keyUsage=critical,keyCertSign,cRLSign")  # fmt: skip
+        return made
+    request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
+    extensions.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
+    _openssl(*new, "-out", request, "-subj", "/CN=localhost")
+    _openssl("x509", "-req", "-in", request, "-CA", authority.certificate, "-CAkey", authority.key, "-CAcreateserial",
+             "-out", made.certificate, "-days", "2", "-extfile", extensions)  # fmt: skip
+    return made
+
+
 @contextmanager
 def encrypted() -> Iterator[Encrypted]:
     """A server with TLS and client certificates."""
     with tempfile.TemporaryDirectory(prefix="ps-tls-") as name:
         directory = Path(name)
-        ca, ca_key = directory / "ca.crt", directory / "ca.key"
-        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", ca_key, "-out", ca, "-days", "2",
-                 "-subj", "/CN=test CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign")  # fmt: skip
-        for side in ("server", "client"):
-            request, made = directory / f"{side}.csr", directory / f"{side}.crt"
-            extensions = directory / f"{side}.ext"
-            extensions.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
-            _openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", directory / f"{side}.key", "-out", request,
-                     "-subj", "/CN=localhost")  # fmt: skip
-            _openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-out", made,
-                     "-days", "2", "-extfile", extensions)  # fmt: skip
+        authority = certificate(directory, "ca")
+        server, client = (certificate(directory, side, authority) for side in ("server", "client"))
         port = servers.free_port()
-        flags = ("--tls-port", str(port), "--tls-cert-file", str(directory / "server.crt"), "--tls-key-file",
-                 str(directory / "server.key"), "--tls-ca-cert-file", str(ca))  # fmt: skip
+        flags = ("--tls-port", str(port), "--tls-cert-file", str(server.certificate), "--tls-key-file",
+                 str(server.key), "--tls-ca-cert-file", str(authority.certificate))  # fmt: skip
         with servers.redis(*flags):
-            yield Encrypted(port, ca, directory / "client.crt", directory / "client.key")
+            yield Encrypted(port, authority.certificate, client.certificate, client.key)
 
 
 def _openssl(*words: str | Path) -> None:
