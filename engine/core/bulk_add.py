@@ -1,14 +1,15 @@
 """A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.xadd`.
 
 The run comes as bytes whose shape is proven (:mod:`engine.wire.bulk`). Everything that could make one of its commands
-answer with an error, wake somebody or be heard of is looked at before anything is changed; where there is such a thing
+answer with an error or be heard of is looked at before anything is changed; where there is such a thing
 the run is declined, and its commands go one by one. What is done is the same either way, and a property test says so.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,10 @@ from engine.core.stream import Stream
 from engine.core.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
-_DECIMALS = [b"%d" % number for number in range(10_000)]
+#: Ends of IDs.
+_TEXTS = [b"%d\r\n" % number for number in range(10_000)]
+#: From so many numbers on, numpy counts them more quickly.
+_MANY = 64
 
 
 class Run(Protocol):
@@ -40,73 +44,84 @@ class Run(Protocol):
         """The commands one by one, as words."""
 
 
-#: IDs with the same number of digits: what their bulk strings begin with, and the texts of their sequence numbers.
-_Digits = tuple[bytes, Sequence[bytes]]
-
-
 class _Part:
     """The commands of a run that are for one key."""
 
-    __slots__ = ("bodies", "explicit", "first", "groups", "key", "rows", "sizes", "stream", "trim")
+    __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    def __init__(self, key: bytes, bodies: list[bytes], sizes: Sequence[int]) -> None:
+    #: IDs as bulk strings: what those with the same number of digits begin with, and how each of them ends; ...
+    groups: list[tuple[bytes, list[bytes]]]
+    #: ... and as numbers.
+    ms: array[int]
+    seq: array[int]
+
+    def __init__(self, key: bytes, stream: Stream | None, bodies: list[bytes], sizes: list[int]) -> None:
         self.key = key
-        self.stream: Stream | None = None
+        self.stream = stream
         self.bodies = bodies
         self.sizes = sizes
+        self.count = len(bodies)
         #: Which of the run's commands these are, where they are not all.
         self.rows: list[int] = []
-        #: The first of consecutive IDs, which ``groups`` has the texts of, ...
+        #: The first ID, ...
         self.first = 0
-        self.groups: list[_Digits] = []
-        #: ... or every ID, as a bulk string and as a number.
-        self.explicit: tuple[list[bytes], array[int], array[int]] | None = None
-        self.trim: Trim | None = None
+        #: ... and all of them as bulk strings if they are not consecutive.
+        self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
         """The ID of each entry as a bulk string."""
         if self.explicit is not None:
-            return self.explicit[0]
-        return [stem + text + b"\r\n" for stem, texts in self.groups for text in texts]
+            return self.explicit
+        return [stem + text for stem, texts in self.groups for text in texts]
 
     def replies(self) -> list[bytes]:
         """The same in few pieces."""
         if self.explicit is not None:
-            return [b"".join(self.explicit[0])]
-        return [stem + (b"\r\n" + stem).join(texts) + b"\r\n" for stem, texts in self.groups]
+            return [b"".join(self.explicit)]
+        return [stem + stem.join(texts) for stem, texts in self.groups]
 
 
-def _decimals(first: int, end: int) -> Sequence[bytes]:
-    """The decimal texts of the numbers [first, end)."""
-    if end <= len(_DECIMALS):
-        return _DECIMALS[first:end]
-    return [b"%d" % number for number in range(first, end)]
+@lru_cache(maxsize=256)
+def _stem(ms: int, digits: int) -> bytes:
+    """What a bulk string begins with that is an ID of this millisecond, with a sequence number of so many digits."""
+    text = b"%d-" % ms
+    return b"$%d\r\n%b" % (len(text) + digits, text)
 
 
-def _digit_groups(ms: int, first: int, count: int) -> list[_Digits]:
-    """``count`` consecutive IDs of one millisecond, cut where the number of digits changes."""
-    groups, end = [], first + count
-    while first < end:
-        cut = min(10 ** len(str(first)), end)
-        texts = _decimals(first, cut)
-        groups.append((b"$%d\r\n%d-" % (len(b"%d-" % ms) + len(texts[0]), ms), texts))
-        first = cut
+def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
+    """The texts of ``count`` consecutive IDs of one millisecond, cut where the number of digits changes."""
+    ms, first = first_id >> 64, first_id & ids.U64_MAX
+    end = first + count
+    texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
+    digits = len(texts[0])
+    if len(texts[-1]) == digits:
+        return [(_stem(ms, digits - 2), texts)]
+    groups, at = [], 0
+    while at < count:
+        digits = len(texts[at]) - 2
+        cut = min(10**digits - first, count)
+        groups.append((_stem(ms, digits), texts[at:cut]))
+        at = cut
     return groups
 
 
 class Added:
     """What a run's commands answer: their entries' IDs as bulk strings."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_one", "_parts")
 
-    def __init__(self, parts: list[_Part]) -> None:
+    def __init__(self, parts: list[_Part], one: bytes = b"") -> None:
         self._parts = parts
+        #: The reply where there is only one.
+        self._one = one
 
     def rows(self) -> list[bytes]:
         """One reply per command, in the commands' order."""
+        if self._one:
+            return [self._one]
         if not self._parts[0].rows:
             return self._parts[0].reply_rows()
-        replies = [b""] * sum(len(part.rows) for part in self._parts)
+        replies = [b""] * sum(part.count for part in self._parts)
         for part in self._parts:
             for row, reply in zip(part.rows, part.reply_rows(), strict=True):
                 replies[row] = reply
@@ -114,67 +129,87 @@ class Added:
 
     def pieces(self) -> list[bytes]:
         """The same bytes, in as few pieces as is cheap."""
-        return self.rows() if self._parts[0].rows else self._parts[0].replies()
+        if self._one:
+            return [self._one]
+        return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()
 
 
 def add_run(ctx: Context, run: Run) -> Added | None:
     """Do what the commands of the run say; None where the run is declined and nothing was done."""
     try:
+        if run.count == 1 and run.keys is None and run.ids is None and len(run.head) == 3:
+            return _add_one(ctx, run.head[1], run.words, run.bodies[0])
+        trim = _trim_of(run.head) if len(run.head) > 3 else None
         parts = _plan(ctx, run)
     except CommandError:
         return None
     if parts is None:
         return None
     for part in parts:
-        _apply(ctx, part, run.words)
+        _apply(ctx, part, run.words, trim)
     ctx.core.commands_processed += run.count
     return Added(parts)
 
 
+def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
+    """One command, of a client that waits for each reply, at as little expense as can be."""
+    db = ctx.db
+    stream = db.stream(key)
+    if stream is None:
+        return None
+    entry_id = next_id(stream, b"*", ctx.now)
+    number = entry_id & ids.U64_MAX
+    text = _TEXTS[number] if number < len(_TEXTS) else b"%d\r\n" % number
+    reply = _stem(entry_id >> 64, len(text) - 2) + text
+    stream.append(entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
+    db.touch(key)
+    db.signal(key)
+    core = ctx.core
+    core.commands_processed += 1
+    if core.recording:
+        command = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
+        core.effects.append((db.index, command))
+    return Added([], reply)
+
+
+def _trim_of(head: list[bytes]) -> Trim:
+    trim = Trim()
+    args = Args(head, 2, len(head) - 1)
+    trim.take_option(args)
+    args.finish()
+    return trim
+
+
 def _plan(ctx: Context, run: Run) -> list[_Part] | None:
-    trim: Trim | None = None
-    if len(run.head) > 3:
-        trim = Trim()
-        args = Args(run.head, 2, len(run.head) - 1)
-        if not trim.take_option(args) or len(args):
-            return None
+    stream = ctx.db.stream
     if run.keys is None:
-        parts = [_Part(run.head[1], run.bodies, run.sizes)]
+        key = run.head[1]
+        parts = [_Part(key, stream(key), run.bodies, run.sizes)]
     else:
         rows: dict[bytes, list[int]] = {}
         for row, word in enumerate(run.keys):
             rows.setdefault(word, []).append(row)
-        parts = [_part_of(run, word, numbers) for word, numbers in rows.items()]
+        parts = []
+        for word, numbers in rows.items():
+            key = word[word.index(b"\n") + 1 : -2]
+            bodies = [run.bodies[row] for row in numbers]
+            part = _Part(key, stream(key), bodies, list(map(len, bodies)))
+            part.rows = numbers
+            parts.append(part)
     for part in parts:
-        if part.key in ctx.db.waiting:
-            return None
-        part.stream = ctx.db.stream(part.key)
-        part.trim = trim
         if run.ids is None:
             part.first = next_id(part.stream, b"*", ctx.now)
-            if not _room(part.first, len(part.bodies)):
+            if (part.first & ids.U64_MAX) + part.count > ids.U64_MAX:
                 return None
         elif not _take_ids(ctx, part, [run.ids[row] for row in part.rows] if part.rows else run.ids):
             return None
     return parts
 
 
-def _part_of(run: Run, word: bytes, rows: list[int]) -> _Part:
-    """The commands in these rows, which are all that have this key."""
-    bodies, sizes = run.bodies, run.sizes
-    part = _Part(word[word.index(b"\n") + 1 : -2], [bodies[row] for row in rows], [sizes[row] for row in rows])
-    part.rows = rows
-    return part
-
-
-def _room(first: int, count: int) -> bool:
-    return (first & ids.U64_MAX) + count <= ids.U64_MAX
-
-
 def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
     if words.count(_AUTO) == len(words):
         part.first = next_id(part.stream, b"*", ctx.now)
-        return _room(part.first, len(words))
+        return (part.first & ids.U64_MAX) + part.count <= ids.U64_MAX
     texts = b"".join(words).split(b"\r\n")[1::2]
     try:
         halves = list(map(int, b"-".join(texts).split(b"-")))
@@ -185,9 +220,10 @@ def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
     if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
         return False
     last = part.stream.last_id if part.stream is not None else 0
-    if ids.make(ms[0], seq[0]) <= last or not _ascend(ms, seq):
+    part.first = ids.make(ms[0], seq[0])
+    if part.first <= last or not _ascend(ms, seq):
         return False
-    part.explicit = words, ms, seq
+    part.explicit, part.ms, part.seq = words, ms, seq
     return True
 
 
@@ -199,31 +235,23 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
     return bool(later.all())
 
 
-def _apply(ctx: Context, part: _Part, words: int) -> None:
-    db, count = ctx.db, len(part.bodies)
-    tail = b"*%d\r\n" % words
-    if part.explicit is not None:
-        id_words, ms, seq = part.explicit
-        pieces = [b"*2\r\n"] * (4 * count)
-        pieces[1::4], pieces[2::4], pieces[3::4] = id_words, [tail] * count, part.bodies
-        sizes = [len(word) + size + 4 + len(tail) for word, size in zip(id_words, part.sizes, strict=True)]
-        data = b"".join(pieces)
-    else:
-        now, first = ids.split(part.first)
-        ms = array("Q", [now]) * count
-        seq = array("Q", range(first, first + count))
-        part.groups = _digit_groups(now, first, count)
-        data, sizes = _consecutive(part, b"\r\n" + tail)
-    stream = part.stream
+def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
+    db, count, stream = ctx.db, part.count, part.stream
+    data, sizes = _frames(part, words)
+    is_new = stream is None
     if stream is None:
         stream = new_stream(ctx)
-        stream.extend(data, sizes, ms, seq)
+    if part.explicit is None:
+        part.ms = array("Q", (part.first >> 64,)) * count
+        part.seq = _counted(part.first & ids.U64_MAX, count)
+    stream.extend(data, sizes, part.ms, part.seq)
+    if is_new:
         db.add(part.key, stream)
     else:
-        stream.extend(data, sizes, ms, seq)
         db.touch(part.key)
+        db.signal(part.key)
     ctx.core.dirty += count - 1
-    trimmed = part.trim is not None and _trim(part.trim, stream, count)
+    trimmed = trim is not None and _trim(trim, stream, count)
     if ctx.core.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
 
@@ -236,28 +264,41 @@ def _trim(trim: Trim, stream: Stream, count: int) -> bool:
     return stream.length != length
 
 
-def _consecutive(part: _Part, tail: bytes) -> tuple[bytes, list[int]]:
-    """The frames of consecutive IDs back to back, and their sizes; ``tail`` stands between ID and body."""
-    data: list[bytes] = []
-    sizes: list[int] = []
-    at = 0
+def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
+    """The frames of the entries back to back, and their sizes."""
+    tail = b"*%d\r\n" % words
+    if part.explicit is not None:
+        pieces = [b"*2\r\n", b"", tail, b""] * part.count
+        pieces[1::4], pieces[3::4] = part.explicit, part.bodies
+        more = 4 + len(tail)
+        return b"".join(pieces), [len(word) + size + more for word, size in zip(part.explicit, part.sizes, strict=True)]
+    part.groups = _consecutive(part.first, part.count)
+    pieces, sizes, at = [], [], 0
     for stem, texts in part.groups:
-        count = len(texts)
+        end = at + len(texts)
         head = b"*2\r\n" + stem
-        pieces = [head] * (4 * count)
-        pieces[1::4], pieces[2::4], pieces[3::4] = texts, [tail] * count, part.bodies[at : at + count]
-        data += pieces
+        framed = [head, b"", tail, b""] * len(texts)
+        framed[1::4], framed[3::4] = texts, part.bodies[at:end]
+        pieces += framed
         more = len(head) + len(texts[0]) + len(tail)
-        sizes += [size + more for size in part.sizes[at : at + count]]
-        at += count
-    return b"".join(data), sizes
+        sizes += [size + more for size in part.sizes[at:end]]
+        at = end
+    return b"".join(pieces), sizes
+
+
+def _counted(first: int, count: int) -> array[int]:
+    """``count`` numbers from ``first`` on."""
+    if count < _MANY:
+        return array("Q", range(first, first + count))
+    numbers = array("Q")
+    numbers.frombytes(np.arange(first, first + count, dtype=np.uint64).tobytes())
+    return numbers
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
     """The run as the log keeps it, encoded at once: every XADD with its final ID, then the trim."""
-    count = len(part.bodies)
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
-    pieces = [head] * (3 * count)
+    pieces = [head, b"", b""] * part.count
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies
     ctx.core.effects.append((ctx.db.index, b"".join(pieces)))
     if left is not None:

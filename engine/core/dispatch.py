@@ -10,7 +10,7 @@ If the order of the checks below is changed, error replies stop being Redis's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine import messages
@@ -231,14 +231,15 @@ class Core:
         self.count_error(error)
         return error
 
-    def execute_run(self, session: Session, run: Run, now_us: int) -> list[bytes] | None:
+    def execute_run(self, session: Session, run: Run, now_us: int) -> Sequence[bytes] | None:
         """Run many XADDs at once, or queue them in a transaction; their replies as bytes. None: nothing was done.
 
-        Declined where each command must be seen by itself, as by subscribers to keyspace events.
+        Those who wait get what the run adds together. Declined where each command must be seen by itself, as by
+        subscribers to keyspace events.
         """
         self.now_us = now_us
         self.now = session.last_ms = now_us // 1000
-        if self.pubsub.keyspace_events or self.refuse_writes or self.memory_full or self._each_is_seen:
+        if self.pubsub.keyspace_events or self.refuse_writes or self.memory_full or self.telemetry.wants_each:
             return None
         if session.limited and not self._may_add(session, run):
             return None
@@ -254,11 +255,9 @@ class Core:
             return None
         if self.recording:
             self.seal_effects(first)
+        if self.ready:
+            self.serve_waiters()
         return added.pieces()
-
-    @property
-    def _each_is_seen(self) -> bool:
-        return bool(self.monitors.sessions) or self.telemetry.wants_each
 
     def _may_add(self, session: Session, run: Run) -> bool:
         """Whether a limited session may do a run: each of its keys is looked at once."""
@@ -273,13 +272,16 @@ class Core:
         added = add_run(ctx, run)
         if added is not None:
             end = self.stopwatch()
-            self.telemetry.stat(b"xadd").add_run(run.count, max(end - self.measured_ns, 0))
+            spent = max(end - self.measured_ns, 0)
             self.measured_ns = end
+            self.telemetry.stat(b"xadd").add_run(run.count, spent)
+            if spent >= self.telemetry.threshold_ns * run.count:
+                self.telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, self.now)
         return added
 
     def call_run(self, session: Session, run: Run) -> list[Reply]:
         """Do a run that was queued: the reply of each of its commands."""
-        seen = self.pubsub.keyspace_events or self._each_is_seen
+        seen = self.pubsub.keyspace_events or self.telemetry.wants_each
         quick = not (seen or (session.limited and not self._may_add(session, run)))
         added = self._add_run(session, run) if quick else None
         if added is not None:

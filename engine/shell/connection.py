@@ -108,8 +108,10 @@ class Connection(asyncio.Protocol):
         Long input may be a pipeline of XADDs, which has a quicker way than command by command.
         """
         parser = self.parser
-        if len(data) >= BULK_BYTES and parser.trusted:
+        if parser.trusted and (len(data) >= BULK_BYTES or self.scanner.knows(data)):
             data = self._read_runs(data)
+            if not data and parser.at_boundary and parser.error is None:
+                return
             if self.stopped or self.transport.is_closing():
                 if data:
                     self.backlog.appendleft(data)
@@ -140,7 +142,7 @@ class Connection(asyncio.Protocol):
         """
         parser = self.parser
         misses = 0
-        while len(data) >= BULK_BYTES and misses < _MISSES and parser.error is None:
+        while data and misses < _MISSES and parser.error is None:
             if parser.at_boundary:
                 run = self.scanner.scan(data)
                 if run is not None and self.runner.run_adds(self, run):

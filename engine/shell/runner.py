@@ -202,6 +202,10 @@ class Runner:
         replies = core.execute_run(session, run, now)
         if replies is None:
             return False
+        if core.outbox:
+            self.deliver()
+        if core.requests:
+            self._obey()
         self._flush(connection, [*replies])
         if core.next_expiry != self._expiry_at:
             self._arm_expiry()

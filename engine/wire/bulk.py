@@ -25,8 +25,6 @@ from itertools import compress, count
 from operator import ne
 from typing import NamedTuple
 
-#: A shorter run costs less command by command.
-MIN_RUN = 3
 #: So many commands must have gone by for which there was no expression, before one is made.
 WORTH_IT = 100
 #: More different lengths than this of one word, or of all, are not told apart.
@@ -76,6 +74,9 @@ class _Pattern(NamedTuple):
     unproven: list[tuple[int, int]]
     #: Bytes of a command outside those three.
     outside: int
+    #: The words before the fields, as far as they are the same in all, and how many words the fields and values are.
+    head: list[bytes]
+    words: int
 
 
 @dataclass(slots=True)
@@ -136,6 +137,10 @@ class Scanner:
         self._form: Form | None = None
         self._pattern: _Pattern | None = None
 
+    def knows(self, data: bytes) -> bool:
+        """Whether there is something to :meth:`scan` for in short input: it begins as runs did, or with an XADD."""
+        return self._pattern is not None or data.find(b"XADD", 8, 14) > 0
+
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
         """The run of XADDs that begins at ``at``, if there is one that is worth it."""
         pattern = self._pattern
@@ -145,7 +150,18 @@ class Scanner:
             first = None if pattern is None else pattern.expression.match(data, at)
         if pattern is None or first is None:
             return None
-        return self._find(pattern, data, at, first.end() - at)
+        end = first.end()
+        if end < len(data):
+            return self._find(pattern, data, at, end - at)
+        # The last command, or the only one, as with clients that wait for each reply.
+        groups = first.groups()
+        for number, word in pattern.unproven:
+            if int(groups[number]) != len(groups[word]):
+                return None
+        body = groups[pattern.body]
+        keys = [groups[pattern.key]] if pattern.key >= 0 else None
+        entry_ids = [groups[pattern.entry_id]] if pattern.entry_id >= 0 else None
+        return AddRun(1, end, _head_of(pattern, keys, entry_ids), pattern.words, [body], [len(body)], keys, entry_ids)
 
     def _learn(self, data: bytes, at: int) -> _Pattern | None:
         """The expression for the command at ``at``, made if that is worth while."""
@@ -185,7 +201,6 @@ class Scanner:
 
     def _find(self, pattern: _Pattern, data: bytes, at: int, size: int) -> AddRun | None:
         """All commands of the form from ``at`` on that stand side by side, the first of which has this size."""
-        assert self._form is not None
         window = _FIRST_LOOK * size
         bodies: list[bytes] = []
         sizes: list[int] = []
@@ -206,15 +221,22 @@ class Scanner:
             if 2 * taken < window:
                 break
             window *= 2
-        rows = len(bodies)
-        if rows < MIN_RUN:
+        if not bodies:
             return None
-        head = [word if isinstance(word, bytes) else b"" for word in self._form.head]
-        if keys:
-            head[1] = _word(keys[0])
-        if ids:
-            head[-1] = _word(ids[0])
-        return AddRun(rows, at, head, len(self._form.body), bodies, sizes, keys or None, ids or None)
+        head = _head_of(pattern, keys, ids)
+        return AddRun(len(bodies), at, head, pattern.words, bodies, sizes, keys or None, ids or None)
+
+
+def _head_of(pattern: _Pattern, keys: list[bytes] | None, ids: list[bytes] | None) -> list[bytes]:
+    """The first command's words before its fields."""
+    if not keys and not ids:
+        return pattern.head
+    head = pattern.head[:]
+    if keys:
+        head[1] = _word(keys[0])
+    if ids:
+        head[-1] = _word(ids[0])
+    return head
 
 
 def _side_by_side(pattern: _Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
@@ -358,7 +380,9 @@ def _compiled(form: Form) -> _Pattern:
             unproven.append((groups, groups + 1))
             groups += 2
     parts.append(b"(" + b"".join(map(_expression, form.body)) + b")")
-    return _Pattern(re.compile(b"".join(parts), re.DOTALL), groups, key, entry_id, body, unproven, outside)
+    head = [word if isinstance(word, bytes) else b"" for word in form.head]
+    expression = re.compile(b"".join(parts), re.DOTALL)
+    return _Pattern(expression, groups, key, entry_id, body, unproven, outside, head, len(form.body))
 
 
 def _expression(word: Word) -> bytes:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from engine.config import Config
 from engine.core import ids
 from engine.core.dispatch import Core
-from engine.wire.bulk import MIN_RUN, WORTH_IT, AddRun, Scanner
+from engine.core.replies import BLOCKED
+from engine.wire.bulk import WORTH_IT, AddRun, Scanner
 from engine.wire.encode import encode
 from engine.wire.parser import RequestParser
 
@@ -39,7 +40,7 @@ def pipelines(draw):
         ])
     )  # fmt: skip
     out = []
-    for number in range(draw(st.integers(MIN_RUN, 3 * MANY))):
+    for number in range(draw(st.integers(1, 3 * MANY))):
         entry_id = b"%d-%d" % (number // 3 + 1, number % 3 + 1) if explicit else b"*"
         if draw(st.integers(0, 60)) == 0:
             entry_id = draw(st.sampled_from([b"5-5", b"0-0", b"007-1", b"x", b"9-*", b"*"]))
@@ -73,6 +74,12 @@ def make() -> tuple[Core, object]:
     core = Core(Config(), lambda n: 0)
     core.recording = True
     return core, core.open_session(NOW)
+
+
+def encoded_reply(reply) -> list[bytes]:
+    out: list[bytes] = []
+    encode(reply, 2, out)
+    return out
 
 
 def scan(data: bytes) -> AddRun | None:
@@ -159,6 +166,20 @@ def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
             run = scan(whole[:end])
             expected = RequestParser().parse(whole[: run.end])
             assert list(run.commands()) == expected
+
+
+def test_a_reader_who_waits_gets_what_a_run_adds():
+    """A blocked XREAD answers with a run's entries, of one command or of many, and no later run disturbs it."""
+    for count in (1, 5):
+        core, session = make()
+        core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], NOW)
+        reader = core.open_session(NOW)
+        assert core.execute(reader, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], NOW) is BLOCKED
+        for _ in range(2):
+            core.execute_run(session, scan(encoded(b"XADD", b"s", b"*", b"f", b"w") * count), NOW)
+        [(served, reply)] = core.outbox
+        assert served is reader
+        assert b"".join(map(bytes, encoded_reply(reply))).count(b"\r\nw\r\n") == count
 
 
 def test_few_commands_go_by_before_an_expression_is_made():
