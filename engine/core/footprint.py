@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.core.group import Group
 from engine.core.hash import Hash
+from engine.core.packed import Packed
 from engine.core.segment import Segment
 from engine.core.stream import Stream
 
@@ -68,11 +69,12 @@ def of_segment(segment: Segment) -> int:
     size = _size_of(segment) + 8 + 8 + _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
-    if segment.packed is not None:
-        size += _size_of(segment.packed) + _size_of(segment.packed.data) + _size_of(segment.packed.index)
-    if segment.is_laid_out:
-        size += _size_of(segment.data) + sum(map(_size_of, (segment.offsets, segment.ms, segment.seq)))
-    return size
+    body = segment.body
+    size += _size_of(body)
+    if isinstance(body, Packed):
+        size += sum(map(_size_of, (body.blob, body.starts, body.ms, body.seq, body.begins, body.sizes)))
+        return size + sum(_size_of(piece) + _size_of(piece.data) for piece in body.laid_out())
+    return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
 
 
 def of_group(group: Group) -> int:

@@ -6,11 +6,9 @@ Times come in as arguments. The counters follow the stream's rules for entries-r
 
 from __future__ import annotations
 
-from array import array
-
 from engine.core.ids import MAX_ID
 from engine.core.pending import NOBODY, PendingList, Record
-from engine.core.stream import UNKNOWN, Run, Stream
+from engine.core.stream import UNKNOWN, Run, Stream, columns
 
 
 class Consumer:
@@ -120,10 +118,7 @@ class Group:
         if noack:
             return
         consumer.active_time = now
-        ms, seq = array("Q"), array("Q")
-        for segment, begin, end in runs:
-            ms += segment.ms[begin:end]
-            seq += segment.seq[begin:end]
+        ms, seq = columns(runs)
         if self.nacked:
             self._no_longer_nacked(ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1])
         self.pending.deliver(ms, seq, consumer.number, now)

@@ -11,7 +11,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.core import restore
 from engine.core.hash import Hash
 from engine.core.storage import Storage
 from engine.core.stream import Stream
@@ -65,7 +64,7 @@ def take(core: Core) -> Image:
 
 def _frozen(value: Any, storage: Storage) -> Any:
     if isinstance(value, Stream):
-        return restore.still(value, storage)
+        return value.copy(storage)
     if isinstance(value, Hash):
         return value.copy()
     if isinstance(value, deque):

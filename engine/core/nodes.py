@@ -123,19 +123,22 @@ class SegmentNodes:
 
     def sync(self, segment: Segment, limits: Storage, nodes: int = 0) -> None:
         """Derive the nodes of the entries that are not in the map yet, all of them or until there are so many nodes."""
-        while self.upto < len(segment) and not (nodes and len(self.starts) >= nodes):
-            index = self.upto
-            words = fields_of(segment.frame_at(index))
+        if nodes and len(self.starts) >= nodes:
+            return
+        for entry_id, entry in segment.pairs(self.upto, len(segment)):
+            words = fields_of(entry)
             node = self._open
             if (
                 node is None
                 or node.size() + sum(map(len, words)) >= (limits.max_bytes or _HARD_MAX_BYTES)
                 or 0 < limits.max_entries <= node.total
             ):
-                node = self._open = _OpenNode(segment.id_at(index), words[::2])
-                self.starts.append(index)
-            node.add(segment.id_at(index), words)
-            self.upto = index + 1
+                node = self._open = _OpenNode(entry_id, words[::2])
+                self.starts.append(self.upto)
+            node.add(entry_id, words)
+            self.upto += 1
+            if nodes and len(self.starts) >= nodes:
+                return
 
     def bounds(self, number: int) -> tuple[int, int]:
         """The entries [i, j) of a node; the last one ends where the map ends."""
@@ -160,9 +163,9 @@ class SegmentNodes:
         first, end = self.starts[-1], self.upto
         words = fields_of(segment.frame_at(first))
         node = _OpenNode(segment.id_at(first), words[::2])
-        for index in range(first, end):
+        for index, (entry_id, entry) in enumerate(segment.pairs(first, end), first):
             if not any(begin <= index < behind for begin, behind in self._void):
-                node.add(segment.id_at(index), fields_of(segment.frame_at(index)))
+                node.add(entry_id, fields_of(entry))
                 node.deleted += segment.is_dead(index)
         return node
 

@@ -78,12 +78,11 @@ def _nodes(stream: Stream) -> Iterator[bytes]:
     entries: list[tuple[int, list[bytes]]] = []
     size = 0
     for segment, begin, end in stream.runs(ids.MIN_ID, ids.MAX_ID):
-        for index in range(begin, end):
-            data = segment.frame_at(index)
+        for entry_id, data in segment.pairs(begin, end):
             if entries and (len(entries) == _NODE_ENTRIES or size + len(data) > _NODE_BYTES):
                 yield _node(entries)
                 entries, size = [], 0
-            entries.append((segment.id_at(index), fields_of(data)))
+            entries.append((entry_id, fields_of(data)))
             size += len(data)
     if entries:
         yield _node(entries)

@@ -15,42 +15,10 @@ from engine.core.group import Group
 from engine.core.nodes import _OpenNode
 from engine.core.pending import NOBODY, Block, PendingList
 from engine.core.segment import Segment
-from engine.core.storage import Packed, Storage
+from engine.core.storage import Storage
 from engine.core.stream import Stream
 
 _U64 = (1 << 64) - 1
-
-
-def still(stream: Stream, storage: Storage) -> Stream:
-    """A copy to be read in another thread: nobody packs its segments or lays them out but that thread.
-
-    ``storage`` is that thread's own.
-    """
-    other = Stream(storage)
-    other._segments = [_still_segment(segment, storage) for segment in stream._segments]
-    other._firsts = stream._firsts[:]
-    other.length, other.last_id = stream.length, stream.last_id
-    other.max_deleted_id, other.entries_added = stream.max_deleted_id, stream.entries_added
-    other.groups = {name: group.copy() for name, group in stream.groups.items()}
-    other.producers = None if stream.producers is None else stream.producers.copy()
-    return other
-
-
-def _still_segment(segment: Segment, storage: Storage) -> Segment:
-    other = Segment()
-    if segment.packed is not None:
-        other.packed = segment.packed
-        other.put_away()
-    elif segment.sealed:
-        other.data, other.offsets, other.ms, other.seq = segment.data, segment.offsets, segment.ms, segment.seq
-    else:
-        other.data = bytes(segment.data)
-        other.offsets, other.ms, other.seq = segment.offsets[:], segment.ms[:], segment.seq[:]
-    other.start, other.dead_count, other.sealed = segment.start, segment.dead_count, segment.sealed
-    other.dead = None if segment.dead is None else bytearray(segment.dead)
-    other.nodes = segment.nodes.copy()
-    other._size, other._last_id, other._storage = segment._size, segment._last_id, storage
-    return other
 
 
 def stream_of(
@@ -68,14 +36,6 @@ def stream_of(
 def bounds(number: int, stream: Stream) -> tuple[int, int]:
     """The first and the last ID of a segment, without laying it out."""
     return stream._firsts[number], stream._segments[number].last_id
-
-
-def put_packed(segment: Segment, packed: Packed, last_id: int, storage: Storage) -> None:
-    """A new segment is a sealed one that is packed already."""
-    segment.packed = packed
-    segment._size, segment._last_id, segment._storage = packed.count, last_id, storage
-    segment.sealed = True
-    segment.put_away()
 
 
 def pending_of(blocks: list[Block]) -> PendingList:

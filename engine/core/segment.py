@@ -1,11 +1,8 @@
-r"""A segment: entries as frames back to back in one buffer, in ID order, with an index over them.
+r"""A segment: entries in ID order, with what has become of each.
 
-Frames (:mod:`engine.core.frames`) are only sliced here. Only the last segment of a stream is open; a sealed one never
-changes its bytes, so replies may hold views of it for as long as they like. Views of the open buffer must not leave
-this module: while one is alive the buffer cannot grow (:meth:`Segment.view` copies there).
-
-A sealed segment may be *packed*: its frames and index compressed (:mod:`engine.core.storage`). Then ``data``,
-``offsets``, ``ms`` and ``seq`` are not there, and whoever reads one of them lays them out anew without noticing.
+The entries themselves lie in its *body*: plain (:class:`~engine.core.entries.Plain`) at first, packed
+(:class:`~engine.core.packed.Packed`) once it has gone cold; whoever reads a segment need not know which. Only the last
+segment of a stream is open; the entries of a sealed one never change, so replies may hold views of them.
 
 Entries go in two ways: ``start`` moves over a trimmed head, and ``dead`` marks deleted entries in the middle. The entry
 at ``start`` is always live; a segment whose last live entry goes is dropped by its stream.
@@ -14,13 +11,13 @@ at ``start`` is always live; a segment whose last live entry goes is dropped by 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
 
-from engine.core.ids import U64_MAX, position
+from engine.core.entries import Entries, Plain
 from engine.core.nodes import SegmentNodes
-from engine.core.storage import Packed, Storage, unpack
+from engine.core.packed import Packed
+from engine.core.storage import Storage
 
 #: A segment is sealed when its frames reach this many bytes, or it holds this many entries, ...
 SEGMENT_BYTES = 256 * 1024
@@ -30,89 +27,58 @@ SEGMENT_STEP = 100
 _TOO_LARGE = 4
 
 _LIVE, _DEAD = b"\0", b"\1"
-#: What a packed segment lacks until it is read.
-_LAID_OUT = ("data", "offsets", "ms", "seq")
 
 
 class Segment:
     """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
 
-    __slots__ = (
-        "__weakref__", "_last_id", "_size", "_storage", "data", "dead", "dead_count", "ms", "nodes", "offsets",
-        "packed", "sealed", "seq", "start",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_storage", "body", "dead", "dead_count", "nodes", "sealed", "start")
 
-    data: bytearray | bytes
-    offsets: array[int]
-    ms: array[int]
-    seq: array[int]
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        #: Where each frame begins in ``data``.
-        self.offsets = array("I")
-        self.ms = array("Q")
-        self.seq = array("Q")
+    def __init__(self, storage: Storage, body: Plain | Packed | None = None) -> None:
+        self.body = Plain() if body is None else body
         self.start = 0
         #: One byte an entry, 1 for deleted; None while nothing is.
         self.dead: bytearray | None = None
         #: How many entries from ``start`` on are dead.
         self.dead_count = 0
         self.sealed = False
-        #: Frames and index compressed, None unless it has gone cold.
-        self.packed: Packed | None = None
         #: What is known of the nodes that clients see.
         self.nodes = SegmentNodes()
-        # Of a sealed segment: facts that must not need its index, and who keeps count of those laid out.
-        self._size = 0
-        self._last_id = 0
-        self._storage: Storage | None = None
+        self._storage = storage
 
     # -- cold and hot -----------------------------------------------------------------------------------------------
 
-    def seal(self, storage: Storage) -> None:
-        """No entry is added from now on."""
-        self.data = bytes(self.data)
-        self.note_sealed(storage)
-
-    def note_sealed(self, storage: Storage) -> None:
-        """The segment's fields will not change any more; they need not be this module's own buffers."""
-        self._size, self._last_id, self._storage = len(self.ms), self.id_at(-1), storage
-        self.sealed = True
-        storage.note_sealed(self)
-
-    def pack(self, packed: Packed) -> None:
-        """Keep only the compressed form, which was made of this sealed segment as it is."""
-        self.packed = packed
-        self.put_away()
-
-    def put_away(self) -> None:
-        """Forget what can be laid out anew."""
-        del self.data, self.offsets, self.ms, self.seq
-
-    def __getattr__(self, name: str) -> Any:
-        """Lay a packed segment out when one of the fields that it lacks is read."""
-        if name not in _LAID_OUT or self.packed is None or self._storage is None:
-            raise AttributeError(name)
-        self.data, (self.offsets, self.ms, self.seq) = unpack(self.packed)
-        self._storage.keep_laid_out(self, self.packed.data_size)
-        return object.__getattribute__(self, name)
+    @property
+    def plain(self) -> Plain:
+        """The body of a segment that is not packed."""
+        assert isinstance(self.body, Plain)
+        return self.body
 
     @property
-    def is_laid_out(self) -> bool:
-        """Whether its frames and index are there as they are, perhaps beside the packed form."""
-        return self.packed is None or (self._storage is not None and self._storage.has_laid_out(self))
+    def is_packed(self) -> bool:
+        """Whether its entries are compressed."""
+        return isinstance(self.body, Packed)
+
+    def seal(self) -> None:
+        """No entry is added from now on."""
+        self.plain.freeze()
+        self.note_sealed()
+
+    def note_sealed(self) -> None:
+        """The entries will not change any more, and may be packed."""
+        self.sealed = True
+        self._storage.note_sealed(self)
 
     # -- facts ------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many entries it has ever held, the dead ones and the trimmed head included."""
-        return self._size if self.sealed else len(self.ms)
+        return len(self.body)
 
     @property
     def last_id(self) -> int:
         """The ID of the last entry, dead or live."""
-        return self._last_id if self.sealed else self.id_at(-1)
+        return self.body.last_id
 
     @property
     def live(self) -> int:
@@ -124,25 +90,26 @@ class Segment:
         """Whether the next entry belongs into a new segment."""
         if self.sealed:
             return True
-        count, size = len(self.ms), len(self.data)
+        body = self.plain
+        count, size = len(body), len(body.data)
         if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
             return False
         return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
 
     def room(self, entry_bytes: int) -> int:
         """How many entries of about this size fit before it is full; at least one."""
-        count = len(self.ms)
-        wanted = max(SEGMENT_BYTES - len(self.data), 0) // max(entry_bytes, 1)
+        count = len(self.body)
+        wanted = max(SEGMENT_BYTES - self.body.data_size, 0) // max(entry_bytes, 1)
         end = -(-(count + wanted + 1) // SEGMENT_STEP) * SEGMENT_STEP
         return max(min(end, SEGMENT_ENTRIES) - count, 1)
 
     def id_at(self, index: int) -> int:
         """The ID of the entry at ``index``."""
-        return self.ms[index] << 64 | self.seq[index]
+        return self.body.id_at(index)
 
     def position(self, entry_id: int) -> int:
         """The index of the first entry (dead ones included) whose ID is not below ``entry_id``."""
-        return position(self.ms, self.seq, entry_id)
+        return self.body.position(entry_id)
 
     def find(self, entry_id: int) -> int:
         """The index of the live entry with this ID, -1 if there is none."""
@@ -217,40 +184,46 @@ class Segment:
             n -= end - first
         raise IndexError(n)
 
-    # -- frames -----------------------------------------------------------------------------------------------------
+    # -- entries ----------------------------------------------------------------------------------------------------
 
-    def _end(self, index: int) -> int:
-        return self.offsets[index] if index < len(self.offsets) else len(self.data)
+    def parts(self, low: int, high: int) -> Iterable[tuple[Entries, int, int]]:
+        """The entries [low, high) as stretches (entries, i, j) of what they lie in."""
+        return self.body.parts(low, high)
 
-    def view(self, low: int, high: int) -> bytes | memoryview:
-        """The frames [low, high), which must all be live: a view of a sealed segment, a copy of the open one."""
-        begin, end = self.offsets[low], self._end(high)
-        if self.sealed and end - begin > 512:
-            return memoryview(self.data)[begin:end]
-        return bytes(self.data[begin:end])
+    def views(self, low: int, high: int) -> list[bytes | memoryview]:
+        """The frames [low, high), which must all be live, in as many buffers as they lie in."""
+        return [entries.view(first, end) for entries, first, end in self.parts(low, high)]
 
     def frame_at(self, index: int) -> bytes:
         """One frame."""
-        return bytes(self.data[self.offsets[index] : self._end(index + 1)])
+        return self.body.frame_at(index)
+
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """The frames [low, high) one by one."""
+        return [frame for entries, first, end in self.parts(low, high) for frame in entries.frames(first, end)]
+
+    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
+        """(ID, frame) of the entries [low, high)."""
+        for entries, first, end in self.parts(low, high):
+            yield from entries.pairs(first, end)
+
+    def add_ids(self, low: int, high: int, ms: array[int], seq: array[int]) -> None:
+        """Put the IDs of the entries [low, high) behind two columns, milliseconds and sequence numbers."""
+        for entries, first, end in self.parts(low, high):
+            for column, values in zip((ms, seq), entries.columns(first, end), strict=True):
+                column.frombytes(memoryview(values).cast("B"))
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry behind the last; only to an open segment."""
-        data = self.data
-        self.offsets.append(len(data))
-        data += entry  # in place: the buffer of an open segment is a bytearray
-        self.ms.append(entry_id >> 64)
-        self.seq.append(entry_id & U64_MAX)
+        self.plain.append(entry_id, entry)
         if self.dead is not None:
             self.dead.append(0)
 
     def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
-        self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
-        self.data += data
-        self.ms += ms
-        self.seq += seq
+        self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:
             self.dead += bytes(len(ms))
 
@@ -284,43 +257,29 @@ class Segment:
 
     def _compact(self) -> None:
         """Rewrite a sealed segment without what has gone; amortised, as it at least halves it."""
-        assert self._storage is not None
         assert self.dead is not None
-        parts, offsets, size = [], array("I"), 0
-        ms, seq = array("Q"), array("Q")
+        body = Plain()
         for low, high in self.runs(self.start, len(self)):
-            begin = self.offsets[low]
-            offsets.extend([at - begin + size for at in self.offsets[low:high]])
-            parts.append(self.data[begin : self._end(high)])
-            size += self._end(high) - begin
-            ms += self.ms[low:high]
-            seq += self.seq[low:high]
+            frames, ms, seq = self.frames(low, high), array("Q"), array("Q")
+            self.add_ids(low, high, ms, seq)
+            body.extend(b"".join(frames), list(map(len, frames)), ms, seq)
+        body.freeze()
         if self.nodes.upto:
             gone = self.start
             left = [0] * (gone + 1) + list(accumulate(1 - flag for flag in self.dead[gone:]))
             self.nodes.compacted(left)
-        self._storage.forget(self)
-        self.packed = None
-        self.data, self.offsets, self.ms, self.seq = b"".join(parts), offsets, ms, seq
+        self.body = body
         self.start = self.dead_count = 0
         self.dead = None
-        self.note_sealed(self._storage)
+        self.note_sealed()
 
-    def copy(self) -> Segment:
-        """An independent segment with the same entries; what a sealed one never changes in place is shared."""
-        other = Segment()
-        if self.packed is not None:
-            other.packed = self.packed
-            other.put_away()
-        elif self.sealed:
-            other.data, other.offsets, other.ms, other.seq = self.data, self.offsets, self.ms, self.seq
-        else:
-            other.data = bytearray(self.data)
-            other.offsets, other.ms, other.seq = self.offsets[:], self.ms[:], self.seq[:]
-        other.start, other.dead_count, other.sealed = self.start, self.dead_count, self.sealed
+    def copy(self, storage: Storage) -> Segment:
+        """An independent segment with the same entries, of a stream in ``storage``; what never changes is shared."""
+        body = self.body.copy(storage) if isinstance(self.body, Packed) else self.body.copy()
+        other = Segment(storage, body)
+        other.start, other.dead_count = self.start, self.dead_count
         other.dead = None if self.dead is None else bytearray(self.dead)
         other.nodes = self.nodes.copy()
-        other._size, other._last_id, other._storage = self._size, self._last_id, self._storage
-        if other.sealed and other.packed is None and self._storage is not None:
-            self._storage.note_sealed(other)
+        if self.sealed:
+            other.note_sealed()
         return other

@@ -1,29 +1,27 @@
-"""What all streams of a core share: the limits of nodes, and which segments may go cold.
+"""What all streams of a core share: the limits of nodes, which segments may go cold, and what of them is laid out.
 
-A sealed segment is cold once nobody needs its bytes at hand any more. Its frames and its index are then kept compressed
-(:class:`Packed`), a tenth of their size or less, and laid out anew when somebody reads them; what was laid out last
-stays for a while. Packing is pure work on immutable bytes, so that the shell may do it beside the event loop.
+A sealed segment is cold once nobody needs its bytes at hand any more. It is then *packed*: kept compressed in pieces
+(:mod:`engine.core.packed`), a tenth of its size or less. Pieces are laid out when somebody reads them, and those laid
+out last stay for a while.
+
+A thread that reads packed segments needs a storage of its own.
 """
 
 from __future__ import annotations
 
 import weakref
-from array import array
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from engine.core.packed import Piece
     from engine.core.segment import Segment
 
-#: Bytes of cold segments' frames that may be laid out at a time, beside what replies hold.
+#: Bytes of packed segments that may be laid out at a time, beside what replies hold.
 LAID_OUT_BYTES = 64 << 20
-
-Index = tuple["array[int]", "array[int]", "array[int]"]
 
 
 @dataclass(slots=True)
@@ -34,9 +32,10 @@ class Storage:
     max_entries: int = 100
     #: Sealed segments that are not packed yet, in the order in which they were sealed.
     sealed: deque[weakref.ref[Segment]] = field(default_factory=deque)
-    #: Packed segments that are laid out at the moment, the one read last at the end.
-    _laid_out: OrderedDict[Segment, int] = field(default_factory=OrderedDict)
+    #: Pieces of packed segments that are laid out at the moment, by number, the one laid out last at the end.
+    laid_out: OrderedDict[int, Piece] = field(default_factory=OrderedDict)
     _laid_out_bytes: int = 0
+    _decompressors: dict[str, Decompressor] = field(default_factory=dict)
 
     def note_sealed(self, segment: Segment) -> None:
         """The segment will not change any more."""
@@ -46,76 +45,68 @@ class Storage:
         """The segment that was sealed longest ago and is not packed; it will not be named again."""
         while self.sealed:
             segment = self.sealed.popleft()()
-            if segment is not None and segment.packed is None:
+            if segment is not None and not segment.is_packed:
                 return segment
         return None
 
-    def keep_laid_out(self, segment: Segment, size: int) -> None:
-        """A packed segment was laid out for reading: those read longest ago make room."""
-        self._laid_out[segment] = size
-        self._laid_out_bytes += size
-        while self._laid_out_bytes > LAID_OUT_BYTES and len(self._laid_out) > 1:
-            oldest, freed = self._laid_out.popitem(last=False)
-            self._laid_out_bytes -= freed
-            oldest.put_away()
+    def decompress(self, codec: str, blob: memoryview, size: int) -> bytes:
+        """What was compressed to ``blob``, ``size`` bytes."""
+        decompressor = self._decompressors.get(codec)
+        if decompressor is None:
+            decompressor = self._decompressors[codec] = Decompressor(codec)
+        return decompressor.decompress(blob, size)
 
-    def has_laid_out(self, segment: Segment) -> bool:
-        """Whether a packed segment is laid out at the moment."""
-        return segment in self._laid_out
-
-    def forget(self, segment: Segment) -> None:
-        """The segment is no longer a packed one that is laid out."""
-        self._laid_out_bytes -= self._laid_out.pop(segment, 0)
+    def keep_laid_out(self, number: int, piece: Piece) -> None:
+        """A piece was laid out for reading: those laid out longest ago make room."""
+        self.laid_out[number] = piece
+        self._laid_out_bytes += len(piece.data)
+        while self._laid_out_bytes > LAID_OUT_BYTES and len(self.laid_out) > 1:
+            _, oldest = self.laid_out.popitem(last=False)
+            self._laid_out_bytes -= len(oldest.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A segment's frames and index, compressed. Sizes are in bytes, laid out."""
+class Decompressor:
+    """Decompresses many small things. ``pyarrow.Codec`` makes a new state for each, which takes longer than the work
+    (it asks the processor for its features, and on a virtual machine that is a trip to the host); a stream keeps its
+    state. So this is one endless stream, which gets the bytes of the next thing when they are wanted.
+    """
 
-    codec: str
-    count: int
-    data: bytes
-    data_size: int
-    index: bytes
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+        self._open()
 
-    @property
-    def size(self) -> int:
-        """Bytes that it takes."""
-        return len(self.data) + len(self.index)
+    def _open(self) -> None:
+        self._source = _Source()
+        self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, "r"), self._codec)
 
-
-def pack(data: bytes, index: Index, codec: str) -> Packed:
-    """Compress frames and the index over them (offsets, milliseconds, sequence numbers)."""
-    compressor = pa.Codec(codec)
-    planes = b"".join(_planes(np.frombuffer(column, column.typecode)) for column in index)
-    return Packed(
-        codec,
-        len(index[0]),
-        compressor.compress(data, asbytes=True),
-        len(data),
-        compressor.compress(planes, asbytes=True),
-    )
-
-
-def unpack(packed: Packed) -> tuple[bytes, Index]:
-    """The inverse of :func:`pack`."""
-    codec, count = pa.Codec(packed.codec), packed.count
-    data = codec.decompress(packed.data, packed.data_size, asbytes=True)
-    planes = codec.decompress(packed.index, 20 * count, asbytes=True)
-    offsets = _column("I", planes[: 4 * count], count)
-    ms = _column("Q", planes[4 * count : 12 * count], count)
-    return data, (offsets, ms, _column("Q", planes[12 * count :], count))
+    def decompress(self, blob: memoryview, size: int) -> bytes:
+        """What was compressed to ``blob``, ``size`` bytes."""
+        source = self._source
+        source.left = blob
+        try:
+            data: bytes = self._stream.read(size)
+        except OSError:
+            self._open()
+            raise
+        if source.left:
+            # An end mark that came alone in the last of several reads: nobody has asked for it.
+            self._open()
+        if len(data) != size:
+            raise OSError(f"{len(data)} bytes instead of {size}")
+        return data
 
 
-def _planes(column: npt.NDArray[np.uint32] | npt.NDArray[np.uint64]) -> bytes:
-    """Differences, first all their lowest bytes, then all the next ones: mostly zeros, which compress to nothing."""
-    differences = column.copy()
-    differences[1:] -= column[:-1]
-    return differences.view(np.uint8).reshape(len(column), -1).T.tobytes()
+class _Source:
+    """The file that a stream reads from."""
 
+    def __init__(self) -> None:
+        self.closed = False
+        self.left = memoryview(b"")
 
-def _column(typecode: str, planes: bytes, count: int) -> array[int]:
-    column = array(typecode)
-    differences = np.frombuffer(planes, np.uint8).reshape(-1, count).T.copy().view(typecode).ravel()
-    column.frombytes(np.cumsum(differences, dtype=typecode).tobytes())
-    return column
+    def read(self, size: int) -> memoryview:
+        """The next bytes, at most so many."""
+        part, self.left = self.left[:size], self.left[size:]
+        return part
+
+    def close(self) -> None:
+        """Nothing is to be closed."""

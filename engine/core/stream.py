@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.core.idempotency import Producers
@@ -126,18 +126,15 @@ class Stream:
         for segment, first, last in self.runs_backward(low, high):
             if count:
                 first = max(first, last - (count - len(parts)))
-            parts.extend(segment.frame_at(index) for index in range(last - 1, first - 1, -1))
+            parts.extend(reversed(segment.frames(first, last)))
             if len(parts) == count:
                 break
         return Frames(len(parts), parts)
 
     def ids(self, low: int, high: int) -> list[int]:
         """The IDs of all live entries of [low, high]."""
-        return [
-            segment.id_at(index)
-            for segment, first, last in self.runs(low, high)
-            for index in range(first, last)
-        ]
+        ms, seq = columns(self.runs(low, high))
+        return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
 
     def _find(self, entry_id: int) -> tuple[int, int]:
         """(segment's number, index) of a live entry, (0, -1) if there is none."""
@@ -254,8 +251,8 @@ class Stream:
 
     def _open_segment(self, first_id: int) -> Segment:
         if self._segments and not self._segments[-1].sealed:
-            self._segments[-1].seal(self.storage)
-        tail = Segment()
+            self._segments[-1].seal()
+        tail = Segment(self.storage)
         self._segments.append(tail)
         self._firsts.append(first_id)
         return tail
@@ -306,10 +303,13 @@ class Stream:
         self.length -= removed
         return removed
 
-    def copy(self) -> Stream:
-        """An independent stream that is equal in everything, groups included."""
-        other = Stream(self.storage)
-        other._segments = [segment.copy() for segment in self._segments]
+    def copy(self, storage: Storage | None = None) -> Stream:
+        """An independent stream that is equal in everything, groups included.
+
+        To be read in another thread it needs that thread's ``storage``: nobody else may lay out what is packed there.
+        """
+        other = Stream(storage or self.storage)
+        other._segments = [segment.copy(other.storage) for segment in self._segments]
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
@@ -320,6 +320,13 @@ class Stream:
 
 def frames(runs: list[Run]) -> Frames:
     """The reply that consists of these stretches."""
-    return Frames(
-        sum(last - first for _, first, last in runs), [segment.view(first, last) for segment, first, last in runs]
-    )
+    count = sum(last - first for _, first, last in runs)
+    return Frames(count, [view for segment, first, last in runs for view in segment.views(first, last)])
+
+
+def columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
+    """The IDs of the entries of these stretches: milliseconds, sequence numbers."""
+    ms, seq = array("Q"), array("Q")
+    for segment, first, last in runs:
+        segment.add_ids(first, last, ms, seq)
+    return ms, seq

@@ -13,14 +13,18 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 from engine.core.dispatch import Core
+from engine.core.entries import Plain
+from engine.core.packed import Packed, pack
 from engine.core.segment import Segment
-from engine.core.storage import Index, Packed, pack
+from engine.core.storage import Storage
 
 #: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work.
 _PERIOD = 0.1
 _BATCH = 32
 
-Work = list[tuple[Segment, bytes, Index]]
+#: Segments, and what their bodies were when the work was given out.
+Work = list[tuple[Segment, Plain]]
+Done = list[tuple[Segment, Plain, Packed]]
 
 
 class Freezer:
@@ -68,26 +72,27 @@ class Freezer:
             segment = self._core.storage.next_sealed()
             if segment is None:
                 break
-            work.append((segment, bytes(segment.data), (segment.offsets, segment.ms, segment.seq)))
+            work.append((segment, segment.plain))
         if work:
             self._busy = True
-            self._loop.run_in_executor(self._thread, _compress, work, codec).add_done_callback(self._install)
+            storage = self._core.storage
+            self._loop.run_in_executor(self._thread, _compress, work, codec, storage).add_done_callback(self._install)
 
-    def _install(self, done: asyncio.Future[list[tuple[tuple[Segment, bytes, Index], Packed]]]) -> None:
+    def _install(self, done: asyncio.Future[Done]) -> None:
         self._busy = False
         if done.cancelled():
             return
-        for (segment, _, index), packed in done.result():
-            # A compaction may have given it other bytes meanwhile.
-            if segment.packed is None and segment.offsets is index[0]:
-                segment.pack(packed)
+        for segment, plain, packed in done.result():
+            # A compaction may have given it another one meanwhile.
+            if segment.body is plain:
+                segment.body = packed
         if self._timer is not None and len(self._core.storage.sealed) > _BATCH:
             self._timer.cancel()
             self._look()
 
 
-def _compress(work: Work, codec: str) -> list[tuple[tuple[Segment, bytes, Index], Packed]]:
-    done = [(item, pack(item[1], item[2], codec)) for item in work]
+def _compress(work: Work, codec: str, storage: Storage) -> Done:
+    done = [(segment, plain, pack(plain, codec, storage)) for segment, plain in work]
     if _trim is not None:
         # What earlier pieces of work freed goes back to the system; the allocator would keep it.
         _trim(0)

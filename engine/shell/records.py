@@ -14,19 +14,20 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import hiredis
 
 from engine.core import ids, restore
 from engine.core.dispatch import Core
+from engine.core.entries import Plain
 from engine.core.group import Consumer, Group
 from engine.core.hash import Hash
 from engine.core.idempotency import Producers
 from engine.core.image import Image
+from engine.core.packed import Packed
 from engine.core.pending import Block, PendingList
 from engine.core.segment import Segment
-from engine.core.storage import Packed
 from engine.core.stream import Stream
 from engine.shell.files import Buffer
 from engine.wire.encode import encoded
@@ -129,64 +130,77 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
 
 
 #: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
-#: packed one how many bytes its frames and its index take.
+#: packed one how many pieces it has, and how many bytes they take.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED = 1, 2, 4
 _CODECS = ("lz4", "zstd")
-_CODEC_SHIFT = 8
+_CODEC_SHIFT, _WIDTH_SHIFT = 8, 16
 
 
 def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
-    """A segment as a part: frames and index as they lie in memory, frames first, each at a multiple of 8 bytes.
+    """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
 
     ``bounds`` are its first and last ID.
     """
-    count = len(segment)
+    body, inner = segment.body, [0, 0]
     dead = segment.dead if segment.dead is not None else b""
     flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
-    packed = segment.packed
-    buffers: list[Buffer]
-    if packed is not None:
-        size, inner = packed.data_size, [len(packed.data), len(packed.index)]
-        flags |= _PACKED | _CODECS.index(packed.codec) << _CODEC_SHIFT
-        buffers = [packed.data, bytes(-inner[0] % 8), packed.index, bytes(-inner[1] % 8), dead]
+    if isinstance(body, Packed):
+        flags |= _PACKED | _CODECS.index(body.codec) << _CODEC_SHIFT | body.width << _WIDTH_SHIFT
+        inner = [len(body.sizes), len(body.blob)]
+        columns = [body.ms, body.seq, body.starts, body.begins, body.sizes]
+        frames: Buffer = body.blob
     else:
-        size, inner = len(segment.data), [0, 0]
-        columns = [memoryview(column).cast("B") for column in (segment.ms, segment.seq, segment.offsets)]
-        buffers = [segment.data, bytes(-size % 8), *columns, bytes(-4 * count % 8), dead]
+        columns = [body.ms, body.seq, body.offsets]
+        frames = body.data
+    buffers: list[Buffer] = []
+    for buffer in (frames, *(memoryview(column).cast("B") for column in columns), dead):
+        buffers += (buffer, bytes(-len(buffer) % 8))
     first, last = bounds
-    return [put(buffers), size, count, segment.start, flags, *ids.split(first), *ids.split(last), *inner]
+    return [
+        put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner
+    ]  # fmt: skip
 
 
 def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segment]:
     """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
-    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, data_size, index_size = row
-    part = parts[number]
-    segment = Segment()
-    segment.start = start
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
+    part, at = parts[number], 0
+
+    def take(length: int) -> memoryview:
+        nonlocal at
+        begin, at = at, at + length + (-length % 8)
+        if begin + length > len(part):
+            raise ValueError(f"a segment of {len(part)} bytes ends too early")
+        return part[begin : begin + length]
+
+    def fill(columns: Sequence[array[int]], length: int) -> None:
+        for column in columns:
+            column.frombytes(take(length * column.itemsize))
+
+    body: Plain | Packed
     if flags & _PACKED:
-        at = data_size + (-data_size % 8)
-        frames, index = cast(bytes, part[:data_size]), cast(bytes, part[at : at + index_size])
-        at += index_size + (-index_size % 8)
-        packed = Packed(_CODECS[flags >> _CODEC_SHIFT], count, frames, size, index)
-        restore.put_packed(segment, packed, ids.make(last_ms, last_seq), core.storage)
+        codec, width = _CODECS[flags >> _CODEC_SHIFT & 0xFF], flags >> _WIDTH_SHIFT
+        body = Packed(codec, width, ids.make(last_ms, last_seq), core.storage)
+        body.blob = take(blob_size)
+        del body.starts[:], body.begins[:]
+        fill((body.ms, body.seq), pieces)
+        fill((body.starts, body.begins), pieces + 1)
+        fill((body.sizes,), pieces)
     else:
-        segment.data = cast(bytes, part[:size]) if flags & _SEALED else bytearray(part[:size])
-        at = size + (-size % 8)
-        for column, width in ((segment.ms, 8), (segment.seq, 8), (segment.offsets, 4)):
-            column.frombytes(part[at : at + width * count])
-            at += width * count
-            if len(column) != count:
-                raise ValueError("a segment's index is too short")
-        at += -4 * count % 8
-        if flags & _SEALED:
-            segment.note_sealed(core.storage)
+        body = Plain()
+        frames = take(size)
+        body.data = frames if flags & _SEALED else bytearray(frames)
+        fill((body.ms, body.seq, body.offsets), count)
+    segment = Segment(core.storage, body)
+    segment.start = start
     if flags & _HAS_DEAD:
-        segment.dead = bytearray(part[at : at + count])
+        segment.dead = bytearray(take(count))
         segment.dead_count = segment.dead.count(1, start)
-        at += count
-    if at != len(part):
-        raise ValueError(f"a segment of {len(part)} bytes instead of {at}")
+    if flags & _SEALED:
+        segment.note_sealed()
+    if at != len(part) or len(segment) != count:
+        raise ValueError(f"a segment of {len(part)} bytes and {len(segment)} entries instead of {at} and {count}")
     return ids.make(first_ms, first_seq), segment
 
 

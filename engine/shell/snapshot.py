@@ -32,7 +32,7 @@ from engine.shell.files import Buffer, Files, write_all
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
-_VERSION = 1
+_VERSION = 2
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28xI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from engine.core import ids, segment, storage
 from engine.core.frames import fields_of, frame
 from engine.core.nodes import packed_int, packed_word, radix_nodes
-from engine.core.storage import Storage, pack
+from engine.core.packed import pack
+from engine.core.storage import Storage
 from engine.core.stream import Stream
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
@@ -51,8 +52,7 @@ def test_equals_a_list(steps, low, high, count):
             elif kind == "pack":
                 cold = stream.storage.next_sealed()
                 if cold is not None:
-                    index = (cold.offsets, cold.ms, cold.seq)
-                    cold.pack(pack(bytes(cold.data), index, "zstd" if number else "lz4"))
+                    cold.body = pack(cold.plain, "zstd" if number else "lz4", stream.storage)
             else:
                 assert stream.trim_head(number) == min(number, len(model))
                 for one in sorted(model)[:number]:

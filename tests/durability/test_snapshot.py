@@ -123,5 +123,5 @@ def test_sealed_segments_are_not_copied(tmp_path):
         snapshot.load(Files().map(tmp_path / "x"), again)
         (_, stream, _), *_ = again.databases[0].items()
         first, *_, last = stream.segments_from(0)
-        assert isinstance(first.data, memoryview)
-        assert isinstance(last.data, bytearray)
+        assert isinstance(first.body.data, memoryview)
+        assert isinstance(last.body.data, bytearray)

@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.core import ids, segment
 from engine.core.dispatch import Core
+from engine.core.packed import pack
 from engine.core.replies import CommandError
-from engine.core.storage import pack
 from engine.core.stream import Stream
 from tests.core.replay import NOW_US, new_core, state
 
@@ -120,7 +120,7 @@ def small_segments() -> Iterator[None]:
 def freeze(core: Core, codec: str = "zstd") -> None:
     """Let all sealed segments go cold."""
     while (one := core.storage.next_sealed()) is not None:
-        one.pack(pack(bytes(one.data), (one.offsets, one.ms, one.seq), codec))
+        one.body = pack(one.plain, codec, core.storage)
 
 
 def everything(core: Core) -> dict[str, Any]:

@@ -40,13 +40,13 @@ def test_cold_segments_are_packed_and_read_as_before(codec):
     async def run() -> None:
         freezer = Freezer(core, asyncio.get_running_loop())
         freezer.start()
-        await until(lambda: all(segment.packed for segment in list(stream.segments_from(0))[:-1]))
+        await until(lambda: all(segment.is_packed for segment in list(stream.segments_from(0))[:-1]))
         freezer.stop()
 
     asyncio.run(run())
     segments = list(stream.segments_from(0))[:-1]
     assert len(segments) >= 3
-    assert sum(segment.packed.size for segment in segments) * 4 < sum(segment.packed.data_size for segment in segments)
+    assert sum(segment.body.size for segment in segments) * 4 < sum(segment.body.data_size for segment in segments)
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
     middle = stream.nth_after(0, ENTRIES // 2)
     assert b"value %d\r\n" % (ENTRIES // 2 - 1) in stream.frame(middle)
@@ -69,4 +69,4 @@ def test_no_compression_leaves_segments_as_they_are():
         freezer.stop()
 
     asyncio.run(run())
-    assert not any(segment.packed for segment in stream.segments_from(0))
+    assert not any(segment.is_packed for segment in stream.segments_from(0))

@@ -12,7 +12,7 @@ from engine.core.group import Consumer, Group
 from engine.core.pending import NOBODY, Block
 from engine.core.registry import ONE_KEY, command
 from engine.core.replies import CommandError, Frames, Reply
-from engine.core.stream import Stream, frames
+from engine.core.stream import Stream, columns, frames
 
 _SCANNED_PER_COUNT = 10
 #: Fewer records are claimed one by one.
@@ -81,10 +81,7 @@ class Claim:
         if self.min_idle and now - latest < self.min_idle:
             return 0
         runs = self.stream.take(block.id_at(low), block.id_at(high - 1), count + 1)
-        ms, seq = array("Q"), array("Q")
-        for segment, first, end in runs:
-            ms += segment.ms[first:end]
-            seq += segment.seq[first:end]
+        ms, seq = columns(runs)
         if len(ms) != count or ms != block.ms[low:high] or seq != block.seq[low:high]:
             return 0
         if self.justid:
