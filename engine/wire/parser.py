@@ -37,6 +37,12 @@ _PLUS, _EQUALS, _PARENTHESIS = b"+=("
 #: From this size on, the last command of a buffer, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
+#: Up to here, input is looked at as one command first. The first line of one by its number of lines, the last of which
+#: is empty; headers by the length of their words.
+_SMALL = 512
+_STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
+_HEADERS = [b"$%d" % length for length in range(_SMALL)]
+
 #: Headers of short words.
 _SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -97,6 +103,13 @@ class RequestParser:
             self._held_at = 0
         if not data or self.error is not None:
             return []
+        if len(data) < _SMALL and self.trusted and not self._left and not self._tail:
+            # One command, most often: divided at its line ends it is number, header, word, header, word ... and nothing.
+            lines = data.split(b"\r\n")
+            if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
+                argv = lines[2::2]
+                if [_HEADERS[len(word)] for word in argv] == lines[1:-1:2]:
+                    return [argv]
         commands: Commands = []
         at = 0
         if self._tail:
