@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from engine.wire import alike, arrow_scalar
+from engine.wire import alike, arrow_scalar, stamp
 from engine.wire.arrow_scalar import ReplyError, array_header
 
 __all__ = ["Column", "Page", "ReplyError", "array_header", "decode", "encode_adds", "scan"]
@@ -339,6 +339,10 @@ def encode_adds(
     values without nulls); `options` the words between key and ID, as in NOMKSTREAM MAXLEN ~ 1000.
     A row without any field gives a null: the caller must refuse it.
     """
+    if isinstance(keys, bytes) and fields is None and columns:
+        stamped = _stamped(keys, ids, columns, options, rows)
+        if stamped is not None:
+            return stamped
     present: _Ints = np.zeros(rows, np.int64)
     pieces: list[Any] = []
     for name, values in columns:
@@ -373,6 +377,24 @@ def encode_adds(
     if empty.any():
         return pc.if_else(pa.array(empty), pa.scalar(None, pa.binary()), commands)
     return commands
+
+
+def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
+    """The commands where no value is missing; None to decline."""
+    if any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
+        return None
+    words = 3 + len(options) + 2 * len(columns)
+    before = b"*%d\r\n$4\r\nXADD\r\n" % words + _bulk(key) + b"".join(map(_bulk, options))
+    slots: list[stamp.Slot] = []
+    if ids is None:
+        before += _bulk(b"*")
+    else:
+        slots.append((before + b"$", ids))
+        before = b""
+    for name, values in columns:
+        slots.append((before + _bulk(name) + b"$", values))
+        before = b""
+    return stamp.rows(slots, rows)
 
 
 def _bytes(value: bytes) -> Any:

@@ -50,7 +50,7 @@ def test_slots_are_the_protocols() -> None:
 def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: st.DataObject) -> None:
     """However the rows are cut into chunks, those that the fence speaks of are skipped, the others are not."""
     done = min(done, len(rows))
-    digest = hashlib.blake2b(b"".join(rows[:done]), digest_size=16).hexdigest()
+    digest = hashlib.sha256(b"".join(rows[:done])).hexdigest()[:32]
     lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
     lane.look([b"5", b"%d" % done, digest.encode(), b"1", b"", b""] if done else [None] * len(FIELDS))
     written: list[bytes] = []
@@ -73,7 +73,7 @@ def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: s
     assert written == rows[done:]
     if written:
         assert (lane.state.rows, lane.state.digest) == (
-            len(rows), hashlib.blake2b(b"".join(rows), digest_size=16).hexdigest(),
+            len(rows), hashlib.sha256(b"".join(rows)).hexdigest()[:32],
         )  # fmt: skip
 
 

@@ -1,0 +1,63 @@
+"""Commands stamped from templates: the bytes of the slow way, or none."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.wire import arrow, arrow_scalar, stamp
+
+unhurried = settings(deadline=None)
+TEXTS = st.one_of(
+    st.integers(-(10**9), 10**9).map(lambda n: b"%d" % n),
+    st.sampled_from([b"", b"\r\n", b"x" * 9, b"x" * 10, b"y" * 1234]),
+    st.binary(max_size=20),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[list[bytes]], int]:
+    """Columns of values; in some of them all are equally long."""
+    count = draw(st.integers(60, 90))
+    columns = []
+    for _ in range(draw(st.integers(1, 4))):
+        chosen = draw(st.lists(TEXTS, min_size=1, max_size=6))
+        columns.append([chosen[(row * row) % len(chosen)] for row in range(count)])
+    return columns, count
+
+
+@unhurried
+@given(tables(), st.booleans(), st.sampled_from([[], [b"NOMKSTREAM"]]), st.integers(0, 3))
+def test_stamped_commands_are_those_of_the_slow_way(
+    table: tuple[list[list[bytes]], int], own_ids: bool, options: list[bytes], skipped: int
+) -> None:
+    """Whatever the values are, row by row; the arrays may be slices of others."""
+    values, count = table
+    arrays = [pa.array([b"before"] * skipped + column, pa.binary())[skipped:] for column in values]
+    columns = [(b"field-%d" % number, array) for number, array in enumerate(arrays)]
+    ids = pa.array([b"%d-1" % (7 * row) for row in range(count)], pa.binary()) if own_ids else None
+    fast = arrow.encode_adds(b"key", ids, columns, None, options, count)
+    assert fast.to_pylist() == arrow_scalar.encode_adds(b"key", ids, columns, None, options, count).to_pylist()
+    _, offsets, data = fast.buffers()
+    bounds = memoryview(offsets).cast("i")
+    assert bytes(data)[bounds[0] : bounds[count]] == b"".join(fast.to_pylist())
+
+
+def test_few_rows_and_many_lengths_are_declined() -> None:
+    """Where templates would not pay, the other way is taken."""
+    few = pa.array([b"1"] * 10, pa.binary())
+    ragged = pa.array([b"x" * row for row in range(200)], pa.binary())
+    huge = pa.array([b"x" * 70_000, *[b"y"] * 99], pa.binary())
+    assert stamp.rows([(b"$", few)], 10) is None
+    assert stamp.rows([(b"$", ragged)], 200) is None
+    assert stamp.rows([(b"$", huge)], 100) is None
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 5000])
+def test_rows_of_one_length_are_one_template(length: int) -> None:
+    """Each row is the bytes before the value, its length, and the value between line ends."""
+    column = pa.array([b"x" * length] * 100, pa.binary())
+    found = stamp.rows([(b"before$", column)], 100)
+    assert found.to_pylist() == [b"before$%d\r\n%b\r\n" % (length, b"x" * length)] * 100
