@@ -25,7 +25,7 @@ from engine.core.keyspace import Database, type_name
 from engine.core.monitors import Monitors
 from engine.core.pubsub import PubSub
 from engine.core.registry import COMMANDS, Command
-from engine.core.replies import BLOCKED, QUEUED, CommandError, Raw, Reply
+from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply, Several
 from engine.core.session import Session
 from engine.core.storage import Storage
 from engine.core.stream import Stream
@@ -279,13 +279,13 @@ class Core:
                 self.telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, self.now)
         return added
 
-    def call_run(self, session: Session, run: Run) -> list[Reply]:
-        """Do a run that was queued: the reply of each of its commands."""
+    def call_run(self, session: Session, run: Run) -> list[Reply | Several]:
+        """Do a run that was queued: the replies of its commands."""
         seen = self.pubsub.keyspace_events or self.telemetry.wants_each
         quick = not (seen or (session.limited and not self._may_add(session, run)))
         added = self._add_run(session, run) if quick else None
         if added is not None:
-            return [Raw(row) for row in added.rows()]
+            return [Several(run.count, added.pieces())]
         return [self.call_late(session, COMMANDS[b"XADD"], argv) for argv in run.commands()]
 
     def call_late(

@@ -8,6 +8,7 @@
     Simple              simple string
     Verbatim            text (RESP2: bulk string)
     list, tuple         array
+    Array               array, some of whose items may be Several: many values that are wire bytes already
     Map                 flat [key, value, ...] (RESP2: the same as an array)
     Set                 unordered (RESP2: array)
     Push                out-of-band message (RESP2: array)
@@ -70,6 +71,20 @@ class Frames:
     def __init__(self, count: int, parts: Sequence[bytes | memoryview]) -> None:
         self.count = count
         self.parts = parts
+
+
+class Several:
+    """``count`` values, already encoded, of an :class:`Array`: the concatenation of ``parts``."""
+
+    __slots__ = ("count", "parts")
+
+    def __init__(self, count: int, parts: Sequence[bytes]) -> None:
+        self.count = count
+        self.parts = parts
+
+
+class Array(list[Any]):
+    """An array in which a :class:`Several` stands for as many values as it says."""
 
 
 class _Marker:

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.core.replies import (
     NIL_ARRAY,
+    Array,
     CommandError,
     Frames,
     Map,
@@ -19,6 +20,7 @@ from engine.core.replies import (
     Raw,
     Reply,
     Set,
+    Several,
     Simple,
     Verbatim,
 )
@@ -97,6 +99,10 @@ def _frames(reply: Frames, out: Out) -> None:
     out.extend(reply.parts)
 
 
+def _several(reply: Several, out: Out) -> None:
+    out.extend(reply.parts)
+
+
 def _decimal(value: float) -> bytes:
     """The shortest text that gives the number back, without a fraction of zero."""
     text = repr(float(value))
@@ -116,6 +122,15 @@ def _aggregate(header: bytes, table: _Table, items_per_count: int = 1) -> Encode
                 append(b"$%d\r\n%b\r\n" % (len(item), item))
             else:
                 table[kind](item, out)
+
+    return run
+
+
+def _with_several(table: _Table) -> Encoder:
+    def run(reply: Array, out: Out) -> None:
+        out.append(b"*%d\r\n" % sum(item.count if type(item) is Several else 1 for item in reply))
+        for item in reply:
+            table[type(item)](item, out)
 
     return run
 
@@ -144,7 +159,7 @@ for _table in (_RESP2, _RESP3):
     _table.update(
         {
             bytes: _bulk, int: _integer, Simple: _simple, CommandError: _error, Raw: _raw, Frames: _frames,
-            list: _array, tuple: _array,
+            list: _array, tuple: _array, Array: _with_several(_table), Several: _several,
         }
     )  # fmt: skip
 

@@ -9,12 +9,14 @@ import pytest
 from engine.core.replies import (
     NIL_ARRAY,
     OK,
+    Array,
     CommandError,
     Frames,
     Map,
     Push,
     Raw,
     Set,
+    Several,
     Simple,
     Verbatim,
 )
@@ -46,6 +48,11 @@ CASES: list[tuple[Any, bytes, bytes]] = [
     ),
     (Raw(b"*1\r\n:5\r\n"), b"*1\r\n:5\r\n", b"*1\r\n:5\r\n"),
     (Frames(2, [b"A", memoryview(b"xBx")[1:2]]), b"*2\r\nAB", b"*2\r\nAB"),
+    (
+        Array([None, Several(2, [b":1\r\n", b"$1\r\nx\r\n"])]),
+        b"*3\r\n$-1\r\n:1\r\n$1\r\nx\r\n",
+        b"*3\r\n_\r\n:1\r\n$1\r\nx\r\n",
+    ),
     (CommandError(b"ERR a\r\nb"), b"-ERR a  b\r\n", b"-ERR a  b\r\n"),
     ([CommandError(b"ERR x"), Simple(b"y")], b"*2\r\n-ERR x\r\n+y\r\n", b"*2\r\n-ERR x\r\n+y\r\n"),
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine import messages
 from engine.core.registry import ALL_KEYS, command
-from engine.core.replies import NIL_ARRAY, OK, CommandError, Reply
+from engine.core.replies import NIL_ARRAY, OK, Array, CommandError, Reply
 
 if TYPE_CHECKING:
     from engine.core.context import Context
@@ -57,7 +57,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         return NIL_ARRAY
     session.in_exec = True
     try:
-        replies: list[Reply] = []
+        replies = Array()
         for queued_command, words in queued:
             if isinstance(words, list):
                 replies.append(core.call_late(session, queued_command, words))
