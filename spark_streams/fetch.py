@@ -23,6 +23,7 @@ _FIRST_PAGE = 50
 _TARGET_BYTES = 512 << 10  # what the codec works on then fits into a core's cache
 _GROWTH = 16
 _COUNT_PAGE = 10_000
+_HEAD = b"*2\r\n$"
 
 
 @dataclass(frozen=True)
@@ -60,22 +61,32 @@ def pages(
 ) -> Iterator[Page]:
     """The entries of `stream` in (after, upto], in order, as pages of `most` entries at most.
 
-    While the caller works on a page, the server is preparing the next one.
+    While a page is decoded, and the caller works on it, the server is preparing the next one.
     """
     size = PageSize(most)
     asked = size.now
     word = connection.request([_xrange(stream, after, upto, asked)])
-    last = after
     while True:
         buffer, stop = connection.receive(word)
-        page = _page(connection, stream, buffer, stop)
-        if page is None:
+        count, start = _head(connection, stream, buffer)
+        if count < 1:
             break
+        full = count >= asked
+        size.learn(count, stop)
+        guess = _last_id(buffer, stop) if full and delivery is None else None
+        if guess is not None and guess >= upto:
+            guess = None
+        if guess is not None:
+            asked = size.now
+            word = connection.request([_xrange(stream, guess, upto, asked)])
+        page = arrow.decode(buffer, start, stop, count)
         last = StreamId.parse(page.last_id())
-        finished = page.count < asked or last >= upto
-        size.learn(page.count, stop)
+        finished = not full or last >= upto
+        if guess is not None and (finished or guess != last):
+            connection.receive(word)
+            guess = None
         commands: list[Command] = []
-        if not finished:
+        if not finished and guess is None:
             asked = size.now
             commands.append(_xrange(stream, last, upto, asked))
         renew: Renew | None = None
@@ -89,6 +100,19 @@ def pages(
             if commands:
                 connection.receive(word)
             break
+
+
+def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
+    """What is most likely the last entry's ID. A value may look like an entry's head: it is sure when it is decoded."""
+    at = buffer.rfind(_HEAD, 0, stop)
+    if at < 0:
+        return None
+    begin = buffer.find(b"\n", at + len(_HEAD), stop) + 1
+    end = buffer.find(b"\r", begin, stop)
+    try:
+        return StreamId.parse(buffer[begin:end])
+    except ValueError:
+        return None
 
 
 def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
@@ -142,13 +166,18 @@ def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command
     return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
 
 
-def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
+    """How many entries a reply has, and where the first one begins."""
     try:
-        count, start = arrow.array_header(buffer)
+        return arrow.array_header(buffer)
     except arrow.ReplyError as refusal:
         if str(refusal).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=stream, address=connection.address)
         fail("SERVER_REFUSED", address=connection.address, command="XRANGE", reason=refusal)
+
+
+def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+    count, start = _head(connection, stream, buffer)
     return arrow.decode(buffer, start, stop, count) if count > 0 else None
 
 

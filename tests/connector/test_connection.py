@@ -117,6 +117,19 @@ def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connectio
         assert found == list(range(after + 1, min(upto, 50) + 1))
 
 
+@pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
+def test_a_value_that_looks_like_an_entry_misleads_nobody(
+    client: redis.Redis, connection: Connection, value: bytes
+) -> None:
+    """The next page is asked for before this one is decoded; where that begins at the wrong entry it is asked again."""
+    for ms in range(1, 200):
+        client.xadd("s", {"n": value}, id=f"{ms}-0")
+    pages = list(fetch.pages(connection, "s", ZERO, StreamId(150, 0), 7))
+    found = [int(entry_id.partition(b"-")[0]) for page in pages for entry_id in page.ids().to_pylist()]
+    assert found == list(range(1, 151))
+    assert connection.command("PING") == b"PONG"
+
+
 def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
     """With large values a page has few entries, however many are allowed."""
     add(client, "s", 70, size=300_000)
