@@ -110,7 +110,7 @@ def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
     begin = buffer.find(b"\n", at + len(_HEAD), stop) + 1
     end = buffer.find(b"\r", begin, stop)
     try:
-        return StreamId.parse(buffer[begin:end])
+        return StreamId.parse(bytes(buffer[begin:end]))
     except ValueError:
         return None
 
