@@ -16,6 +16,8 @@ U64_MAX = (1 << 64) - 1
 MIN_ID = 0
 MAX_ID = (1 << 128) - 1
 _TEXT_MAX = 127
+#: Decimal numbers of fewer digits are below 2**64.
+_SHORT = 20
 
 
 def make(ms: int, seq: int) -> int:
@@ -37,7 +39,7 @@ def position(ms: array[int], seq: array[int], entry_id: int) -> int:
     """Where ``entry_id`` stands, or would stand, in ascending IDs kept as two columns."""
     half = entry_id >> 64
     low = bisect_left(ms, half)
-    if low == len(ms) or ms[low] != half:
+    if low == len(ms) or ms[low] != half or seq[low] >= entry_id & U64_MAX:
         return low
     return bisect_left(seq, entry_id & U64_MAX, low, bisect_right(ms, half, low))
 
@@ -56,6 +58,9 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     Raises CommandError with Redis's text for anything else, the special IDs included.
     """
     ms_text, dash, seq_text = word.partition(b"-")
+    if len(word) < _SHORT and ms_text.isdigit() and seq_text.isdigit():
+        # Neither half can be too large.
+        return int(ms_text) << 64 | int(seq_text)
     ms = parse_u64(ms_text)
     seq = parse_u64(seq_text) if dash else missing_seq
     if ms < 0 or seq < 0 or len(word) > _TEXT_MAX:
@@ -65,8 +70,8 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 def parse_many(words: list[bytes]) -> list[int]:
     """As :func:`parse` of every word, a great deal quicker where all of them are plain ``ms-seq``."""
-    text = b"-".join(words)
-    if len(words) > 4 and not text.translate(None, b"0123456789-") and set(map(_dashes, words)) == {1}:
+    text = b"-".join(words) if len(words) > 4 else b""
+    if text and not text.translate(None, b"0123456789-") and set(map(_dashes, words)) == {1}:
         try:
             halves = array("Q", map(int, text.split(b"-")))
         except (ValueError, OverflowError):

@@ -113,8 +113,9 @@ class Segment:
 
     def find(self, entry_id: int) -> int:
         """The index of the live entry with this ID, -1 if there is none."""
-        index = self.position(entry_id)
-        if index < self.start or index == len(self) or self.id_at(index) != entry_id or self.is_dead(index):
+        body = self.body
+        index = body.position(entry_id)
+        if index < self.start or index == len(body) or body.id_at(index) != entry_id or self.is_dead(index):
             return -1
         return index
 

@@ -277,10 +277,12 @@ class Stream:
             segment.delete(index)
             nodes.entry_removed(segment, index)
         self.length -= 1
-        if not segment.live:
-            self._drop_segment(number)
-        else:
-            self._firsts[number] = segment.id_at(0)
+        if not segment.dead_count:
+            # Nothing is left of it, or it was rewritten, or its head went.
+            if not segment.live:
+                self._drop_segment(number)
+            else:
+                self._firsts[number] = segment.id_at(0)
 
     def trim_entry(self, entry_id: int) -> None:
         """Take one live entry out as trimming does."""

@@ -137,10 +137,6 @@ class Scanner:
         self._form: Form | None = None
         self._pattern: _Pattern | None = None
 
-    def knows(self, data: bytes) -> bool:
-        """Whether there is something to :meth:`scan` for in short input: it begins as runs did, or with an XADD."""
-        return self._pattern is not None or data.find(b"XADD", 8, 14) > 0
-
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
         """The run of XADDs that begins at ``at``, if there is one that is worth it."""
         pattern = self._pattern
