@@ -52,7 +52,10 @@ def schema(options: ReadOptions, address: Address) -> spark.StructType:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
     made = spark.StructType()
     made.add("_id", spark.StringType()).add("_stream", spark.StringType()).add("_timestamp", spark.TimestampType())
-    found = _columns(entries) if options.json_field is None else _members(entries, options.json_field.encode())
+    if options.json_field is not None:
+        found = _members(entries, options.json_field.encode())
+    else:
+        found = _columns(entries, options.null_value)
     for name, kind in found.items():
         if name not in made.fieldNames():
             made.add(name, kind)
@@ -67,11 +70,12 @@ def _entries(page: Any, most: int) -> list[dict[bytes, bytes]]:
     ]
 
 
-def _columns(entries: Iterable[dict[bytes, bytes]]) -> dict[str, spark.DataType]:
+def _columns(entries: Iterable[dict[bytes, bytes]], null_value: str | None = None) -> dict[str, spark.DataType]:
+    null = None if null_value is None else null_value.encode()
     texts: dict[str, list[bytes]] = {}
     for entry in entries:
         for name, text in entry.items():
-            texts.setdefault(name.decode("utf-8", "replace"), []).append(text)
+            texts.setdefault(name.decode("utf-8", "replace"), []).append(b"" if text == null else text)
     return {name: text_type(found) for name, found in texts.items() if "\ufffd" not in name}
 
 

@@ -2,7 +2,8 @@
 
 The forms are those of Spark's to_json, so that its readers and ours turn them back into the same values: numbers as
 numbers (decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings
-(with a zone in UTC with `Z`), binary as Base64, structs without their null fields, maps with their keys as strings.
+(with a zone in that of their type, UTC as `Z`), binary as Base64, structs without their null fields, maps with their
+keys as strings.
 Knows Arrow's types; nothing of streams.
 """
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
+_WHOLE_MINUTES = 1973  # before 1972 offsets had seconds in places, for which the text has no room
 _Write = Callable[[Any], str]
 
 
@@ -108,7 +110,8 @@ def _decimal(value: decimal.Decimal) -> str:
 
 
 def _moment(value: datetime.datetime) -> str:
-    if value.tzinfo is None:
+    offset = value.utcoffset()
+    if value.tzinfo is None or (offset and value.year >= _WHOLE_MINUTES):
         return f'"{value.isoformat()}"'
     return f'"{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat()}Z"'
 

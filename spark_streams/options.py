@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from spark_streams import options_connect, options_read, options_write
+from spark_streams import options_connect, options_read, options_write, time_zones
 from spark_streams.errors import fail
 from spark_streams.option import Option, Scope, text
 from spark_streams.options_read import ReadOptions
@@ -20,9 +20,36 @@ from spark_streams.options_write import WriteOptions
 
 _BOTH: tuple[Scope, ...] = ("read", "write")
 
+
+def _any_text(_option: Option, value: str) -> str:
+    return value
+
+
+def _zone(option: Option, value: str) -> str:
+    return time_zones.parse(option.name, value)
+
+
 TABLE: tuple[Option, ...] = (
     *options_connect.TABLE,
     Option("stream", _BOTH, "", "The stream's name, taken as it is.", text),
+    Option(
+        "nullValue",
+        _BOTH,
+        "",
+        "The text that stands for a null: written in place of it, else the field is left out; and read as null, "
+        "whatever the column's type. An empty text is read as null in any case, unless the column is a string or "
+        "binary.",
+        _any_text,
+    ),
+    Option(
+        "timeZone",
+        _BOTH,
+        "",
+        "Reading: the zone of times that say none; without it the session's (spark.sql.session.timeZone). Writing: the "
+        "zone in which timestamps are written, with its offset; without it UTC, as 'Z'. A name such as Europe/Berlin, "
+        "or an offset such as +02:00.",
+        _zone,
+    ),
     *options_read.TABLE,
     *options_write.TABLE,
 )
@@ -35,13 +62,20 @@ _SPARKS = frozenset({"checkpointlocation", "queryname", "path"})
 def read_options(raw: Mapping[str, str]) -> ReadOptions:
     """The options of a read."""
     said = _parse(raw, "read")
+    _check_nulls(said)
     return options_read.build(said, options_connect.build(said))
 
 
 def write_options(raw: Mapping[str, str]) -> WriteOptions:
     """The options of a write."""
     said = _parse(raw, "write")
+    _check_nulls(said)
     return options_write.build(said, options_connect.build(said))
+
+
+def _check_nulls(said: Mapping[str, Any]) -> None:
+    if "nullValue" in said and said["valueFormat"] == "json":
+        fail("CONFLICTING_OPTIONS", option="nullValue", other="valueFormat=json")
 
 
 def check_names(raw: Mapping[str, str]) -> None:

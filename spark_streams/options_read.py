@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spark_streams import positions
+from spark_streams import positions, time_zones
 from spark_streams.address import Address, Embedded
 from spark_streams.errors import fail
 from spark_streams.option import Option, Scope, choice, duration, flag, names, text, whole
@@ -107,8 +107,8 @@ TABLE: tuple[Option, ...] = (
         "startingTimestamp",
         _READ,
         "",
-        "Begin with the first entry of that time or later instead: milliseconds since 1970, an ISO 8601 time, or JSON "
-        "with one of these per stream.",
+        "Begin with the first entry of that time or later instead: milliseconds since 1970, an ISO 8601 time (in "
+        "timeZone, or UTC, if it says no zone), or JSON with one of these per stream.",
         text,
     ),
     Option(
@@ -217,6 +217,8 @@ class ReadOptions:
     max_per_partition: int | None
     page_size: int
     json_field: str | None
+    null_value: str | None
+    zone: str | None
     binary: bool
     samples: int | None
     mode: str
@@ -270,6 +272,8 @@ def build(said: dict[str, Any], address: Address | Embedded) -> ReadOptions:
         max_per_partition=said.get("maxEntriesPerPartition"),
         page_size=said["pageSize"],
         json_field=said["valueField"] if said["valueFormat"] == "json" else None,
+        null_value=said.get("nullValue"),
+        zone=said.get("timeZone"),
         binary=said["fieldsType"] == "binary",
         samples=said["samplingSize"] if said["inferSchema"] else None,
         mode=said["mode"],
@@ -299,7 +303,8 @@ def _check_group(said: dict[str, Any], shared: bool) -> None:
 
 def _positions(said: dict[str, Any], which: str, streams: tuple[str, ...] | None) -> Positions | None:
     if f"{which}Timestamp" in said:
-        return positions.parse_times(f"{which}Timestamp", said[f"{which}Timestamp"], streams)
+        zone = said.get("timeZone", time_zones.UTC)
+        return positions.parse_times(f"{which}Timestamp", said[f"{which}Timestamp"], streams, zone)
     if f"{which}Offsets" in said:
         option = f"{which}Offsets"
         return positions.parse(option, said[option], streams, end=which == "ending")

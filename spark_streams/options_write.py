@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from spark_streams import time_zones
 from spark_streams.address import Address, Embedded
 from spark_streams.errors import fail
 from spark_streams.ids import StreamId
@@ -21,10 +22,6 @@ def _stream_id(option: Option, value: str) -> str:
         return str(StreamId.parse(value.strip()))
     except ValueError:
         fail("INVALID_OPTION", option=option.name, value=value, expected="it must be a stream ID")
-
-
-def _any_text(_option: Option, value: str) -> str:
-    return value
 
 
 TABLE: tuple[Option, ...] = (
@@ -67,7 +64,6 @@ TABLE: tuple[Option, ...] = (
         "Spread rows over so many streams, 'stream:{0}' and so on, by the CRC16 of keyColumn's text.",
         whole(1),
     ),
-    Option("nullValue", _WRITE, "", "The text that is written for a null; else its field is left out.", _any_text),
     Option("maxlen", _WRITE, "", "Trim the stream to so many entries after each chunk.", whole(0)),
     Option("minid", _WRITE, "", "Remove entries with smaller IDs than this after each chunk.", _stream_id),
     Option("retentionMs", _WRITE, "", "Remove entries that are older than this after each chunk.", duration),
@@ -111,6 +107,7 @@ class WriteOptions:
     key_column: str | None = None
     partitions: int | None = None
     null_value: str | None = None
+    zone: str = time_zones.UTC
     json_field: str | None = None
     maxlen: int | None = None
     minid: str | None = None
@@ -144,6 +141,7 @@ def build(said: dict[str, Any], address: Address | Embedded) -> WriteOptions:
         key_column=said.get("keyColumn"),
         partitions=said.get("partitions"),
         null_value=said.get("nullValue"),
+        zone=said.get("timeZone", time_zones.UTC),
         json_field=said["valueField"] if said["valueFormat"] == "json" else None,
         maxlen=said.get("maxlen"),
         minid=said.get("minid"),

@@ -51,9 +51,9 @@ class SharedPartition(InputPartition):
 def read(partition: InputPartition, schema: ReadSchema) -> Iterator[Any]:
     """The partition's entries as record batches. Spark passes a partition of its own where there was none to plan."""
     if isinstance(partition, SharedPartition):
-        yield from _read_shared(partition, schema)
+        yield from _read_shared(partition, schema.in_session())
     elif isinstance(partition, StreamPartition):
-        yield from _read_range(partition, schema)
+        yield from _read_range(partition, schema.in_session())
 
 
 def _read_range(partition: StreamPartition, schema: ReadSchema) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_streams import time_zones
 from spark_streams.errors import error, fail
 from spark_streams.ids import LARGEST_MS, LARGEST_SEQ, StreamId
 
@@ -56,9 +57,9 @@ def parse(option: str, text: str, streams: tuple[str, ...] | None, *, end: bool 
     return _parse(option, text, streams, lambda one: _position(option, one, end))
 
 
-def parse_times(option: str, text: str, streams: tuple[str, ...] | None) -> Positions:
-    """The positions of a time, of both ends: in milliseconds since 1970, or as ISO 8601 says it (UTC if no zone)."""
-    return _parse(option, text, streams, lambda one: _time(option, one))
+def parse_times(option: str, text: str, streams: tuple[str, ...] | None, zone: str = time_zones.UTC) -> Positions:
+    """The positions of a time, of both ends: in milliseconds since 1970, or as ISO 8601 says it (else in `zone`)."""
+    return _parse(option, text, streams, lambda one: _time(option, one, zone))
 
 
 def _parse(option: str, text: str, streams: tuple[str, ...] | None, read: Callable[[str], Position]) -> Positions:
@@ -80,7 +81,7 @@ def _parse(option: str, text: str, streams: tuple[str, ...] | None, read: Callab
     return Positions(None, {name: read(str(value)) for name, value in said.items()})
 
 
-def _time(option: str, text: str) -> Position:
+def _time(option: str, text: str, zone: str) -> Position:
     """The position before the first entry of that time or later."""
     text = text.strip()
     try:
@@ -89,7 +90,7 @@ def _time(option: str, text: str) -> Position:
         else:
             moment = datetime.datetime.fromisoformat(text)
             if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=datetime.UTC)
+                moment = moment.replace(tzinfo=time_zones.info(zone))
             milliseconds = -(-int(moment.timestamp() * 1_000_000) // 1000)
         if not 0 <= milliseconds <= LARGEST_MS:
             raise ValueError(text)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.wire.arrow import Page
-from spark_streams import values, values_json
+from spark_streams import time_zones, values, values_json
 from spark_streams.errors import error, fail
 from spark_streams.options_read import ReadOptions
 
@@ -46,15 +47,22 @@ _SHOWN = 80  # characters of a value in an error
 
 @dataclass(frozen=True)
 class ReadSchema:
-    """The columns that a reader serves. `arrow` is exactly what Spark expects of every batch."""
+    """The columns that a reader serves. `arrow` is exactly what Spark expects of every batch.
+
+    `null_value` is read as null. Times that say no zone are in `zone`; where no option names it, in that of the session
+    (`in_session`), or in that of the driver, `home`.
+    """
 
     arrow: Any
     mode: str = "permissive"
     corrupt: str = "_corrupt_record"
     json_field: str | None = None
+    null_value: bytes | None = None
+    zone: str | None = None
+    home: str = time_zones.UTC
 
     @classmethod
-    def of(cls, schema: spark.StructType, options: ReadOptions | None = None) -> ReadSchema:
+    def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
         """Check that every column can be served."""
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
@@ -67,7 +75,14 @@ class ReadSchema:
             elif not _is_fields_map(field) and not _is_readable(kind):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
         arrow = _arrow_schema(schema)
-        return cls(arrow) if options is None else cls(arrow, options.mode, corrupt, options.json_field)
+        if options is None:
+            return cls(arrow)
+        null_value = None if options.null_value is None else options.null_value.encode()
+        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home)
+
+    def in_session(self) -> ReadSchema:
+        """The same, in the zone of the session whose task this is, where no option names one."""
+        return self if self.zone is not None else replace(self, zone=time_zones.of_session() or self.home)
 
     @property
     def counts_deliveries(self) -> bool:
@@ -98,7 +113,13 @@ class ReadSchema:
 
     def _column(self, field: Any, page: Page, stream: str, deliveries: Any) -> tuple[Any, Any]:
         """A column, and in which rows it has a value that is not of its type (None: in none)."""
-        name, kind = field.name, field.type
+        kind = field.type
+        column, wrong = self._typed(
+            field.name, time_zones.kind_in(kind, self.zone or self.home), page, stream, deliveries
+        )
+        return column if column.type == kind else column.cast(kind), wrong
+
+    def _typed(self, name: str, kind: Any, page: Page, stream: str, deliveries: Any) -> tuple[Any, Any]:
         if name == ID:
             return pc.cast(page.ids(), kind), None
         if name == STREAM:
@@ -110,17 +131,36 @@ class ReadSchema:
         if name == self.corrupt:
             return pa.nulls(page.count, kind), None  # filled in when all others are known
         if name == FIELDS and pa.types.is_map(kind):
-            return _map(page, stream, kind), None
+            return self._map(page, stream, kind), None
         if self.json_field is not None:
             return values_json.members(page.column(self.json_field.encode()), name, kind)
-        numbers = _numbers(page, name.encode(), kind)
-        if numbers is not None:
-            return numbers, None
-        text = page.column(name.encode())
+        if not self._null_is_number:
+            numbers = _numbers(page, name.encode(), kind)
+            if numbers is not None:
+                return numbers, None
+        text = self._with_nulls(page.column(name.encode()))
         if values_json.is_nested(kind):
             return values_json.from_text(text, kind)
         column = values.from_text(text, kind)
         return column, _wrong(text, column, kind)
+
+    @cached_property
+    def _null_is_number(self) -> bool:
+        """Whether the text that stands for a null could be taken for a number."""
+        return (
+            self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
+        )
+
+    def _with_nulls(self, texts: Any) -> Any:
+        return texts if self.null_value is None else values.without(texts, self.null_value)
+
+    def _map(self, page: Page, stream: str, target: Any) -> Any:
+        offsets, names, texts = page.fields()
+        keys = values.from_text(names, target.key_type)
+        if keys.null_count:
+            raise error("FIELD_NAME_NOT_TEXT", stream=stream, entry=page.ids()[0].as_py().decode("utf-8", "replace"))
+        items = values.from_text(self._with_nulls(texts), target.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(target)
 
     def _records(self, page: Page, malformed: Any) -> Any:
         """The whole entry as JSON where it is malformed, null elsewhere."""
@@ -213,11 +253,3 @@ def _timestamps(milliseconds: Any, target: Any) -> Any:
     if top is not None and top > _LATEST_MS:
         milliseconds = pc.if_else(pc.greater(milliseconds, _LATEST_MS), pa.scalar(None, pa.int64()), milliseconds)
     return pc.cast(pc.multiply(milliseconds, 1000), target)
-
-
-def _map(page: Page, stream: str, target: Any) -> Any:
-    offsets, names, texts = page.fields()
-    keys = values.from_text(names, target.key_type)
-    if keys.null_count:
-        raise error("FIELD_NAME_NOT_TEXT", stream=stream, entry=page.ids()[0].as_py().decode("utf-8", "replace"))
-    return pa.MapArray.from_arrays(offsets, keys, values.from_text(texts, target.item_type)).cast(target)

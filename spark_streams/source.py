@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_streams import embedded, infer, options, pushdown, writers
+from spark_streams import embedded, infer, options, pushdown, time_zones, writers
 from spark_streams.address import Address, Embedded
 from spark_streams.batch_reader import BatchReader
 from spark_streams.errors import fail
@@ -46,13 +46,13 @@ class PystreamsDataSource(DataSource):
         if said.shared:
             fail("INVALID_OPTION", option="consume", value="shared", expected="a batch read takes part in no group")
         made = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
-        return made(said, ReadSchema.of(schema, said), _address(said.address))
+        return made(said, ReadSchema.of(schema, said, time_zones.of_machine()), _address(said.address))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         said = options.read_options(self.options)
         if said.ending is not None:
             fail("INVALID_OPTION", option="endingOffsets", value="...", expected="a streaming read has no end")
-        return StreamReader(said, ReadSchema.of(schema, said), _address(said.address))
+        return StreamReader(said, ReadSchema.of(schema, said, time_zones.of_machine()), _address(said.address))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return BatchWriter(self._sink(schema, streaming=False, overwrite=overwrite))
@@ -64,7 +64,7 @@ class PystreamsDataSource(DataSource):
 
     def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
         said = options.write_options(self.options)
-        columns = WriteSchema.of(schema, said.null_value, said.json_field)
+        columns = WriteSchema.of(schema, said.null_value, said.json_field, said.zone)
         if said.stream is None and not columns.has_stream:
             fail("MISSING_STREAM")
         if said.key_column is not None and said.key_column not in schema.fieldNames():

@@ -19,14 +19,19 @@ from spark_streams import values_scalar
 
 _INTEGER = b"0123456789-"
 _NUMBER = b"0123456789-+.eE"
-_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+_UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+_WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
 _LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 
 
 def from_text(column: Any, target: Any) -> Any:
-    """The binary array `column` as `target`; null where the text is missing or does not say such a value."""
+    """The binary array `column` as `target`; null where the text is missing or does not say such a value.
+
+    A time that says no zone is in that of `target`.
+    """
     if pa.types.is_binary(target):
         return column
     fast = _fast(target)
@@ -89,9 +94,13 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
     text = pc.cast(column, pa.string())
     if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
         return None
-    if pc.any(pc.starts_with(text, "0000"), min_count=0).as_py():  # no year of Python's
+    if _has_year("0000", text):  # no year of Python's
         return None
     return pc.cast(text, target)
+
+
+def _has_year(year: str, text: Any) -> bool:
+    return bool(pc.any(pc.starts_with(text, year), min_count=0).as_py())
 
 
 def _timestamps(column: Any, target: Any) -> Any:
@@ -101,10 +110,15 @@ def _timestamps(column: Any, target: Any) -> Any:
     if target.tz is None:
         return _if_like(_UNZONED, column, target)
     utc = pa.timestamp(target.unit, "UTC")
-    result = _if_like(_ZONED, column, utc)
+    result = _if_like(_UTC, column, utc)
+    if result is None:
+        if any(_has_year(year, column) for year in ("0001", "9999")):  # which Python has not in every zone
+            return None
+        result = _if_like(_ZONED, column, utc)
     if result is None:
         plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
-        result = None if plain is None else pc.assume_timezone(plain, "UTC")
+        # A time that the clocks left out is refused: it is the twin's to judge.
+        result = None if plain is None else pc.assume_timezone(plain, target.tz, ambiguous="earliest")
     return None if result is None else pc.cast(result, target)
 
 
@@ -122,8 +136,19 @@ def _epochs(column: Any, target: Any) -> Any:
     return None
 
 
+def without(column: Any, text: bytes) -> Any:
+    """The binary array with nulls in place of that text."""
+    same = pc.equal(column, pa.scalar(text, column.type))
+    if not pc.any(same, min_count=0).as_py():
+        return column
+    return pc.if_else(same, pa.scalar(None, column.type), column)
+
+
 def to_text(column: Any) -> Any:
-    """The column as a binary array of its values' text, null where it is null. TypeError for a type without a text."""
+    """The column as a binary array of its values' text, null where it is null. TypeError for a type without a text.
+
+    Times that have a zone are written in it, with its offset.
+    """
     kind = column.type
     types = pa.types
     if types.is_dictionary(kind):
@@ -135,7 +160,7 @@ def to_text(column: Any) -> Any:
     if types.is_floating(kind):
         return pc.cast(_float_text(column), pa.binary())
     if types.is_timestamp(kind) and kind.tz is not None:
-        return to_text(pc.cast(pc.cast(column, pa.timestamp("us", "UTC")), pa.string()))
+        return pc.cast(_moment_text(column), pa.binary())
     if types.is_decimal(kind):
         return pc.cast(_decimal_text(column), pa.binary())
     if types.is_null(kind):
@@ -143,6 +168,16 @@ def to_text(column: Any) -> Any:
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_timestamp(kind):
         return pc.cast(pc.cast(column, pa.string()), pa.binary())
     raise TypeError(f"{kind} has no text form")
+
+
+def _moment_text(column: Any) -> Any:
+    utc = pc.cast(column, pa.timestamp("us", "UTC"))
+    text = pc.cast(utc, pa.string())
+    if column.type.tz == "UTC":
+        return text
+    # Before 1972 offsets had seconds in places, for which the text has no room.
+    local = pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz)), pa.string())
+    return pc.if_else(pc.less(utc, pa.scalar(_WHOLE_MINUTES, utc.type)), text, local)
 
 
 def _float_text(column: Any) -> Any:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_streams import time_zones
+
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _ENDLESS = {
@@ -71,7 +73,10 @@ def _reader(target: Any) -> _Read:
     if types.is_date32(target):
         return _date
     if types.is_timestamp(target):
-        return _moment if target.tz is not None else _local_moment
+        if target.tz is None:
+            return _local_moment
+        zone = time_zones.info(target.tz)
+        return lambda text: _moment(text, zone)
     raise TypeError(f"{target} cannot be read from text")
 
 
@@ -109,14 +114,16 @@ def _date(text: str) -> datetime.date | None:
     return datetime.date(*(int(part or 1) for part in found.groups())) if found else None
 
 
-def _moment(text: str) -> datetime.datetime | None:
+def _moment(text: str, default: datetime.tzinfo) -> datetime.datetime | None:
     if _EPOCH.fullmatch(text):
         return _epoch(text)
     parsed = _parts(text)
     if parsed is None:
         return None
     moment, zone = parsed
-    if zone in (None, "Z"):
+    if zone is None:
+        return moment.replace(tzinfo=default).astimezone(datetime.UTC)
+    if zone == "Z":
         return moment.replace(tzinfo=datetime.UTC)
     found = _OFFSET.fullmatch(zone)
     if found is None:

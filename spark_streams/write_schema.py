@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from engine.wire.arrow import Column
-from spark_streams import json_text, values
+from spark_streams import json_text, time_zones, values
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
@@ -38,7 +38,7 @@ _TEXTS = (spark.StringType, spark.BinaryType)
 class WriteSchema:
     """`fields`: the columns that become fields, by name. `null_value` is written for nulls; None leaves them out.
 
-    `json_field`: the one field that holds all of them as a JSON object, or None.
+    `json_field`: the one field that holds all of them as a JSON object, or None. `zone`: in which times are written.
     """
 
     fields: tuple[str, ...]
@@ -47,9 +47,16 @@ class WriteSchema:
     has_stream: bool
     null_value: str | None = None
     json_field: str | None = None
+    zone: str = time_zones.UTC
 
     @classmethod
-    def of(cls, schema: spark.StructType, null_value: str | None = None, json_field: str | None = None) -> WriteSchema:
+    def of(
+        cls,
+        schema: spark.StructType,
+        null_value: str | None = None,
+        json_field: str | None = None,
+        zone: str = time_zones.UTC,
+    ) -> WriteSchema:
         """Check that every column can be written."""
         names: list[str] = []
         has_map = False
@@ -68,14 +75,14 @@ class WriteSchema:
         if not names and not has_map:
             fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
         there = schema.fieldNames()
-        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field)
+        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone)
 
     def columns(self, batch: Any) -> list[Column]:
         """The columns whose names are fields."""
         if self.json_field is not None:
-            columns = [batch.column(name) for name in self.fields]
+            columns = [time_zones.array_in(batch.column(name), self.zone) for name in self.fields]
             return [(self.json_field.encode(), json_text.rows(list(self.fields), columns, batch.num_rows))]
-        return [(name.encode(), self._filled(to_text(batch.column(name)))) for name in self.fields]
+        return [(name.encode(), self._filled(to_text(batch.column(name), self.zone))) for name in self.fields]
 
     def _filled(self, texts: Any) -> Any:
         if self.null_value is None or not texts.null_count:
@@ -110,8 +117,9 @@ class WriteSchema:
         return (pa.array(offsets, pa.int32()), values.to_text(pa.array(names, kinds.key_type)), self._filled(found))
 
 
-def to_text(column: Any) -> Any:
+def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
     """The column as a binary array of its values' text: nested ones as JSON."""
+    column = time_zones.array_in(column, zone)
     if pa.types.is_nested(column.type):
         return pc.cast(json_text.column(column), pa.binary())
     return values.to_text(column)

@@ -33,6 +33,7 @@ SCALARS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (pa.bool_(), st.booleans()),
     (pa.date32(), st.dates()),
     (pa.timestamp("us", "UTC"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
+    (pa.timestamp("us", "America/New_York"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
     (pa.timestamp("us"), MOMENTS),
     (pa.decimal128(38, 18), st.decimals("-9999999999999999999", "9999999999999999999", places=18)),
     (pa.decimal128(10, 2), st.decimals("-99999999", "99999999", places=2)),

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import values, values_scalar
+from spark_streams import time_zones, values, values_scalar
 
 unhurried = settings(deadline=None)
 UTC = datetime.UTC
+NEW_YORK = pa.timestamp("us", "America/New_York")
 TYPES = [
     pa.string(), pa.binary(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(),
     pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.decimal128(10, 2), pa.decimal128(38, 18),
-    pa.decimal128(5, 0),
+    pa.decimal128(5, 0), pa.timestamp("us", "America/New_York"), pa.timestamp("us", "+05:30"),
 ]  # fmt: skip
 PIECES = st.sampled_from(
     ["0", "1", "9", "12", "-", "+", ".", "e", "E5", "x", " ", ":", "T", "Z", "2013", "-01", "-02-28", "00:00:00", "nan",
@@ -38,6 +39,9 @@ SENSIBLE = st.one_of(
     MOMENTS.map(lambda moment: f"{moment}"),
     MOMENTS.map(lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S}Z"),
     MOMENTS.map(lambda moment: f"{moment}+0130"),
+    st.datetimes(datetime.datetime(1970, 1, 1), datetime.datetime(2100, 1, 1)).map(str),
+    st.datetimes(datetime.datetime(2013, 3, 10, 1), datetime.datetime(2013, 3, 10, 4)).map(lambda at: f"{at:%F %T}"),
+    st.datetimes(datetime.datetime(2013, 11, 3), datetime.datetime(2013, 11, 3, 3)).map(lambda at: f"{at:%F %T}"),
     st.sampled_from(["true", "True", "false", "1", "yes", ""]),
 ).map(str.encode)
 
@@ -80,6 +84,7 @@ THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (pa.date32(), st.dates()),
     (pa.timestamp("us", "UTC"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
     (pa.timestamp("us", "America/New_York"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
+    (pa.timestamp("us", "-03:30"), MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC))),
     (pa.timestamp("us"), MOMENTS),
     (pa.decimal128(38, 18), st.decimals("-9999999999999999999", "9999999999999999999", places=18)),
     (pa.decimal128(10, 2), st.decimals("-99999999", "99999999", places=2)),
@@ -129,6 +134,12 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
             datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC),
         ),
         ("2013-07-04 12:30 Nowhere/Land", pa.timestamp("us", "UTC"), None),
+        ("2013-07-04 12:30:00", NEW_YORK, datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC)),
+        ("2013-07-04 12:30:00+02:00", NEW_YORK, datetime.datetime(2013, 7, 4, 10, 30, tzinfo=UTC)),
+        ("2013-07-04", NEW_YORK, datetime.datetime(2013, 7, 4, 4, tzinfo=UTC)),
+        ("2013-03-10 02:30:00", NEW_YORK, datetime.datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
+        ("2013-11-03 01:30:00", NEW_YORK, datetime.datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("1372941000", NEW_YORK, datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
         ("1372941000", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
         ("1372941000.25", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
         ("1372941000001", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 1000)),
@@ -138,8 +149,9 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
     ],
 )
 def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
-    """Texts are read as Spark's CSV source reads them, with UTC where no time zone is said."""
-    assert values.from_text(pa.array([text.encode()]), target).to_pylist() == [value]
+    """Texts are read as Spark's CSV source reads them; where they say no time zone, in that of the type."""
+    found = time_zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
+    assert found.to_pylist() == [value]
 
 
 def test_a_type_without_a_text_is_refused() -> None:
