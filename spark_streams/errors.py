@@ -232,6 +232,11 @@ CONDITIONS: dict[str, Condition] = {
         "{found} replicas of {address} have the rows, {wanted} were to have them. They are written.",
         "See to the replicas, or set waitTimeoutMs higher.",
     ),
+    "NO_REF_POLICY": Condition(
+        ServerError,
+        "{address} does not know reference policies, so refPolicy cannot be '{policy}'. Nothing was written.",
+        "Leave the option out, or use Redis 8.2 or later, or the engine.",
+    ),
     "STREAM_EXISTS": Condition(
         WriteError, "The stream '{stream}' of {address} exists.", "Write elsewhere, or leave saveMode out to append."
     ),

@@ -72,7 +72,9 @@ TABLE: tuple[Option, ...] = (
         "refPolicy",
         _WRITE,
         "",
-        "What trimming does with consumer groups' references to entries (Redis 8.2): 'keepref', 'delref' or 'acked'.",
+        "What trimming does with entries that are pending in consumer groups (Redis 8.2): 'keepref' leaves them "
+        "pending, 'delref' removes them from the groups too, 'acked' trims only what every group has read and "
+        "acknowledged.",
         choice("keepref", "delref", "acked"),
     ),
     Option("nomkstream", _WRITE, "false", "Whether a stream that does not exist is an error rather than made.", flag),
@@ -130,6 +132,9 @@ def build(said: dict[str, Any], address: Address | Embedded) -> WriteOptions:
             fail("INVALID_OPTION", option=one, value=said[one], expected=f"it needs '{other}' as well")
     if said["saveMode"] != "append" and ("stream" not in said or "partitions" in said):
         fail("INVALID_OPTION", option="saveMode", value=said["saveMode"], expected="it needs a single 'stream'")
+    if "refPolicy" in said and not {"maxlen", "minid", "retentionMs"} & said.keys():
+        expected = "nothing is trimmed: it needs maxlen, minid or retentionMs"
+        fail("INVALID_OPTION", option="refPolicy", value=said["refPolicy"], expected=expected)
     if "writeId" in said and said["writeMode"] == "append":
         fail("CONFLICTING_OPTIONS", option="writeId", other="writeMode=append")
     return WriteOptions(

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spark_streams import embedded
 from spark_streams.address import Address
-from spark_streams.connection import Command, borrow
+from spark_streams.connection import Command, Connection, borrow
 from spark_streams.errors import fail
 from spark_streams.fence import Writer
 from spark_streams.fenced import FencedSender
@@ -27,6 +27,7 @@ from spark_streams.ids import StreamId
 from spark_streams.options_write import WriteOptions
 from spark_streams.parcels import Packer, Parcel
 from spark_streams.plain import PlainSender
+from spark_streams.trimming import check_policy
 from spark_streams.write_schema import WriteSchema
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -66,6 +67,7 @@ class Sink:
         embedded.check_reach(self.address)
         chunks = Packer(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
+            chunks = self._checked(connection, chunks)
             if self.options.mode == "append":
                 plain = PlainSender(connection, self.options, self.overwrite)
                 rows = 0
@@ -84,6 +86,13 @@ class Sink:
             tuple(lane.key for lane in lanes),
             tuple((lane.stream, lane.state.floor) for lane in lanes if lane.state.floor),
         )
+
+    def _checked(self, connection: Connection, chunks: Iterable[list[Parcel]]) -> Iterator[list[Parcel]]:
+        """The chunks; before the first one, what can be known beforehand to be refused is."""
+        for number, parcels in enumerate(chunks):
+            if number == 0:
+                check_policy(connection, parcels[0].stream, self.options)
+            yield parcels
 
     def _writer(self) -> Writer:
         context = TaskContext.get()

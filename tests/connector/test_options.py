@@ -88,6 +88,27 @@ def test_options_that_cannot_be_are_refused(raw: dict[str, str], condition: str)
     assert caught.value.condition == condition
 
 
+@pytest.mark.parametrize(
+    ("raw", "condition"),
+    [
+        ({"stream": "a", "minid": "1", "retentionMs": "1d"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "keyColumn": "k"}, "INVALID_OPTION"),
+        ({"stream": "a", "partitions": "2"}, "INVALID_OPTION"),
+        ({"keyColumn": "k", "partitions": "2"}, "INVALID_OPTION"),
+        ({"saveMode": "error"}, "INVALID_OPTION"),
+        ({"stream": "a", "writeId": "w", "writeMode": "append"}, "CONFLICTING_OPTIONS"),
+        ({"stream": "a", "refPolicy": "acked"}, "INVALID_OPTION"),
+        ({"stream": "a", "refPolicy": "keep", "maxlen": "1"}, "INVALID_OPTION"),
+        ({"stream": "a", "group": "g"}, "UNKNOWN_OPTION"),
+    ],
+)
+def test_options_of_writes_that_cannot_be_are_refused(raw: dict[str, str], condition: str) -> None:
+    """Writing, too, each contradiction has its own error."""
+    with pytest.raises(OptionsError) as caught:
+        options.write_options(raw)
+    assert caught.value.condition == condition
+
+
 def test_the_table_is_complete() -> None:
     """Every option has a meaning to print, and no two names differ only by case."""
     assert len({option.name.lower() for option in TABLE}) == len(TABLE)

@@ -106,6 +106,29 @@ def test_batch_modes(bench: Bench) -> None:
         assert 0 < bench.client.pttl(key) <= 600_000
 
 
+def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> None:
+    """What is trimmed stays pending, goes from the groups too, or is kept; a server that knows none writes nothing."""
+    knows = "engine" in request.node.name
+    left = {"keepref": ([8, 9], 4), "delref": ([8, 9], 0), "acked": ([2, 3, 4, 5, 6, 7, 8, 9], 4)}
+    modes = ("exactlyOnce", "append")
+    for policy, (numbers, pending) in left.items():
+        for mode in modes:
+            bench.client.flushall()
+            bench.add("s", 6)
+            bench.client.xgroup_create("s", "g", "0")
+            taken = bench.client.xreadgroup("g", "c", {"s": ">"}, count=6)[0][1]
+            bench.client.xack("s", "g", *(entry_id for entry_id, _ in taken[:2]))
+            rows = bench.spark.range(6, 10).toDF("n").coalesce(1)
+            said = {"maxlen": 2, "approximate": "false", "refPolicy": policy, "writeMode": mode}
+            if not knows:
+                with pytest.raises(PySparkException, match=rf"NO_REF_POLICY.*'{policy}'.*Redis 8.2"):
+                    bench.write(rows, stream="s", **said)
+                assert bench.numbers("s") == list(range(6))
+                continue
+            bench.write(rows, stream="s", **said)
+            assert (bench.numbers("s"), bench.client.xpending("s", "g")["pending"]) == (numbers, pending), policy
+
+
 def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
     """Arrays, structs and maps come back from their fields, and rows from one field that holds all of them."""
     schema = "k int, tags array<string>, place struct<lat:double,lon:decimal(9,4)>, marks map<string,timestamp>"
