@@ -40,6 +40,8 @@ _MOST_FORMS = 16
 
 _ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
 _NAME = re.compile(rb"\*[0-9]{1,3}\r\n\$4\r\n[Xx][Aa][Dd][Dd]\r\n")
+#: What an XADD begins with at least.
+_SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 _STAR = b"*"
 
 
@@ -161,6 +163,11 @@ class Scanner:
 
     def _learn(self, data: bytes, at: int) -> _Pattern | None:
         """The expression for the command at ``at``, made if that is worth while."""
+        if _NAME.match(data, at) is None:
+            return None
+        self._seen += 1 + data.count(b"\r\n$4\r\nXADD\r\n", at + len(_SHORTEST))
+        if self._seen < self._patience and not self._forms:
+            return None
         first = _command(data, at)
         if first is None:
             return None
@@ -174,7 +181,6 @@ class Scanner:
             self._use(form)
             if self._pattern is not None and self._pattern.expression.match(data, at) is not None:
                 return self._pattern
-        self._seen += (len(data) - at) // size
         if self._seen < self._patience:
             return None
         self._seen = 0
@@ -315,10 +321,15 @@ def _kind(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
 
 
 def _form(words: list[bytes], head: int) -> Form:
-    """The form of one command. That IDs differ need not be learned."""
+    """The form of one command. That IDs and values differ need not be learned, that keys and fields do must be."""
     entry_id = words[head - 1]
-    last: Word = entry_id if entry_id == _STAR else Lengths(len(entry_id), len(entry_id))
-    return Form((*words[: head - 1], last), tuple(words[head:]))
+    body: list[Word] = list(words[head:])
+    body[1::2] = list(map(_around, words[head + 1 :: 2]))
+    return Form((*words[: head - 1], entry_id if entry_id == _STAR else _around(entry_id)), tuple(body))
+
+
+def _around(word: bytes) -> Lengths:
+    return Lengths(max(len(word) - 2, 0), len(word) + 2)
 
 
 def _joined(form: Form, words: list[bytes]) -> Form:
