@@ -123,7 +123,8 @@ def test_a_plain_pipeline_is_one_run():
     for key, entry_id in ((b"s", b"*"), (b"s%d", b"*"), (b"s", b"%d-1")):
         data = b"".join(
             encoded(
-                b"XADD", key % (n % 10) if b"%" in key else key, entry_id % (n + 1000) if b"%" in entry_id else entry_id,
+                b"XADD", key % (n % 10) if b"%" in key else key,
+                    entry_id % (n + 1000) if b"%" in entry_id else entry_id,
                 b"sensor", b"%d" % n, b"value", b"19.%d" % n,
             )
             for n in range(1000)
