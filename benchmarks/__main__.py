@@ -1,37 +1,37 @@
-"""Run the measurements, print the table, keep the figures with a description of the machine.
+"""Run the measurements, print the tables, keep the figures with a description of the machine.
 
-Servers take turns within every repetition, so that a slow moment of the machine does not fall on one of them alone.
-Shown are the median, and the spread as the distance of the slowest from the fastest run in per cent of the median.
+Whatever is compared takes turns within every repetition, so that a slow moment of the machine does not fall on one of
+them alone. Shown are the median, the spread (`benchmarks.report`), the ratio to the peer, and whether it is what it
+should be (`benchmarks.targets`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks import flat, latency, servers
+from benchmarks import flat, latency, machine, memory, report, servers, spark_table, targets, trigger
 from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
 from benchmarks.durable_cases import durable_cases
-from benchmarks.spark_cases import spark_cases
-from benchmarks.stream_cases import bytes_per_entry, stream_cases
+from benchmarks.fake_cases import fake_cases
+from benchmarks.stream_cases import stream_cases
 
-MEMORY = "resident bytes per entry"
-LATENCY = "consumers that wait, within"
+LATENCY = "consumers that wait"
 GROWTH = "costs that do not grow"
+FAKE = "beside fakeredis"
 RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
+_FAKE_SERVER = [sys.executable, "-m", "benchmarks.fake_server"]
 
 
 def measure(case: Case, connections: dict[str, Connection], repetitions: int) -> Runs:
@@ -49,126 +49,118 @@ def measure(case: Case, connections: dict[str, Connection], repetitions: int) ->
     return rates
 
 
-def line(case: Case, rates: Runs) -> str:
-    """Lay out one case: a column for each server, and how the first compares with the second."""
-    cells = [f"{case.name:24}"]
-    medians = []
-    for runs in rates.values():
-        median = statistics.median(runs)
-        medians.append(median)
-        cells.append(f"{median:12,.0f} {100 * (max(runs) - min(runs)) / median:5.0f} %")
-    if len(medians) == 2:
-        cells.append(f"{medians[0] / medians[1]:8.2f}")
-    return "  ".join(cells)
+def beside(
+    commands: dict[str, list[str] | None], cases: Iterable[Case], repetitions: int, known: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure cases on two servers: a column for each, how the first compares with the second, and the reference."""
+    results: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        connections: dict[str, Connection] = {}
+        for name, start in commands.items():
+            if start is None:
+                print(f"{name}: not measured, it is not installed")
+                continue
+            server = stack.enter_context(servers.running(name, start))
+            connections[name] = stack.enter_context(Connection(server.port))
+        versions = {name: version(name, connection) for name, connection in connections.items()}
+        print(report.head(*(f"{name} {versions[name]}" for name in connections)) + "   entries per second")
+        for case in cases:
+            rates = measure(case, connections, repetitions)
+            result: dict[str, Any] = {"case": case.name, "entries": case.entries, "entries_per_second": rates}
+            rest = []
+            if len(rates) == 2:
+                ours, peer = map(statistics.median, rates.values())
+                least = targets.SERVER.get(case.name) if "redis" in commands else None
+                rest.append(report.judged(ours / peer, least))
+                if least is not None:
+                    result |= {"target": least, "reached": report.reached(ours / peer, least)}
+            rest += reference(case, known)
+            print(report.line(case.name, [report.rate(runs) for runs in rates.values()], rest), flush=True)
+            results.append(result)
+    return {"servers": versions, "results": results}
 
 
-def machine() -> dict[str, Any]:
-    """Describe what the figures were taken on."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    return {
-        "processor": processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gb": round(memory / 1e9, 1),
-        "load_before": os.getloadavg()[0],
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in ("numpy", "hiredis", "uvloop", "pyarrow")},
-        "commit": commit.stdout.strip() or None,
-    }
+def reference(case: Case, known: dict[str, Any]) -> list[str]:
+    """What the machine could do at best, where the case's work has such a limit."""
+    if case.copied:
+        return [f"memory copies {known['copied_bytes_per_second'] / case.copied:,.0f}"]
+    if case.synced:
+        return [f"fsync allows {known['fsyncs_per_second'] * case.synced:,.0f}"]
+    return []
 
 
-def processor() -> str:
-    """Return the processor's name, as far as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((text.split(":", 1)[1].strip() for text in lines if text.startswith("model name")), platform.machine())
-
-
-def measure_memory(entries: int) -> dict[str, dict[str, float]]:
-    """Fill fresh servers with two-field entries, constant and random; print and return what each entry takes."""
-    print(f"{MEMORY}, {entries:,} entries")
-    figures: dict[str, dict[str, float]] = {}
-    for values in ("constant", "random"):
-        found = figures[values] = {}
-        for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
-            if start is not None:
-                with servers.running(name, start) as server, Connection(server.port) as connection:
-                    found[name] = bytes_per_entry(connection, server.pid, entries, values == "constant")
-        cells = [f"{values + ' values':24}", *(f"{size:18.1f}" for size in found.values())]
-        if len(found) == 2:
-            cells.append(f"{found['engine'] / found['redis']:8.2f}")
-        print("  ".join(cells), flush=True)
-    return figures
-
-
-def measure_latency(seconds: float, pending: int) -> dict[str, dict[str, float]]:
-    """Per cent of the messages that a waiting consumer has within the limit, by server, without and with a backlog."""
-    figures: dict[str, dict[str, float]] = {}
-    print(f"{f'{LATENCY} {latency.LIMIT_MS:g} ms':24}  per cent; 10 consumers, {latency.RATE:,} messages a second")
+def measure_latency(seconds: float, pending: int) -> dict[str, Any]:
+    """How long messages take to consumers that wait, by server, without and with a backlog."""
+    figures: dict[str, Any] = {}
+    print(
+        report.head("engine", "redis")
+        + f"   {LATENCY}: within {latency.LIMIT_MS:g} ms, and the 99.9th percentile; {latency.RATE:,} a second"
+    )
     for unacknowledged in (0, pending):
-        found = figures[f"{unacknowledged} unacknowledged"] = {}
+        found: dict[str, Any] = {}
         for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
             if start is not None:
                 with servers.running(name, start) as server:
                     measured = latency.measure(server.port, seconds, unacknowledged)
-                found[name] = measured.within(latency.LIMIT_MS)
-        cells = [f"{f'  {unacknowledged:,} unacknowledged':24}", *(f"{share:18.3f}" for share in found.values())]
-        print("  ".join(cells), flush=True)
+                found[name] = {"within": measured.within(latency.LIMIT_MS), "p99.9_ms": measured.percentile(99.9)}
+        cells = [f"{one['within']:.3f} % {one['p99.9_ms']:6.2f} ms" for one in found.values()]
+        rest = []
+        if len(found) == 2:
+            ratio = found["engine"]["p99.9_ms"] / found["redis"]["p99.9_ms"]
+            rest.append(report.judged(ratio, most=targets.LATENCY))
+            found |= {"target": targets.LATENCY, "reached": report.reached(ratio, most=targets.LATENCY)}
+        figures[f"{unacknowledged} unacknowledged"] = found
+        print(report.line(f"{unacknowledged:,} unacknowledged", cells, rest), flush=True)
     return figures
 
 
-def version(connection: Connection) -> str:
-    """Return the version that a server gives in INFO."""
+def version(name: str, connection: Connection) -> str:
+    """Return the version that a server gives in INFO; fakeredis has none."""
+    if name == "fakeredis":
+        return metadata.version(name)
     reply = connection.reply(command("INFO", "server")).decode()
-    return next((text.split(":", 1)[1] for text in reply.splitlines() if text.startswith("redis_version:")), "unknown")
+    return next((text.split(":", 1)[1] for text in reply.splitlines() if text.startswith("redis_version:")), "")
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure what was asked for; the figures, and what they were taken on."""
+    full, only, repetitions = options.full, options.only, options.repetitions
+    figures: dict[str, Any] = {"taken": datetime.now(UTC).isoformat(), "machine": machine.description()}
+    known = figures["machine"]
+    print(f"Median and spread of at most {repetitions} runs, one client, where nothing else is said.")
+    print(f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}")
+    cases = [case for case in [*server_cases(), *stream_cases(), *durable_cases()] if only in case.name]
+    if cases:
+        commands = {"engine": servers.engine_command(), "redis": servers.redis_command()}
+        figures |= beside(commands, cases, repetitions, known)
+    if only in FAKE:
+        commands = {"engine": servers.engine_command(), "fakeredis": _FAKE_SERVER}
+        figures["fakeredis"] = beside(commands, fake_cases(), min(repetitions, 3), known)
+    if only in memory.TITLE:
+        figures["memory"] = memory.measure(10_000_000 if full else 1_000_000)
+    if only in LATENCY:
+        figures["latency"] = measure_latency(*((10.0, 1_000_000) if full else (3.0, 100_000)))
+    if only in trigger.TITLE:
+        figures["trigger"] = trigger.measure((10_000, 10_000_000 if full else 1_000_000), 200 if full else 100)
+    if spark_table.wanted(only):
+        rows, rounds = (4_000_000, 5) if full else (1_000_000, 3)
+        figures["spark"] = spark_table.measure(rows, min(rounds, repetitions), only)
+    if full and only in GROWTH:
+        flat.run()
+    return figures
 
 
 def main() -> int:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="runs of each case on each server (default 5)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measurements whose name contains TEXT")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
     parser.add_argument("--full", action="store_true", help="as many entries and runs as the published figures have")
     options = parser.parse_args()
-
-    taken = datetime.now(UTC)
-    description = machine()
-    with ExitStack() as stack:
-        connections: dict[str, Connection] = {}
-        for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
-            if start is None:
-                print(f"{name}: not measured, redis-server is not installed")
-                continue
-            server = stack.enter_context(servers.running(name, start))
-            connections[name] = stack.enter_context(Connection(server.port))
-        versions = {name: version(connection) for name, connection in connections.items()}
-
-        print(f"Entries per second: median and spread of at most {options.repetitions} runs, one client.")
-        print(f"{description['processor']}, {description['cores']} cores, load {description['load_before']:.1f}")
-        header = [f"{'':24}", *(f"{f'{name} {versions[name]}':>20}" for name in connections)]
-        print("  ".join([*header, f"{'ratio':>8}"] if len(connections) == 2 else header))
-        results = []
-        cases = [*server_cases(), *stream_cases(), *durable_cases(), *spark_cases()]
-        for case in (case for case in cases if options.only in case.name):
-            rates = measure(case, connections, options.repetitions)
-            print(line(case, rates), flush=True)
-            results.append({"case": case.name, "entries": case.entries, "entries_per_second": rates})
-
-    memory = measure_memory(10_000_000 if options.full else 1_000_000) if options.only in MEMORY else {}
-    seconds, pending = (10.0, 1_000_000) if options.full else (3.0, 100_000)
-    waits = measure_latency(seconds, pending) if options.only in LATENCY else {}
-    if options.full and options.only in GROWTH:
-        flat.run()
-    target = options.output or RESULTS / f"{taken:%Y%m%dT%H%M%SZ}.json"
+    target = options.output or RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    figures = run(options)
     target.parent.mkdir(parents=True, exist_ok=True)
-    figures = {
-        "taken": taken.isoformat(), "machine": description, "servers": versions, "results": results, "memory": memory,
-        "latency": waits,
-    }  # fmt: skip
     target.write_text(json.dumps(figures, indent=2) + "\n")
     print(f"Figures: {target}")
     return 0

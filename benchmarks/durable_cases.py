@@ -28,7 +28,8 @@ def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
         plain.check(connection)
         expect_ok(connection, "CONFIG", "SET", "appendonly", "no")
 
-    return Case(f"XADD, {pipeline}, {policy}", entries, prepare, plain.work, check)
+    synced = pipeline if policy == "always" else 0
+    return Case(f"XADD, {pipeline}, {policy}", entries, prepare, plain.work, check, synced=synced)
 
 
 def load_snapshot(entries: int) -> Case:

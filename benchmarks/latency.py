@@ -46,6 +46,10 @@ class Latencies:
         """Per cent of the messages that took at most so long."""
         return float(100 * np.mean(self.milliseconds <= limit_ms))
 
+    def percentile(self, share: float) -> float:
+        """Milliseconds that so many per cent of the messages took at most."""
+        return float(np.percentile(self.milliseconds, share))
+
     def sent_in_time(self) -> float:
         """Per cent of the messages that the client itself sent at most the limit too late."""
         return float(100 * np.mean(self.late <= LIMIT_MS))

@@ -81,7 +81,7 @@ def gets_ready(process: subprocess.Popen[bytes], port: int) -> bool:
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with socket.create_connection(("127.0.0.1", port), 1) as connection:
-                connection.sendall(b"PING\r\n")
+                connection.sendall(b"*1\r\n$4\r\nPING\r\n")
                 if connection.recv(7) == b"+PONG\r\n":
                     return True
         except OSError:

@@ -1,4 +1,4 @@
-"""The table of stream speeds beyond the simplest cases: shapes of XADD, cold reads, groups, claims, trims, memory.
+"""The table of stream speeds beyond the simplest cases: shapes of XADD, cold reads, groups, claims, trims.
 
 Where one client in Python would be what is measured (many clients, one command at a time), ``redis-benchmark`` is the
 client. Entries have explicit IDs where commands name them later, so that requests can be prepared before the clock
@@ -12,9 +12,8 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from benchmarks.cases import KEY, Case, expect_length, flush, nothing
+from benchmarks.cases import KEY, Case, expect_length, flush, frame_bytes, nothing
 from benchmarks.client import Connection, command
 
 _ENTRIES = 100_000
@@ -139,34 +138,7 @@ def _cold() -> Case:
         for request in requests:
             connection.whole(request)
 
-    return Case("XRANGE 10000, cold", _COLD_ENTRIES, prepare, work, nothing)
-
-
-def resident_bytes(pid: int) -> int:
-    """What a process holds in memory, in bytes."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
-
-
-def bytes_per_entry(connection: Connection, pid: int, entries: int, constant: bool) -> float:
-    """Resident bytes that a stream of two-field entries takes, each, once the server has come to rest."""
-    chooser = random.Random(4)
-    flush(connection)
-    before = resident_bytes(pid)
-    rows = [
-        ("1234", "19.8") if constant else (str(chooser.randrange(100_000)), f"{chooser.uniform(0, 50):.1f}")
-        for _ in range(100_000)
-    ]
-    commands = [command("XADD", KEY, "*", "sensor-id", one, "temperature", two) for one, two in rows]
-    requests = [b"".join(commands[at : at + 1000]) for at in range(0, len(commands), 1000)]
-    for number in range(entries // 1000):
-        connection.lines(requests[number % len(requests)], 2000)
-    rests = [resident_bytes(pid)]
-    while len(rests) < 4 or max(rests[-3:]) - min(rests[-3:]) > 1 << 20:
-        time.sleep(1)
-        rests.append(resident_bytes(pid))
-    return (rests[-1] - before) / entries
+    return Case("XRANGE 10000, cold", _COLD_ENTRIES, prepare, work, nothing, copied=frame_bytes("1000000-1"))
 
 
 def stream_cases() -> list[Case]:

@@ -1,0 +1,20 @@
+"""fakeredis's TCP server as a process of its own: the other server in Python that knows streams, as a peer."""
+
+from __future__ import annotations
+
+import argparse
+
+from fakeredis import TcpFakeServer
+
+
+def main() -> None:
+    """Serve until the process is ended; takes the words that `benchmarks.servers` gives every server."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fake_server")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--bind", default="127.0.0.1")
+    options, _ = parser.parse_known_args()
+    TcpFakeServer((options.bind, options.port)).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

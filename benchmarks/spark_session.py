@@ -1,0 +1,39 @@
+"""The Spark session of the measurements: two cores, quiet, with the sources to compare with; started when needed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.ceiling_source import CeilingSource
+from benchmarks.naive_source import NaiveSource
+
+CORES = 2
+_ROOT = Path(__file__).resolve().parent.parent
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(CORES),
+}
+
+
+@functools.cache
+def session() -> SparkSession:
+    """Return this process's Spark."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("benchmarks")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("OFF")
+    started.dataSource.register(NaiveSource)
+    started.dataSource.register(CeilingSource)
+    return started

@@ -1,0 +1,159 @@
+"""The ways through Spark that are compared: the connector's, those of an afternoon's work, and Spark's ceiling.
+
+Owns what each of them does and how its work is checked; who takes turns with whom is `benchmarks.spark_table`'s. The
+stream to read is filled once; what is written goes to another stream, which is removed before every turn. All ways that
+can be split have as many tasks as there are cores.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from benchmarks.cases import KEY
+from benchmarks.client import Connection, command
+from benchmarks.spark_session import CORES, session
+
+OUT = f"{KEY}:out"
+SCHEMA = "`sensor-id` int, temperature double"
+_PER_TRIGGER = 1_000_000
+_PIPELINE = 1000  # commands in one round trip of redis-py's
+_FILL = 1000
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to move `rows` rows; `slow` ones are run in fewer rounds."""
+
+    name: str
+    rows: int
+    prepare: Callable[[], None]
+    work: Callable[[], None]
+    check: Callable[[], None]
+    slow: bool = False
+
+
+def fill(connection: Connection, entries: int) -> None:
+    """Make the stream to read: two-field entries with values that vary."""
+    connection.reply(command("FLUSHALL"))
+    chooser = random.Random(1)
+    commands = [
+        command("XADD", KEY, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
+        for sensor in chooser.choices(range(1000, 9999), k=100 * _FILL)
+    ]
+    requests = [b"".join(commands[at : at + _FILL]) for at in range(0, len(commands), _FILL)]
+    for number in range(entries // _FILL):
+        connection.lines(requests[number % len(requests)], 2 * _FILL)
+
+
+def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
+    """All ways, in the order in which they are run and shown; `servers` are those by the names engine and redis."""
+    found = [Way("Spark ceiling", rows, _nothing, lambda: _throw_away(_ceiling(rows)), _nothing)]
+    for name, server in servers.items():
+        found.append(Way(f"Spark read, {name}", rows, _nothing, _reading(server), _nothing))
+    for name, server in reversed(servers.items()):
+        found.append(Way(f"Spark read, naive, {name}", rows, _nothing, _naively(server), _nothing, slow=True))
+    for name, server in servers.items():
+        found.append(_writer(f"Spark write, {name}", server, rows, _write))
+    if "redis" in servers:
+        found.append(_writer("Spark write, redis-py, redis", servers["redis"], rows, _write_by_pipeline, slow=True))
+    engine = servers["engine"]
+    found.append(Way("Spark AvailableNow, engine", rows, _nothing, lambda: _stream_to_nothing(engine), _nothing))
+    modes = ("append", "exactlyOnce")
+    found.extend(_writer(f"Spark stream to stream, {mode}", engine, rows, _streaming(mode)) for mode in modes)
+    return found
+
+
+def _nothing() -> None:
+    pass
+
+
+def _throw_away(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _ceiling(rows: int) -> DataFrame:
+    return session().read.format("ceiling").option("rows", rows).option("partitions", CORES).load()
+
+
+def _options(server: Connection) -> dict[str, Any]:
+    return {"url": server.url, "stream": KEY, "minPartitions": CORES}
+
+
+def _reading(server: Connection) -> Callable[[], None]:
+    return lambda: _throw_away(session().read.format("pystreams").schema(SCHEMA).options(**_options(server)).load())
+
+
+def _naively(server: Connection) -> Callable[[], None]:
+    return lambda: _throw_away(session().read.format("naive").option("url", server.url).option("stream", KEY).load())
+
+
+def _rows(rows: int) -> DataFrame:
+    frame = session().range(0, rows, 1, CORES)
+    return frame.selectExpr("cast(1000 + id % 9000 as int) AS `sensor-id`", "100 + id % 200 / 10 AS temperature")
+
+
+def _writer(
+    name: str, server: Connection, rows: int, work: Callable[[Connection, int], None], slow: bool = False
+) -> Way:
+    def prepare() -> None:
+        server.reply(command("DEL", OUT))
+
+    def check() -> None:
+        length = server.reply(command("XLEN", OUT))
+        if length != b":%d\r\n" % rows:
+            raise RuntimeError(f"{name}: {OUT} should have {rows} entries, XLEN says {length!r}")
+
+    return Way(name, rows, prepare, lambda: work(server, rows), check, slow)
+
+
+def _write(server: Connection, rows: int) -> None:
+    frame = _rows(rows).write.format("pystreams").option("url", server.url).option("stream", OUT)
+    frame.mode("append").save()
+
+
+def _write_by_pipeline(server: Connection, rows: int) -> None:
+    """As the guides of redis-py have it: a pipeline for each partition, sent every thousand rows."""
+    url = server.url
+
+    def write(part: Iterable[Any]) -> None:
+        import redis
+
+        client = redis.Redis.from_url(url, protocol=2)
+        pipeline = client.pipeline(transaction=False)
+        for number, row in enumerate(part, 1):
+            pipeline.xadd(OUT, row.asDict())
+            if number % _PIPELINE == 0:
+                pipeline.execute()
+        pipeline.execute()
+        client.close()
+
+    _rows(rows).foreachPartition(write)
+
+
+def _arriving(server: Connection) -> DataFrame:
+    reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(server))
+    return reader.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", _PER_TRIGGER).load()
+
+
+def _run(writer: Any) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+
+def _stream_to_nothing(server: Connection) -> None:
+    _run(_arriving(server).writeStream.format("noop"))
+
+
+def _streaming(mode: str) -> Callable[[Connection, int], None]:
+    def work(server: Connection, rows: int) -> None:  # noqa: ARG001 - all there are are written
+        writer = _arriving(server).writeStream.format("pystreams").option("url", server.url)
+        _run(writer.option("stream", OUT).option("writeMode", mode))
+
+    return work

@@ -1,0 +1,47 @@
+"""What is to be reached on two cores, as ratios between medians of the same run.
+
+Every measurement that has a target is judged where it is shown, and in the file of figures.
+"""
+
+from __future__ import annotations
+
+#: Entries per second, the engine's to redis-server's: at least.
+SERVER = {
+    "XADD, 4 clients": 0.6,
+    "XADD, pipeline of 16": 0.6,
+    "XADD, pipeline of 100": 0.8,
+    "XADD, pipeline of 1000": 1.5,
+    "XADD 5 fields, 1000": 0.8,
+    "XADD 1 KiB, 1000": 0.8,
+    "XADD 10 streams, 1000": 0.8,
+    "XRANGE COUNT 100": 0.8,
+    "XRANGE COUNT 10000": 4.0,
+    "XRANGE 10000, cold": 1.5,
+    "XREAD COUNT 1000": 1.2,
+    "XREADGROUP COUNT 1000": 1.2,
+    "XREADGROUP 1000 + XACK": 1.2,
+    "XREADGROUP 10, 10 clients": 0.6,
+    "XTRIM by 1000": 0.5,
+    "XDEL of random IDs": 0.5,
+    "XCLAIM of 1000": 0.5,
+    "XAUTOCLAIM of 1000": 0.5,
+}
+
+#: Resident bytes per entry, and the 99.9th percentile of latency, the engine's to redis-server's: at most.
+MEMORY = 0.6
+LATENCY = 1.5
+
+#: Rows per second of one way through Spark to those of another: at least.
+SPARK = (
+    ("Spark read, engine", "Spark ceiling", 0.4),
+    ("Spark read, engine", "Spark read, naive, redis", 8.0),
+    ("Spark read, redis", "Spark read, naive, redis", 4.0),
+    ("Spark write, engine", "Spark write, redis-py, redis", 6.0),
+    ("Spark write, redis", "Spark write, redis-py, redis", 4.0),
+    ("Spark AvailableNow, engine", "Spark read, engine", 0.7),
+    ("Spark stream to stream, exactlyOnce", "Spark stream to stream, append", 0.8),
+)
+
+#: The connector's own share of a trigger, in milliseconds, and how much it may grow from a small stream to a large one.
+TRIGGER_MS = 10.0
+TRIGGER_GROWTH = 1.5
