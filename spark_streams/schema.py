@@ -21,9 +21,10 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.wire.arrow import Page
-from spark_streams import time_zones, values, values_json
+from spark_streams import time_zones, values, values_json, values_json_fast
 from spark_streams.errors import error, fail
 from spark_streams.options_read import ReadOptions
+from spark_streams.values_json import Read
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
@@ -93,8 +94,9 @@ class ReadSchema:
         """The page as a record batch, of the rows that `kept` (a boolean array) names if it is there."""
         columns: list[Any] = []
         malformed: Any = None
+        rows = self._members(page)
         for field in self.arrow:
-            column, wrong = self._column(field, page, stream, deliveries)
+            column, wrong = self._column(field, page, stream, deliveries, rows)
             columns.append(column)
             if wrong is not None:
                 wrong = wrong if kept is None else pc.and_(wrong, kept)
@@ -111,36 +113,50 @@ class ReadSchema:
             kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
         return batch if kept is None else batch.filter(kept)
 
-    def _column(self, field: Any, page: Page, stream: str, deliveries: Any) -> tuple[Any, Any]:
+    def _members(self, page: Page) -> dict[str, Read]:
+        """The columns that are members of a JSON object in one field."""
+        if self.json_field is None:
+            return {}
+        kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
+        return values_json_fast.members(page.column(self.json_field.encode()), kinds) if kinds else {}
+
+    def _is_special(self, field: Any) -> bool:
+        """Whether a column is something else than a field of the entry."""
+        name = field.name
+        return name in _OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
+
+    def _read_as(self, kind: Any) -> Any:
+        return time_zones.kind_in(kind, self.zone or self.home)
+
+    def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Read]) -> Read:
         """A column, and in which rows it has a value that is not of its type (None: in none)."""
-        kind = field.type
-        column, wrong = self._typed(
-            field.name, time_zones.kind_in(kind, self.zone or self.home), page, stream, deliveries
-        )
+        name, kind = field.name, field.type
+        if self._is_special(field):
+            return self._special(name, kind, page, stream, deliveries), None
+        column, wrong = rows[name] if self.json_field is not None else self._field(name, self._read_as(kind), page)
         return column if column.type == kind else column.cast(kind), wrong
 
-    def _typed(self, name: str, kind: Any, page: Page, stream: str, deliveries: Any) -> tuple[Any, Any]:
+    def _special(self, name: str, kind: Any, page: Page, stream: str, deliveries: Any) -> Any:
         if name == ID:
-            return pc.cast(page.ids(), kind), None
+            return pc.cast(page.ids(), kind)
         if name == STREAM:
-            return pa.repeat(pa.scalar(stream, kind), page.count), None
+            return pa.repeat(pa.scalar(stream, kind), page.count)
         if name == TIMESTAMP:
-            return _timestamps(page.milliseconds(), kind), None
+            return _timestamps(page.milliseconds(), kind)
         if name == DELIVERIES:
-            return (pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)), None
+            return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
         if name == self.corrupt:
-            return pa.nulls(page.count, kind), None  # filled in when all others are known
-        if name == FIELDS and pa.types.is_map(kind):
-            return self._map(page, stream, kind), None
-        if self.json_field is not None:
-            return values_json.members(page.column(self.json_field.encode()), name, kind)
+            return pa.nulls(page.count, kind)  # filled in when all others are known
+        return self._map(page, stream, kind)
+
+    def _field(self, name: str, kind: Any, page: Page) -> Read:
         if not self._null_is_number:
             numbers = _numbers(page, name.encode(), kind)
             if numbers is not None:
                 return numbers, None
         text = self._with_nulls(page.column(name.encode()))
         if values_json.is_nested(kind):
-            return values_json.from_text(text, kind)
+            return values_json_fast.from_text(text, kind)
         column = values.from_text(text, kind)
         return column, _wrong(text, column, kind)
 

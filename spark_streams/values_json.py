@@ -3,6 +3,9 @@
 A JSON value becomes a value of its column's type as Spark's JSON source would have it: numbers stay numbers, a string
 column takes the text of whatever is not a string, times are strings or epochs, binary is base64, members that are
 missing are null. What does not fit makes the whole value null, and the caller is told. Knows nothing of streams.
+
+This is the slow, obvious way, a value at a time, which defines what a text means; `spark_streams.values_json_fast` must
+agree with it wherever it answers at all.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import base64
 import decimal
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +22,11 @@ import pyarrow as pa
 from spark_streams import values_scalar
 
 Convert = Callable[[Any], Any]
+Read = tuple[Any, Any]
+"""A column, null where a text is missing, empty or wrong; and where one is wrong (None: nowhere)."""
+
+_WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
+_DIGITS = 4000  # Python refuses to make integers of many more
 
 
 def is_nested(kind: Any) -> bool:
@@ -27,7 +35,7 @@ def is_nested(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_struct(kind) or types.is_map(kind))
 
 
-def from_text(column: Any, target: Any) -> tuple[Any, Any]:
+def from_text(column: Any, target: Any) -> Read:
     """The texts as `target`, null where they are missing, empty or wrong; and where they are wrong, if anywhere."""
     convert = converter(target)
     found: list[Any] = []
@@ -36,33 +44,49 @@ def from_text(column: Any, target: Any) -> tuple[Any, Any]:
         try:
             found.append(convert(load(text)) if text else None)
             wrong.append(False)
-        except (ValueError, TypeError, ArithmeticError, RecursionError):
+        except _WRONG:
             found.append(None)
             wrong.append(True)
     return pa.array(found, target), pa.array(wrong) if any(wrong) else None
 
 
-def members(column: Any, name: str, target: Any) -> tuple[Any, Any]:
-    """The member `name` of the object that each text is, as `from_text`; wrong where there is no object."""
-    convert = converter(target)
-    found: list[Any] = []
-    wrong: list[bool] = []
+def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Read]:
+    """The members of these names and types of the object that each text is; wrong where there is no object."""
+    converters = {name: converter(kind) for name, kind in kinds.items()}
+    found: dict[str, list[Any]] = {name: [] for name in kinds}
+    wrong: dict[str, list[bool]] = {name: [] for name in kinds}
     for text in column.to_pylist():
-        try:
-            row = load(text) if text else {}
-            if not isinstance(row, dict):
-                raise TypeError(text)
-            found.append(convert(row.get(name)))
-            wrong.append(False)
-        except (ValueError, TypeError, ArithmeticError, RecursionError):
-            found.append(None)
-            wrong.append(True)
-    return pa.array(found, target), pa.array(wrong) if any(wrong) else None
+        row = _object(text)
+        for name, convert in converters.items():
+            value, is_wrong = None, row is None
+            try:
+                value = None if row is None else convert(row.get(name))
+            except _WRONG:
+                is_wrong = True
+            found[name].append(value)
+            wrong[name].append(is_wrong)
+    return {
+        name: (pa.array(found[name], kind), pa.array(wrong[name]) if any(wrong[name]) else None)
+        for name, kind in kinds.items()
+    }
+
+
+def _object(text: bytes | None) -> dict[str, Any] | None:
+    """The object that a text is; None if it is none."""
+    try:
+        row = load(text) if text else {}
+    except _WRONG:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def load(text: bytes) -> Any:
     """The JSON value of a text. Numbers with a fraction are decimals, so that none of their digits is lost."""
-    return json.loads(text.decode("utf-8"), parse_float=decimal.Decimal)
+    return json.loads(text.decode("utf-8"), parse_float=decimal.Decimal, parse_int=_whole)
+
+
+def _whole(text: str) -> int | decimal.Decimal:
+    return int(text) if len(text) < _DIGITS else decimal.Decimal(text)
 
 
 def converter(target: Any) -> Convert:
@@ -83,7 +107,7 @@ def _converter(target: Any) -> Convert:
         key, item = _key_converter(target.key_type), converter(target.item_type)
         return lambda value: [(key(name), item(one)) for name, one in _of(dict, value).items()]
     if types.is_string(target):
-        return lambda value: value if isinstance(value, str) else dump(value)
+        return lambda value: _text(value if isinstance(value, str) else dump(value))
     if types.is_boolean(target):
         return lambda value: _of(bool, value)
     if types.is_binary(target):
@@ -97,6 +121,11 @@ def _converter(target: Any) -> Convert:
     if types.is_timestamp(target) or types.is_date(target):
         return lambda value: _parsed(target, value if isinstance(value, str) else str(_number(value)))
     raise TypeError(f"{target} cannot be read from JSON")
+
+
+def _text(value: str) -> str:
+    value.encode()  # half of a surrogate pair is no text, and a ValueError
+    return value
 
 
 def _key_converter(target: Any) -> Convert:
