@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.wire import arrow
+from spark_streams.columns import ID, STREAM
 from spark_streams.errors import fail
 from spark_streams.options_write import WriteOptions
 from spark_streams.slots import checksum
-from spark_streams.write_schema import ID, STREAM, WriteSchema, to_text
+from spark_streams.write_schema import WriteSchema, to_text
 
 _CHUNK_BYTES = 4 << 20
 

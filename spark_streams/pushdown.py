@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
 )
 
 from spark_streams.batch_reader import BatchReader
+from spark_streams.columns import STREAM, TIMESTAMP
 from spark_streams.ids import LARGEST_SEQ, LAST, ZERO, StreamId
-from spark_streams.schema import STREAM, TIMESTAMP
 
 _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 

@@ -22,26 +22,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.wire.arrow import Page
 from spark_streams import time_zones, values, values_json, values_json_fast
+from spark_streams.columns import DELIVERIES, FIELDS, ID, OWN, STREAM, TIMESTAMP, check_own, has_text, is_fields_map
 from spark_streams.errors import error, fail
 from spark_streams.options_read import ReadOptions
 from spark_streams.values_json import Read
 
-ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
-_OWN: dict[str, tuple[type[spark.DataType], ...]] = {
-    ID: (spark.StringType,),
-    STREAM: (spark.StringType,),
-    TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
-    DELIVERIES: (spark.IntegerType, spark.LongType),
-}
-_SCALARS = (
-    spark.StringType, spark.BinaryType, spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType,
-    spark.LongType, spark.FloatType, spark.DoubleType, spark.DecimalType, spark.DateType, spark.TimestampType,
-    spark.TimestampNTZType,
-)  # fmt: skip
-_TEXTS = (spark.StringType, spark.BinaryType)
 _LATEST_MS = (2**63 - 1) // 1000
 _SHOWN = 80  # characters of a value in an error
 
@@ -68,12 +56,12 @@ class ReadSchema:
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
-            if field.name in _OWN:
-                _check_own(field)
+            if field.name in OWN:
+                check_own(field)
             elif field.name == corrupt:
                 if not isinstance(kind, spark.StringType):
                     fail("RESERVED_COLUMN", column=corrupt, type=kind.simpleString(), expected="string")
-            elif not _is_fields_map(field) and not _is_readable(kind):
+            elif not is_fields_map(field) and not has_text(kind):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
         arrow = _arrow_schema(schema)
         if options is None:
@@ -123,7 +111,7 @@ class ReadSchema:
     def _is_special(self, field: Any) -> bool:
         """Whether a column is something else than a field of the entry."""
         name = field.name
-        return name in _OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
+        return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
         return time_zones.kind_in(kind, self.zone or self.home)
@@ -209,33 +197,6 @@ def _arrow_schema(schema: spark.StructType) -> Any:
     """What Spark expects a batch to look like. Its function takes the zone as an argument in some releases only."""
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
-
-
-def _is_fields_map(field: spark.StructField) -> bool:
-    kind = field.dataType
-    return (
-        field.name == FIELDS
-        and isinstance(kind, spark.MapType)
-        and isinstance(kind.keyType, _TEXTS)
-        and isinstance(kind.valueType, _TEXTS)
-    )
-
-
-def _check_own(field: spark.StructField) -> None:
-    kinds = _OWN[field.name]
-    if not isinstance(field.dataType, kinds):
-        expected = kinds[0]().simpleString()
-        fail("RESERVED_COLUMN", column=field.name, type=field.dataType.simpleString(), expected=expected)
-
-
-def _is_readable(kind: spark.DataType) -> bool:
-    if isinstance(kind, spark.ArrayType):
-        return _is_readable(kind.elementType)
-    if isinstance(kind, spark.MapType):
-        return isinstance(kind.keyType, _SCALARS) and _is_readable(kind.valueType)
-    if isinstance(kind, spark.StructType):
-        return all(_is_readable(field.dataType) for field in kind.fields)
-    return isinstance(kind, _SCALARS)
 
 
 def _numbers(page: Page, name: bytes, kind: Any) -> Any:

@@ -16,22 +16,8 @@ from pyspark.sql import types as spark
 
 from engine.wire.arrow import Column
 from spark_streams import json_text, time_zones, values
+from spark_streams.columns import FIELDS, ID, OWN, SCALARS, STREAM, check_own, has_text, is_fields_map
 from spark_streams.errors import fail
-
-ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
-#: What the connector's own columns must be to be written; those that say nothing new are left out.
-_OWN: dict[str, tuple[type[spark.DataType], ...]] = {
-    ID: (spark.StringType,),
-    STREAM: (spark.StringType,),
-    TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
-    DELIVERIES: (spark.LongType, spark.IntegerType),
-}
-_SCALARS = (
-    spark.StringType, spark.BinaryType, spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType,
-    spark.LongType, spark.FloatType, spark.DoubleType, spark.DecimalType, spark.DateType, spark.TimestampType,
-    spark.TimestampNTZType, spark.NullType,
-)  # fmt: skip
-_TEXTS = (spark.StringType, spark.BinaryType)
 
 
 @dataclass(frozen=True)
@@ -62,13 +48,11 @@ class WriteSchema:
         has_map = False
         for field in schema.fields:
             kind = field.dataType
-            if field.name in _OWN:
-                if not isinstance(kind, _OWN[field.name]):
-                    expected = _OWN[field.name][0]().simpleString()
-                    fail("RESERVED_COLUMN", column=field.name, type=kind.simpleString(), expected=expected)
-            elif _is_fields_map(field) and json_field is None:
+            if field.name in OWN:  # those that say nothing new of an entry are left out
+                check_own(field)
+            elif is_fields_map(field) and json_field is None:
                 has_map = True
-            elif _writable(kind):
+            elif has_text(kind, (*SCALARS, spark.NullType)):
                 names.append(field.name)
             else:
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="written to a field")
@@ -123,23 +107,3 @@ def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
     if pa.types.is_nested(column.type):
         return pc.cast(json_text.column(column), pa.binary())
     return values.to_text(column)
-
-
-def _writable(kind: spark.DataType) -> bool:
-    if isinstance(kind, spark.StructType):
-        return all(_writable(field.dataType) for field in kind.fields)
-    if isinstance(kind, spark.ArrayType):
-        return _writable(kind.elementType)
-    if isinstance(kind, spark.MapType):
-        return isinstance(kind.keyType, _SCALARS) and _writable(kind.valueType)
-    return isinstance(kind, _SCALARS)
-
-
-def _is_fields_map(field: spark.StructField) -> bool:
-    kind = field.dataType
-    return (
-        field.name == FIELDS
-        and isinstance(kind, spark.MapType)
-        and isinstance(kind.keyType, _TEXTS)
-        and isinstance(kind.valueType, _TEXTS)
-    )

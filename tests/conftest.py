@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,7 +27,6 @@ _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2,
 #: What runs on the one Spark session, and so in one process: folders and files of tests/.
 _ON_SPARK = {"connector", "jobs", "test_readme.py"}
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
-_NO_REDIS = "no redis-server found on PATH (REQUIRE_REDIS=1 makes that a failure)"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -106,21 +104,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(f"{count:5} on {why}")
 
 
-@contextmanager
-def _real_redis() -> Iterator[servers.Running]:
-    """A real redis-server; without one, a skip or a failure."""
-    if servers.redis_server() is None:
-        if servers.redis_required():
-            pytest.fail(_NO_REDIS)
-        pytest.skip(_NO_REDIS)
-    with servers.redis() as running:
-        yield running
-
-
 @pytest.fixture(scope="session")
 def redis_process() -> Iterator[servers.Running]:
     """A real redis-server for the whole run."""
-    with _real_redis() as running:
+    with servers.redis() as running:
         yield running
 
 
@@ -134,7 +121,7 @@ def engine_process() -> Iterator[servers.Running]:
 @pytest.fixture(scope="session")
 def spark_redis() -> Iterator[servers.Running]:
     """A real redis-server for Spark's tests alone: its workers keep connections, and other tests count clients."""
-    with _real_redis() as running:
+    with servers.redis() as running:
         yield running
 
 

@@ -21,6 +21,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import DEADLINE, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,6 +63,15 @@ def redis_server() -> str | None:
 def redis_required() -> bool:
     """Whether a missing ``redis-server`` is a failure rather than a reason to skip."""
     return os.environ.get("REQUIRE_REDIS", "") not in ("", "0")
+
+
+def needed(program: str) -> str:
+    """The path of a program that a test needs; without it the test is skipped, or fails (``REQUIRE_REDIS=1``)."""
+    path = redis_server() if program == "redis-server" else shutil.which(program)
+    if path is None:
+        give_up = pytest.fail if redis_required() else pytest.skip
+        give_up(f"no {program} found on PATH (REQUIRE_REDIS=1 makes that a failure)")
+    return path
 
 
 @functools.cache
@@ -112,9 +123,7 @@ def redis(*flags: str) -> Iterator[Running]:
 
     ``flags`` are added to its command line as they are (``"--appendonly", "yes"``).
     """
-    path = redis_server()
-    if path is None:
-        raise FileNotFoundError("no redis-server on PATH")
+    path = needed("redis-server")
     # The path of a Unix socket has room for about a hundred characters, so the directory's name is short.
     directory = Path(tempfile.mkdtemp(prefix="ps-redis-"))
     try:

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import struct
 import subprocess
 import termios
@@ -15,21 +14,11 @@ import time
 
 import pytest
 
-from tests import servers
-from tests.servers import Running
+from tests.servers import Running, needed
 from tests.waiting import DEADLINE
 
 #: What the terminal adds: colours, cursor moves, hints in grey.
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
-
-
-def tool(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        if servers.redis_required():
-            pytest.fail(f"no {name} found on PATH")
-        pytest.skip(f"no {name} found on PATH (REQUIRE_REDIS=1 makes that a failure)")
-    return path
 
 
 class Terminal:
@@ -67,7 +56,7 @@ class Terminal:
 
 def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
     """What each line of a session at redis-cli's prompt showed, up to the text that is its last."""
-    terminal = Terminal([tool("redis-cli"), "-p", str(running.port)])
+    terminal = Terminal([needed("redis-cli"), "-p", str(running.port)])
     try:
         terminal.read_until(b"> ")
         shown = []
@@ -106,10 +95,10 @@ def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
 @pytest.mark.redis
 def test_redis_cli_watches(ours: Running) -> None:
     """MONITOR at a terminal shows what others do."""
-    terminal = Terminal([tool("redis-cli"), "-p", str(ours.port), "MONITOR"])
+    terminal = Terminal([needed("redis-cli"), "-p", str(ours.port), "MONITOR"])
     try:
         terminal.read_until(b"OK")
-        subprocess.run([tool("redis-cli"), "-p", str(ours.port), "SET", "a", "b"], check=True, capture_output=True)
+        subprocess.run([needed("redis-cli"), "-p", str(ours.port), "SET", "a", "b"], check=True, capture_output=True)
         assert '"SET" "a" "b"' in terminal.read_until(b'"b"')
     finally:
         terminal.close()
@@ -120,11 +109,11 @@ def test_mass_insertion(ours: Running) -> None:
     """redis-cli --pipe sends 20,000 XADDs in the protocol's form, and gets a reply for each."""
     command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
     done = subprocess.run(
-        [tool("redis-cli"), "-p", str(ours.port), "--pipe"],
+        [needed("redis-cli"), "-p", str(ours.port), "--pipe"],
         input=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000, capture_output=True, check=True, timeout=DEADLINE * 4,
     )  # fmt: skip
     assert b"errors: 0, replies: 20001" in done.stdout
-    shown = subprocess.run([tool("redis-cli"), "-p", str(ours.port), "XLEN", "pipe"], capture_output=True, check=True)
+    shown = subprocess.run([needed("redis-cli"), "-p", str(ours.port), "XLEN", "pipe"], capture_output=True, check=True)
     assert shown.stdout == b"20000\n"
 
 
@@ -134,7 +123,7 @@ def test_mass_insertion(ours: Running) -> None:
 def test_redis_benchmark(ours: Running, words: list[str]) -> None:
     """Its own tests of what the engine has, with fifty clients, and XADD in pipelines; no error, and its settings."""
     done = subprocess.run(
-        [tool("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
+        [needed("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
         capture_output=True, text=True, timeout=DEADLINE * 4, check=True,
     )  # fmt: skip
     assert "rror" not in done.stdout + done.stderr

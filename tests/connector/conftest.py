@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_streams import connection
+from tests import servers
 from tests.connector.driver import Site
 from tests.waiting import DEADLINE, wait_for
 
@@ -101,13 +102,25 @@ def bench(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    server = request.getfixturevalue(f"{request.param}_process")
-    client = redis.Redis(host=server.host, port=server.port, protocol=2)
-    client.flushall()
-    try:
-        yield Site(server.url, client, request.param)
-    finally:
-        connection.close_all()
-        client.flushall()
-        client.close()
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    """A server's process, for tests without Spark."""
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    """A client of that server, which has no keys before and after the test."""
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        try:
+            yield made
+        finally:
+            connection.close_all()
+            made.flushall()
+
+
+@pytest.fixture
+def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
+    """The same as an address, a client and the server's kind."""
+    return Site(place.url, client, request.node.callspec.params["place"])

@@ -22,21 +22,6 @@ from tests import servers
 from tests.chaos.proxy import proxy
 
 
-@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def place(request: pytest.FixtureRequest) -> servers.Running:
-    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
-    return running
-
-
-@pytest.fixture
-def client(place: servers.Running) -> Iterator[redis.Redis]:
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
-        made.flushall()
-        yield made
-        made.flushall()
-    connections.close_all()
-
-
 @pytest.fixture
 def connection(place: servers.Running) -> Iterator[Connection]:
     made = Connection(Address(place.url))

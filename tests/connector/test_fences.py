@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import connection as connections
 from spark_streams.address import Address
 from spark_streams.connection import Connection
 from spark_streams.errors import PystreamsError, WriteError
@@ -108,21 +106,6 @@ def test_a_fence_that_went_back_stops_the_task() -> None:
     lane.look([b"5", b"9", b"x", b"1", b"", b""])
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
         lane.finish()
-
-
-@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def place(request: pytest.FixtureRequest) -> servers.Running:
-    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
-    return running
-
-
-@pytest.fixture
-def client(place: servers.Running) -> Iterator[redis.Redis]:
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
-        made.flushall()
-        yield made
-        made.flushall()
-    connections.close_all()
 
 
 def table(first: int, end: int, **more: Any) -> pa.RecordBatch:

@@ -25,10 +25,7 @@ RESP = ("--aof-use-rdb-preamble", "no")
 
 @pytest.fixture(autouse=True)
 def _needs_redis() -> None:
-    if servers.redis_server() is None:
-        if servers.redis_required():
-            pytest.fail("no redis-server found on PATH")
-        pytest.skip("no redis-server found on PATH (REQUIRE_REDIS=1 makes that a failure)")
+    servers.needed("redis-server")
 
 
 class Asker:

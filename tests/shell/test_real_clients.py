@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -12,7 +11,7 @@ import redis
 import redis.asyncio
 
 from tests import servers
-from tests.servers import Running
+from tests.servers import Running, needed
 from tests.waiting import DEADLINE
 
 
@@ -24,13 +23,12 @@ def engine() -> Iterator[Running]:
 
 def tool(name: str, engine: Running, *arguments: str, stdin: bytes = b"") -> str:
     """The output of one of Redis's tools."""
-    path = shutil.which(name)
-    if path is None:
-        if servers.redis_required():
-            pytest.fail(f"no {name} found on PATH")
-        pytest.skip(f"no {name} found on PATH (REQUIRE_REDIS=1 makes that a failure)")
     done = subprocess.run(
-        [path, "-p", str(engine.port), *arguments], input=stdin, capture_output=True, timeout=DEADLINE, check=True
+        [needed(name), "-p", str(engine.port), *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=DEADLINE,
+        check=True,
     )
     return (done.stdout + done.stderr).decode()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -30,11 +29,7 @@ def openssl(*arguments: str, directory: Path) -> None:
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with ca, other-ca, server, server2, client: ``.crt`` and ``.key`` each; locked.key needs ``pw``."""
-    if shutil.which("openssl") is None:
-        # Like a missing redis-server: not in CI.
-        if os.environ.get("REQUIRE_REDIS", "") not in ("", "0"):
-            pytest.fail("no openssl command on PATH, and nothing may be skipped here")
-        pytest.skip("no openssl command on PATH to make certificates with")
+    servers.needed("openssl")
     directory = tmp_path_factory.mktemp("tls")
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     for name in ("ca", "other-ca"):
@@ -195,9 +190,7 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
                 assert len(pipeline.execute()) == 5000
             assert len(client.xrange("s")) == 5000
             assert client.xread({"s": "$"}, block=10) == []
-        cli = shutil.which("redis-cli")
-        if cli is None:
-            pytest.skip("redis-py was tested; no redis-cli on PATH")
+        cli = servers.needed("redis-cli")
         done = subprocess.run(
             [cli, "-p", str(port), "--tls", "--cacert", "ca.crt", "--cert", "client.crt", "--key", "client.key",
              "XLEN", "s"],
