@@ -20,7 +20,7 @@ from spark_streams.errors import fail
 from spark_streams.ids import LAST, StreamId
 
 _FIRST_PAGE = 50
-_TARGET_BYTES = 512 << 10  # what the codec works on then fits into a core's cache
+_TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
 _GROWTH = 16
 _COUNT_PAGE = 10_000
 _HEAD = b"*2\r\n$"
@@ -40,7 +40,7 @@ class Delivery:
 
 
 class PageSize:
-    """How many entries to ask for: what makes half a megabyte, judged by the page before, never over `most`."""
+    """How many entries to ask for: what makes a megabyte, judged by the page before, never over `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
