@@ -28,12 +28,16 @@ _FILL = 1000
 
 @dataclass(frozen=True)
 class Way:
-    """One way to move `rows` rows; `slow` ones are run in fewer rounds."""
+    """One way to move `rows` rows; `slow` ones are run in fewer rounds.
+
+    `work` gives the seconds that count where these are not all that it takes: a streaming query's are its triggers',
+    without the second in which it starts.
+    """
 
     name: str
     rows: int
     prepare: Callable[[], None]
-    work: Callable[[], None]
+    work: Callable[[], float | None]
     check: Callable[[], None]
     slow: bool = False
 
@@ -99,7 +103,7 @@ def _rows(rows: int) -> DataFrame:
 
 
 def _writer(
-    name: str, server: Connection, rows: int, work: Callable[[Connection, int], None], slow: bool = False
+    name: str, server: Connection, rows: int, work: Callable[[Connection, int], float | None], slow: bool = False
 ) -> Way:
     def prepare() -> None:
         server.reply(command("DEL", OUT))
@@ -141,19 +145,21 @@ def _arriving(server: Connection) -> DataFrame:
     return reader.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", _PER_TRIGGER).load()
 
 
-def _run(writer: Any) -> None:
+def _run(writer: Any) -> float:
+    """Run a streaming query to its end; how long its triggers took, in seconds."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
+    return sum(progress["durationMs"]["triggerExecution"] for progress in query.recentProgress) / 1000
 
 
-def _stream_to_nothing(server: Connection) -> None:
-    _run(_arriving(server).writeStream.format("noop"))
+def _stream_to_nothing(server: Connection) -> float:
+    return _run(_arriving(server).writeStream.format("noop"))
 
 
-def _streaming(mode: str) -> Callable[[Connection, int], None]:
-    def work(server: Connection, rows: int) -> None:  # noqa: ARG001 - all there are are written
+def _streaming(mode: str) -> Callable[[Connection, int], float]:
+    def work(server: Connection, rows: int) -> float:  # noqa: ARG001 - all there are are written
         writer = _arriving(server).writeStream.format("pystreams").option("url", server.url)
-        _run(writer.option("stream", OUT).option("writeMode", mode))
+        return _run(writer.option("stream", OUT).option("writeMode", mode))
 
     return work

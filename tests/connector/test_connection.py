@@ -117,7 +117,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
 
 def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
     """With large values a page has few entries, however many are allowed."""
-    add(client, "s", 70, size=300_000)
+    add(client, "s", 70, size=600_000)
     add(client, "s", 500, first=71)
     counts = [page.count for page in fetch.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
     assert sum(counts) == 570
