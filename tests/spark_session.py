@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.jvm import QUICK_START
+
 ROOT = Path(__file__).resolve().parent.parent
 _SETTINGS = {
+    **QUICK_START,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
