@@ -29,8 +29,6 @@ SMALL, LARGE, GROUP = "small", "large", "group"
 SMALL_ENTRIES, SMALL_PENDING = 10_000, 5_000
 #: What must hold.
 MOST_RATIO, MOST_ENTRY_BYTES, MOST_PENDING_BYTES = 1.5, 60.0, 40.0
-#: Shown and not judged: at a place where nobody has read lately, a cold segment is laid out first.
-ANYWHERE = "XRANGE of 100 anywhere"
 _PAGE, _READ = 1000, 100
 _PAGE_BYTES = 4096
 _SETTLE_SECONDS = 60.0
@@ -115,6 +113,7 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
         return command("XRANGE", stream.key, (stream.first_ms + stream.last_ms) // 2, "+", "COUNT", _READ)
 
     def anywhere(stream: Stream) -> bytes:
+        # In the large stream nobody has read there lately: what is cold is decompressed first.
         at = chooser.randint(stream.first_ms, stream.last_ms - (stream.last_ms - stream.first_ms) // 50)
         return command("XRANGE", stream.key, at, "+", "COUNT", _READ)
 
@@ -124,7 +123,7 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
         ("XREADGROUP of 100", lambda one: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS",
                                                   one.key, ">"), 40),
         ("XRANGE of 100 in the middle", middle, 200),
-        (ANYWHERE, anywhere, 200),
+        ("XRANGE of 100 anywhere", anywhere, 200),
         ("XPENDING of 10", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10), 300),
         ("XPENDING of 10, one consumer", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10, "c"), 300),
     ]  # fmt: skip
@@ -196,7 +195,7 @@ def measure(name: str, connection: Connection, pid: int, entries: int, pending: 
     for what, make, runs in commands():
         of_small, of_large = alternately(connection, streams, make, runs)
         ratio = of_large / of_small
-        good &= ratio <= MOST_RATIO or what == ANYWHERE
+        good &= ratio <= MOST_RATIO
         print(f"  {what:30} {of_small:8.0f} us {of_large:8.0f} us {ratio:6.2f}", flush=True)
     return good
 

@@ -1,11 +1,11 @@
-r"""Entries in ID order, as frames back to back in one buffer with an index over them.
+"""Entries in ID order, as frames back to back in one buffer with an index over them: what a segment is made of first.
 
-Frames (:mod:`engine.core.frames`) are only sliced here. There are two forms: :class:`Plain`, which entries are added to
-and which is quick to read anywhere, and the piece of a packed segment (:mod:`engine.core.packed`), whose index is as
-small as can be. Both answer the same questions; nobody else looks at their columns.
+Frames (:mod:`engine.core.frames`) are only sliced here. Once a segment has gone cold, packed entries
+(:class:`engine.core.packed.Packed`) take the place of these; both answer the same questions, and nobody else looks at
+what they are answered from.
 
 Replies hold views of a buffer for as long as they like, so its bytes must not change. The one that does, a growing
-``bytearray``, cannot even grow while there is a view of it: of that one :meth:`Entries.view` makes copies.
+``bytearray``, cannot even grow while there is a view of it: of that one :meth:`Plain.views` makes copies.
 """
 
 from __future__ import annotations
@@ -23,65 +23,16 @@ _VIEW_BYTES = 512
 Columns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
 
-class Entries:
-    """Entries 0 .. n-1: what follows from where each frame lies in ``data``."""
+class Plain:
+    """Entries 0 .. n-1. ``data`` is a ``bytearray`` as long as entries may be added."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "ms", "offsets", "seq")
 
     data: bytearray | bytes | memoryview
 
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def id_at(self, index: int) -> int:
-        """The ID of the entry at ``index``."""
-        raise NotImplementedError
-
-    def position(self, entry_id: int) -> int:
-        """The index of the first entry whose ID is not below ``entry_id``."""
-        raise NotImplementedError
-
-    def columns(self, low: int, high: int) -> Columns:
-        """The IDs of the entries [low, high)."""
-        raise NotImplementedError
-
-    def offset(self, index: int) -> int:
-        """Where the frame at ``index`` begins in ``data``; of the index behind the last, where that one ends."""
-        raise NotImplementedError
-
-    def offsets_of(self, low: int, high: int) -> Sequence[int]:
-        """The offsets of low, low + 1 ... high."""
-        raise NotImplementedError
-
-    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high), no more of them looked at than are taken."""
-        for index in range(low, high):
-            yield self.id_at(index), self.frame_at(index)
-
-    def view(self, low: int, high: int) -> bytes | memoryview:
-        """The frames [low, high): a view, or a copy where they are few or ``data`` may grow."""
-        begin, end = self.offset(low), self.offset(high)
-        if end - begin > _VIEW_BYTES and not isinstance(self.data, bytearray):
-            return memoryview(self.data)[begin:end]
-        return bytes(self.data[begin:end])
-
-    def frame_at(self, index: int) -> bytes:
-        """One frame."""
-        return bytes(self.data[self.offset(index) : self.offset(index + 1)])
-
-    def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
-        data = self.data
-        return [bytes(data[begin:end]) for begin, end in pairwise(self.offsets_of(low, high))]
-
-
-class Plain(Entries):
-    """Entries with three columns: where each frame begins, milliseconds, sequence numbers."""
-
-    __slots__ = ("ms", "offsets", "seq")
-
     def __init__(self) -> None:
         self.data = bytearray()
+        #: Where each frame begins in ``data``.
         self.offsets = array("I")
         self.ms = array("Q")
         self.seq = array("Q")
@@ -111,17 +62,29 @@ class Plain(Entries):
         """The IDs of the entries [low, high)."""
         return self.ms[low:high], self.seq[low:high]
 
-    def offset(self, index: int) -> int:
-        """Where the frame at ``index`` begins in ``data``; of the index behind the last, where that one ends."""
+    def _end(self, index: int) -> int:
         return self.offsets[index] if index < len(self.offsets) else len(self.data)
 
-    def offsets_of(self, low: int, high: int) -> Sequence[int]:
-        """The offsets of low, low + 1 ... high."""
-        return [*self.offsets[low:high], self.offset(high)]
+    def views(self, low: int, high: int) -> list[bytes | memoryview]:
+        """The frames [low, high) in as many buffers as they lie in: copied where they are few or ``data`` may grow."""
+        begin, end = self.offsets[low], self._end(high)
+        if end - begin > _VIEW_BYTES and not isinstance(self.data, bytearray):
+            return [memoryview(self.data)[begin:end]]
+        return [bytes(self.data[begin:end])]
 
-    def parts(self, low: int, high: int) -> tuple[tuple[Entries, int, int]]:
-        """The entries [low, high) as stretches (entries, i, j) of what they lie in."""
-        return ((self, low, high),)
+    def frame_at(self, index: int) -> bytes:
+        """One frame."""
+        return bytes(self.data[self.offsets[index] : self._end(index + 1)])
+
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """The frames [low, high) one by one."""
+        data = self.data
+        return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
+
+    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
+        """(ID, frame) of the entries [low, high), no more of them looked at than are taken."""
+        for index in range(low, high):
+            yield self.id_at(index), self.frame_at(index)
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry behind the last."""

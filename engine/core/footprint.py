@@ -72,8 +72,7 @@ def of_segment(segment: Segment) -> int:
     body = segment.body
     size += _size_of(body)
     if isinstance(body, Packed):
-        size += sum(map(_size_of, (body.blob, body.starts, body.ms, body.seq, body.begins, body.sizes)))
-        return size + sum(_size_of(piece) + _size_of(piece.data) for piece in body.laid_out())
+        return size + _size_of(body.blob) + sum(map(_size_of, body.columns_kept)) + body.laid_out
     return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
 
 

@@ -11,10 +11,10 @@ at ``start`` is always live; a segment whose last live entry goes is dropped by 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from engine.core.entries import Entries, Plain
+from engine.core.entries import Plain
 from engine.core.nodes import SegmentNodes
 from engine.core.packed import Packed
 from engine.core.storage import Storage
@@ -187,13 +187,9 @@ class Segment:
 
     # -- entries ----------------------------------------------------------------------------------------------------
 
-    def parts(self, low: int, high: int) -> Iterable[tuple[Entries, int, int]]:
-        """The entries [low, high) as stretches (entries, i, j) of what they lie in."""
-        return self.body.parts(low, high)
-
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
         """The frames [low, high), which must all be live, in as many buffers as they lie in."""
-        return [entries.view(first, end) for entries, first, end in self.parts(low, high)]
+        return self.body.views(low, high)
 
     def frame_at(self, index: int) -> bytes:
         """One frame."""
@@ -201,18 +197,16 @@ class Segment:
 
     def frames(self, low: int, high: int) -> list[bytes]:
         """The frames [low, high) one by one."""
-        return [frame for entries, first, end in self.parts(low, high) for frame in entries.frames(first, end)]
+        return self.body.frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
         """(ID, frame) of the entries [low, high)."""
-        for entries, first, end in self.parts(low, high):
-            yield from entries.pairs(first, end)
+        return self.body.pairs(low, high)
 
     def add_ids(self, low: int, high: int, ms: array[int], seq: array[int]) -> None:
         """Put the IDs of the entries [low, high) behind two columns, milliseconds and sequence numbers."""
-        for entries, first, end in self.parts(low, high):
-            for column, values in zip((ms, seq), entries.columns(first, end), strict=True):
-                column.frombytes(memoryview(values).cast("B"))
+        for column, values in zip((ms, seq), self.body.columns(low, high), strict=True):
+            column.frombytes(memoryview(values).cast("B"))
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

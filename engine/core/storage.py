@@ -10,14 +10,14 @@ A thread that reads packed segments needs a storage of its own.
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from engine.core.packed import Piece
+    from engine.core.packed import Span
     from engine.core.segment import Segment
 
 #: Bytes of packed segments that may be laid out at a time, beside what replies hold.
@@ -32,8 +32,10 @@ class Storage:
     max_entries: int = 100
     #: Sealed segments that are not packed yet, in the order in which they were sealed.
     sealed: deque[weakref.ref[Segment]] = field(default_factory=deque)
-    #: Pieces of packed segments that are laid out at the moment, by number, the one laid out last at the end.
-    laid_out: OrderedDict[int, Piece] = field(default_factory=OrderedDict)
+    #: The pieces of packed segments that are laid out at the moment, by number, each with where it lies.
+    laid_out: dict[int, Span] = field(default_factory=dict)
+    #: (number of the first piece, number behind the last) of those laid out together, in the order in which they were.
+    _spans: deque[tuple[int, int]] = field(default_factory=deque)
     _laid_out_bytes: int = 0
     _decompressors: dict[str, Decompressor] = field(default_factory=dict)
 
@@ -56,13 +58,18 @@ class Storage:
             decompressor = self._decompressors[codec] = Decompressor(codec)
         return decompressor.decompress(blob, size)
 
-    def keep_laid_out(self, number: int, piece: Piece) -> None:
-        """A piece was laid out for reading: those laid out longest ago make room."""
-        self.laid_out[number] = piece
-        self._laid_out_bytes += len(piece.data)
-        while self._laid_out_bytes > LAID_OUT_BYTES and len(self.laid_out) > 1:
-            _, oldest = self.laid_out.popitem(last=False)
-            self._laid_out_bytes -= len(oldest.data)
+    def keep_laid_out(self, first: int, end: int, span: Span) -> None:
+        """The pieces with the numbers [first, end) were laid out for reading: those laid out longest ago make room."""
+        laid_out = self.laid_out
+        for number in range(first, end):
+            laid_out[number] = span
+        self._spans.append((first, end))
+        self._laid_out_bytes += len(span.data)
+        while self._laid_out_bytes > LAID_OUT_BYTES and len(self._spans) > 1:
+            first, end = self._spans.popleft()
+            self._laid_out_bytes -= len(laid_out[first].data)
+            for number in range(first, end):
+                del laid_out[number]
 
 
 class Decompressor:
@@ -105,8 +112,9 @@ class _Source:
 
     def read(self, size: int) -> memoryview:
         """The next bytes, at most so many."""
-        part, self.left = self.left[:size], self.left[size:]
-        return part
+        left = self.left
+        self.left = left[size:]
+        return left if len(left) <= size else left[:size]
 
     def close(self) -> None:
         """Nothing is to be closed."""

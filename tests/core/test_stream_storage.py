@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import ids, segment, storage
+from engine.core import ids, packed, segment, storage
+from engine.core.entries import Plain
 from engine.core.frames import fields_of, frame
 from engine.core.nodes import packed_int, packed_word, radix_nodes
 from engine.core.packed import pack
-from engine.core.storage import Storage
+from engine.core.storage import Decompressor, Storage
 from engine.core.stream import Stream
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
@@ -21,10 +29,23 @@ def test_fields_come_back(entry_id, words):
     assert fields_of(frame(ids.text(entry_id), words)) == words
 
 
+@contextmanager
+def small_sizes() -> Iterator[None]:
+    """Segments of a few entries, pieces of a few bytes, and room for few that are laid out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "SEGMENT_BYTES", 400)
+        patch.setattr(segment, "SEGMENT_ENTRIES", 12)
+        patch.setattr(segment, "SEGMENT_STEP", 1)
+        patch.setattr(packed, "PIECE_BYTES", 80)
+        patch.setattr(storage, "LAID_OUT_BYTES", 300)
+        yield
+
+
 @given(
     st.lists(
         st.one_of(
             st.tuples(st.just("add"), st.integers(1, 4)),
+            st.tuples(st.just("add"), st.integers(1, 1 << 65)),
             st.tuples(st.just("delete"), st.integers(0, 60)),
             st.tuples(st.just("trim"), st.integers(0, 6)),
             st.tuples(st.just("pack"), st.integers(0, 1)),
@@ -34,12 +55,11 @@ def test_fields_come_back(entry_id, words):
     st.integers(0, 60),
     st.integers(0, 60),
     st.integers(0, 8),
+    st.booleans(),
 )
-def test_equals_a_list(steps, low, high, count):
+def test_equals_a_list(steps, low, high, count, near):
     """After additions, deletions and trims a stream answers ranges, counts and look-ups as a list of entries does."""
-    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES
-    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES = 200, 5, 1, 300
-    try:
+    with small_sizes():
         stream, model, top = Stream(Storage(0, 3)), {}, 0
         for kind, number in steps:
             if kind == "add":
@@ -48,7 +68,8 @@ def test_equals_a_list(steps, low, high, count):
                 stream.append(top, entry)
                 model[top] = entry
             elif kind == "delete":
-                assert stream.delete(number) == (model.pop(number, None) is not None)
+                one = sorted(model)[number % len(model)] if model else number
+                assert stream.delete(one) == (model.pop(one, None) is not None)
             elif kind == "pack":
                 cold = stream.storage.next_sealed()
                 if cold is not None:
@@ -62,21 +83,105 @@ def test_equals_a_list(steps, low, high, count):
             assert stream.first_id == (live[0] if live else 0)
             assert stream.last_entry_id == (live[-1] if live else 0)
             assert sum(live for _, _, live in stream.node_extents()) == stream.length
-        within = [one for one in sorted(model) if low <= one <= high]
+        live = sorted(model)
+        if live and near:
+            low, high = (live[end % len(live)] + end % 3 - 1 for end in (low, high))
+        within = [one for one in live if low <= one <= high]
         assert stream.ids(low, high) == within
         assert stream.count(low, high) == len(within)
         taken = within[:count] if count else within
         assert b"".join(stream.range(low, high, count).parts) == b"".join(model[one] for one in taken)
         taken = within[::-1][:count] if count else within[::-1]
         assert b"".join(stream.range_backward(low, high, count).parts) == b"".join(model[one] for one in taken)
-        behind = [one for one in sorted(model) if one > low]
+        behind = [one for one in live if one > low]
         for n in range(1, len(behind) + 1):
             assert stream.nth_after(low, n) == behind[n - 1]
         assert stream.nth_after(low, len(behind) + 1) == 0
-        twin = stream.copy()
-        assert twin.ids(0, 1 << 70) == sorted(model)
-    finally:
-        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, segment.SEGMENT_STEP, storage.LAID_OUT_BYTES = sizes
+        assert [stream.frame(one) for one in live] == [model[one] for one in live]
+        twin = stream.copy(Storage())
+        assert twin.ids(0, ids.MAX_ID) == live
+
+
+@given(
+    st.sets(st.integers(0, ids.MAX_ID) | st.integers(0, 400) | st.integers(1 << 127, (1 << 127) + 40), min_size=1),
+    st.integers(0, 3000),
+    st.sampled_from(["zstd", "lz4"]),
+    st.randoms(use_true_random=False),
+)
+def test_packed_entries_answer_as_plain_ones(numbers, most, codec, random):
+    """Whatever the IDs and the sizes of frames are, packed entries say what those say that they were made of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "PIECE_BYTES", 1000)
+        plain = Plain()
+        for one in sorted(numbers):
+            plain.append(one, frame(ids.text(one), [b"f", random.randbytes(random.randrange(most + 1))]))
+        plain.freeze()
+        cold = pack(plain, codec, Storage())
+    size = len(plain)
+    assert (len(cold), cold.last_id, cold.data_size) == (size, plain.last_id, plain.data_size)
+    ordered = sorted(numbers)
+    for index, one in enumerate(ordered):
+        assert cold.id_at(index) == one
+        assert cold.frame_at(index) == plain.frame_at(index)
+        for near in (one - 1, one, one + 1, one >> 64 << 64):
+            if 0 <= near <= ids.MAX_ID:
+                assert cold.position(near) == plain.position(near)
+    low, high = sorted(random.choices(range(size), k=2))
+    high += 1
+    ms, seq = cold.columns(low, high)
+    assert [one << 64 | two for one, two in zip(ms, seq, strict=True)] == ordered[low:high]
+    assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
+    assert cold.frames(low, high) == plain.frames(low, high)
+    assert b"".join(cold.views(low, high)) == b"".join(plain.views(low, high))
+
+
+def _packed_stream(entries: int) -> Stream:
+    """A stream of equal entries whose sealed segments are packed."""
+    stream = Stream(Storage())
+    for number in range(1, entries + 1):
+        stream.append(number, frame(ids.text(number), [b"field", b"value"]))
+    while (cold := stream.storage.next_sealed()) is not None:
+        cold.body = pack(cold.plain, "zstd", stream.storage)
+    return stream
+
+
+def test_a_read_lays_out_what_it_touches():
+    """A hundred entries anywhere in a packed segment cost three pieces at most, counts, look-ups and IDs none."""
+    stream = _packed_stream(60_000)
+    laid_out = stream.storage.laid_out
+    assert stream.count(0, ids.MAX_ID) == 60_000
+    assert stream.nth_after(0, 1) == stream.first_id == 1
+    assert 50_000 in stream
+    assert stream.ids(30_000, 40_000) == list(range(30_000, 40_001))
+    assert not laid_out
+    assert stream.range(20_000, ids.MAX_ID, 100).count == 100
+    assert 0 < len(laid_out) <= 3
+    assert stream.range(20_100, ids.MAX_ID, 100).count == 100
+    assert len(laid_out) > 3, "who goes on gets the rest of the segment at once"
+
+
+def test_what_is_laid_out_is_bounded(monkeypatch):
+    """However much is read, no more stays laid out than LAID_OUT_BYTES, and all of it reads again."""
+    stream = _packed_stream(60_000)
+    monkeypatch.setattr(storage, "LAID_OUT_BYTES", 600_000)
+    for _ in range(2):
+        page = stream.range(0, ids.MAX_ID, 0)
+        assert page.count == 60_000
+        assert sum(len(span.data) for span in set(stream.storage.laid_out.values())) <= 600_000
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_one_decompressor_for_everything(codec):
+    """Things of all sizes come back one after another, and after one that is broken as well."""
+    compressor, one, random = pa.Codec(codec), Decompressor(codec), Random(1)
+    sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
+    for size in sizes:
+        for data in (os.urandom(size), bytes(size), b"abcdefgh" * size):
+            blob = compressor.compress(data, asbytes=True)
+            assert one.decompress(memoryview(blob), len(data)) == data
+            if size % 3 == 0:
+                with pytest.raises(OSError, match=r"bytes instead of|ompress"):
+                    one.decompress(memoryview(blob[: len(blob) // 2]), len(data))
 
 
 def _trie_nodes(keys: list[bytes]) -> int:
