@@ -92,6 +92,18 @@ def xreadgroup(page: int, entries: int) -> Case:
     return Case(f"XREADGROUP COUNT {page}", entries, prepare, work, check, copied=frame_bytes("1795163372693-10"))
 
 
+def add_entries(connection: Connection, entries: int, key: str = KEY) -> None:
+    """Add thousands of two-field entries with values that vary; the same ones come again and again."""
+    chooser = random.Random(1)
+    commands = [
+        command("XADD", key, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
+        for sensor in chooser.choices(range(1000, 9999), k=min(entries, 100_000))
+    ]
+    requests = [b"".join(commands[at : at + 1000]) for at in range(0, len(commands), 1000)]
+    for number in range(entries // 1000):
+        connection.lines(requests[number % len(requests)], 2000)
+
+
 def frame_bytes(entry_id: str) -> int:
     """Bytes of a reply's entry with two fields."""
     fields = command("sensor-id", 1234, "temperature", "19.8")
@@ -108,7 +120,7 @@ def fill(connection: Connection) -> None:
     if connection.reply(command("XLEN", KEY)) == b":%d\r\n" % READ_ENTRIES:
         return
     flush(connection)
-    xadd(1000, READ_ENTRIES).work(connection)
+    add_entries(connection, READ_ENTRIES)
 
 
 def expect_length(entries: int) -> Callable[[Connection], None]:

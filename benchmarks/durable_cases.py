@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.cases import KEY, Case, expect_length, flush, xadd
+from benchmarks.cases import KEY, Case, add_entries, expect_length, flush, xadd
 from benchmarks.client import Connection, command
 
 _DEADLINE = 60.0
@@ -38,7 +38,7 @@ def load_snapshot(entries: int) -> Case:
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % entries:
             flush(connection)
-            xadd(1000, entries).work(connection)
+            add_entries(connection, entries)
             expect_ok(connection, "SAVE")
 
     def work(connection: Connection) -> None:
@@ -49,7 +49,6 @@ def load_snapshot(entries: int) -> Case:
 
 def load_log(entries: int) -> Case:
     """Load a log of so many XADDs, written a thousand at a time."""
-    fill = xadd(1000, entries)
 
     def prepare(connection: Connection) -> None:
         flush(connection)
@@ -58,13 +57,13 @@ def load_log(entries: int) -> Case:
         expect_ok(connection, "CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
         expect_ok(connection, "CONFIG", "SET", "appendonly", "yes")
         wait_for_log(connection)
-        fill.work(connection)
+        add_entries(connection, entries)
 
     def work(connection: Connection) -> None:
         expect_ok(connection, "DEBUG", "LOADAOF")
 
     def check(connection: Connection) -> None:
-        fill.check(connection)
+        expect_length(entries)(connection)
         end_log(connection)
 
     return Case("load a log", entries, prepare, work, check, 1)

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import report, servers, targets
+from benchmarks.cases import add_entries
 from benchmarks.client import Connection
-from benchmarks.spark_ways import Way, fill, ways
+from benchmarks.spark_ways import Way, ways
 
 _SLOW_ROUNDS = 2
 
@@ -23,7 +24,7 @@ def measure(rows: int, rounds: int, only: str) -> dict[str, Any]:
             if start is not None:
                 server = stack.enter_context(servers.running(name, start))
                 connections[name] = stack.enter_context(Connection(server.port))
-                fill(connections[name], rows)
+                add_entries(connections[name], rows)
         chosen = [way for way in ways(connections, rows) if only in way.name]
         rates = _rounds(chosen, rounds)
     print(report.head("rows per second") + f"   {rows:,} rows, local[2]")

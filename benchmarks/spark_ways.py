@@ -7,7 +7,6 @@ can be split have as many tasks as there are cores.
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ OUT = f"{KEY}:out"
 SCHEMA = "`sensor-id` int, temperature double"
 _PER_TRIGGER = 1_000_000
 _PIPELINE = 1000  # commands in one round trip of redis-py's
-_FILL = 1000
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,6 @@ class Way:
     work: Callable[[], float | None]
     check: Callable[[], None]
     slow: bool = False
-
-
-def fill(connection: Connection, entries: int) -> None:
-    """Make the stream to read: two-field entries with values that vary."""
-    connection.reply(command("FLUSHALL"))
-    chooser = random.Random(1)
-    commands = [
-        command("XADD", KEY, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
-        for sensor in chooser.choices(range(1000, 9999), k=100 * _FILL)
-    ]
-    requests = [b"".join(commands[at : at + _FILL]) for at in range(0, len(commands), _FILL)]
-    for number in range(entries // _FILL):
-        connection.lines(requests[number % len(requests)], 2 * _FILL)
 
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:

@@ -15,9 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from benchmarks import report, servers, targets
-from benchmarks.cases import KEY
+from benchmarks.cases import KEY, add_entries
 from benchmarks.client import Connection, command
-from benchmarks.spark_ways import fill
 from spark_streams.source import PystreamsDataSource
 
 TITLE = "Spark trigger, connector's share"
@@ -33,12 +32,13 @@ def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
     columns = [f"{size:,} entries" for size in sizes]
     print(report.head(*columns) + "   growth; milliseconds, median and 90th percentile")
     with servers.running("engine", servers.engine_command()) as server, Connection(server.port) as connection:
-        taken: dict[str, list[list[float]]] = {}
         for size in sizes:
-            fill(connection, size)
-            time.sleep(_SETTLE_SECONDS)  # segments are packed a second after they are full, a little at a time
-            for name, options in (("no group", {}), ("group", {"group": "bench"})):
-                taken.setdefault(name, []).append(_triggers(connection, options, triggers))
+            add_entries(connection, size, _key(size))
+        time.sleep(_SETTLE_SECONDS)  # segments are packed a second after they are full, a little at a time
+        taken = {
+            name: _in_turns([_Query(connection, _key(size), said) for size in sizes], triggers)
+            for name, said in (("no group", {}), ("group", {"group": "bench"}))
+        }
     for name, of_sizes in taken.items():
         medians = [statistics.median(runs) for runs in of_sizes]
         growth = medians[-1] / medians[0]
@@ -56,25 +56,43 @@ def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
     return figures
 
 
-def _triggers(connection: Connection, options: dict[str, str], triggers: int) -> list[float]:
-    """Run triggers at the end of the stream; what each cost, in milliseconds."""
-    add = command("XADD", KEY, "*", "sensor-id", 1234, "temperature", "19.8") * _NEW
-    source = PystreamsDataSource({"url": connection.url, "stream": KEY, "startingOffsets": "latest", **options})
-    reader: Any = source.streamReader(_SCHEMA)
-    start = reader.initialOffset()
-    spent: list[float] = []
-    for _ in range(_WARM_UP + triggers):
-        connection.lines(add, 2 * _NEW)
+def _key(size: int) -> str:
+    return f"{KEY}:{size}"
+
+
+class _Query:
+    """A query that begins at a stream's end."""
+
+    def __init__(self, connection: Connection, key: str, options: dict[str, str]) -> None:
+        source = PystreamsDataSource({"url": connection.url, "stream": key, "startingOffsets": "latest", **options})
+        self.reader: Any = source.streamReader(_SCHEMA)
+        self._connection = connection
+        self._add = command("XADD", key, "*", "sensor-id", 1234, "temperature", "19.8") * _NEW
+        self._start = self.reader.initialOffset()
+
+    def trigger(self) -> float:
+        """Run one trigger; what it cost, in milliseconds."""
+        self._connection.lines(self._add, 2 * _NEW)
         begin = time.perf_counter()
-        end = reader.latestOffset(start, ReadAllAvailable())
-        partitions = reader.partitions(start, end)
+        end = self.reader.latestOffset(self._start, ReadAllAvailable())
+        partitions = self.reader.partitions(self._start, end)
         planned = time.perf_counter()
-        rows = sum(batch.num_rows for partition in partitions for batch in reader.read(partition))
+        rows = sum(batch.num_rows for partition in partitions for batch in self.reader.read(partition))
         if rows != _NEW:
             raise RuntimeError(f"a trigger after {_NEW} new entries brought {rows} rows")
         read = time.perf_counter()
-        reader.commit(end)
-        spent.append(1000 * (time.perf_counter() - read + planned - begin))
-        start = end
-    reader.stop()
-    return spent[_WARM_UP:]
+        self.reader.commit(end)
+        self._start = end
+        return 1000 * (time.perf_counter() - read + planned - begin)
+
+
+def _in_turns(queries: list[_Query], triggers: int) -> list[list[float]]:
+    """The triggers of each query, in milliseconds, without those that warm up."""
+    spent: list[list[float]] = [[] for _ in queries]
+    for number in range(_WARM_UP + triggers):
+        for query, times in zip(queries, spent, strict=True):
+            took = query.trigger()
+            if number >= _WARM_UP:
+                times.append(took)
+    queries[0].reader.stop()
+    return spent
