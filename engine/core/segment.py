@@ -96,6 +96,11 @@ class Segment:
             return False
         return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
 
+    def fits(self, count: int, size: int) -> bool:
+        """Whether it has room for so many entries of so many bytes together, and then for more."""
+        plain = self.body
+        return not self.sealed and len(plain) + count < SEGMENT_ENTRIES and plain.data_size + size < SEGMENT_BYTES
+
     def room(self, entry_bytes: int) -> int:
         """How many entries of about this size fit before it is full; at least one."""
         count = len(self.body)

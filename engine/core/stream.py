@@ -234,14 +234,14 @@ class Stream:
         size.
         """
         count, at, begin = len(ms), 0, 0
+        if self._segments and self._segments[-1].fits(count, len(data)):
+            self._segments[-1].extend(data, sizes, ms, seq)
+            at = count
         while at < count:
             if not self._segments or self._segments[-1].full:
                 self._open_segment(ms[at] << 64 | seq[at])
             tail = self._segments[-1]
             end = min(at + tail.room(len(data) // count), count)
-            if at == 0 and end == count:
-                tail.extend(data, sizes, ms, seq)
-                break
             size = sum(sizes[at:end])
             tail.extend(data[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
             at, begin = end, begin + size

@@ -213,8 +213,8 @@ class Scanner:
             columns, lengths, taken = _side_by_side(pattern, data, at, end)
             if not taken:
                 break
-            bodies += columns[pattern.body]
-            sizes += lengths
+            bodies = bodies + columns[pattern.body] if bodies else columns[pattern.body]
+            sizes = sizes + lengths if sizes else lengths
             if pattern.key >= 0:
                 keys += columns[pattern.key]
             if pattern.entry_id >= 0:

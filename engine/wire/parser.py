@@ -104,7 +104,7 @@ class RequestParser:
         if not data or self.error is not None:
             return []
         if len(data) < _SMALL and self.trusted and not self._left and not self._tail:
-            # One command, most often: divided at its line ends it is number, header, word, header, word ... and nothing.
+            # One command, most often: divided at its line ends it is number, header, word, header, word, ..., nothing.
             lines = data.split(b"\r\n")
             if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
                 argv = lines[2::2]
