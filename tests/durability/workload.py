@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from engine.core import ids, segment
+from engine.core import ids, packed, segment
 from engine.core.dispatch import Core
 from engine.core.packed import pack
 from engine.core.replies import CommandError
@@ -108,13 +108,13 @@ def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
 
 @contextmanager
 def small_segments() -> Iterator[None]:
-    """Segments of a few entries, so that small data have many."""
-    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES
-    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES = 600, 5
+    """Segments of a few entries, and pieces of fewer, so that small data have many."""
+    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES
+    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES = 600, 5, 150
     try:
         yield
     finally:
-        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES = sizes
+        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES = sizes
 
 
 def freeze(core: Core, codec: str = "zstd") -> None:
