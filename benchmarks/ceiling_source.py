@@ -1,7 +1,7 @@
 """Spark's own ceiling: a source that yields record batches which are ready already, and does nothing else.
 
-What any source of these columns could reach at best: planning, scheduling, handing batches to the JVM, throwing rows
-away.
+What any source of these columns could reach at best, in a batch and in micro-batches: planning, scheduling, handing
+batches to the JVM, throwing rows away.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 _BATCH = 10_000  # as many rows as Spark itself puts into one
 
 
 class CeilingSource(DataSource):
-    """`format("ceiling")`, with the options `rows` and `partitions`."""
+    """`format("ceiling")`, with the options `rows`, `partitions` and, for streams, `rowsPerTrigger`."""
 
     @classmethod
     def name(cls) -> str:
@@ -30,6 +31,10 @@ class CeilingSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
         return CeilingReader(int(self.options["rows"]), int(self.options["partitions"]))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        words = ("rows", "partitions", "rowsPerTrigger")
+        return CeilingStream(*(int(self.options[word]) for word in words))
+
 
 class CeilingReader(DataSourceReader):
     def __init__(self, rows: int, partitions: int) -> None:
@@ -37,11 +42,44 @@ class CeilingReader(DataSourceReader):
         self._partitions = partitions
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(self._rows // self._partitions) for _ in range(self._partitions)]
+        return _parts(self._rows, self._partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        sensors = np.arange(_BATCH, dtype=np.int32) % 9000 + 1000
-        fields = [("sensor-id", pa.int32()), ("temperature", pa.float64())]
-        batch = pa.RecordBatch.from_arrays([pa.array(sensors), pa.array(sensors / 10)], schema=pa.schema(fields))
-        for _ in range(partition.value // _BATCH):
-            yield batch
+        return _batches(partition.value)
+
+
+class CeilingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, rows: int, partitions: int, per_trigger: int) -> None:
+        self._rows = rows
+        self._partitions = partitions
+        self._per_trigger = per_trigger
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"rows": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        pass
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
+        return {"rows": min(self._rows, start["rows"] + self._per_trigger)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return _parts(end["rows"] - start["rows"], self._partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _batches(partition.value)
+
+
+def _parts(rows: int, partitions: int) -> list[InputPartition]:
+    return [InputPartition(rows // partitions) for _ in range(partitions)]
+
+
+def _batches(rows: int) -> Iterator[Any]:
+    sensors = np.arange(_BATCH, dtype=np.int32) % 9000 + 1000
+    fields = [("sensor-id", pa.int32()), ("temperature", pa.float64())]
+    batch = pa.RecordBatch.from_arrays([pa.array(sensors), pa.array(sensors / 10)], schema=pa.schema(fields))
+    for _ in range(rows // _BATCH):
+        yield batch

@@ -52,7 +52,8 @@ def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
     if "redis" in servers:
         found.append(_writer("Spark write, redis-py, redis", servers["redis"], rows, _write_by_pipeline, slow=True))
     engine = servers["engine"]
-    found.append(Way("Spark AvailableNow, engine", rows, _nothing, lambda: _stream_to_nothing(engine), _nothing))
+    found.append(Way("Spark AvailableNow, ceiling", rows, _nothing, lambda: _run(_noop(_endless(rows))), _nothing))
+    found.append(Way("Spark AvailableNow, engine", rows, _nothing, lambda: _run(_noop(_arriving(engine))), _nothing))
     modes = ("append", "exactlyOnce")
     found.extend(_writer(f"Spark stream to stream, {mode}", engine, rows, _streaming(mode)) for mode in modes)
     return found
@@ -68,6 +69,12 @@ def _throw_away(frame: DataFrame) -> None:
 
 def _ceiling(rows: int) -> DataFrame:
     return session().read.format("ceiling").option("rows", rows).option("partitions", CORES).load()
+
+
+def _endless(rows: int) -> DataFrame:
+    """The ceiling as a stream."""
+    reader = session().readStream.format("ceiling").option("rows", rows).option("partitions", CORES)
+    return reader.option("rowsPerTrigger", _PER_TRIGGER).load()
 
 
 def _options(server: Connection) -> dict[str, Any]:
@@ -138,8 +145,8 @@ def _run(writer: Any) -> float:
     return sum(progress["durationMs"]["triggerExecution"] for progress in query.recentProgress) / 1000
 
 
-def _stream_to_nothing(server: Connection) -> float:
-    return _run(_arriving(server).writeStream.format("noop"))
+def _noop(frame: DataFrame) -> Any:
+    return frame.writeStream.format("noop")
 
 
 def _streaming(mode: str) -> Callable[[Connection, int], float]:
