@@ -217,17 +217,19 @@ def extents(segments: Sequence[Segment], limits: Storage) -> list[tuple[int, int
     return found
 
 
-def count_nodes(segments: Sequence[Segment], limits: Storage) -> tuple[int, int]:
-    """How many nodes there are, and how many nodes of a radix tree hold them.
+def count_nodes(segments: Sequence[Segment], limits: Storage, length: int) -> tuple[int, int]:
+    """How many nodes there are, and how many nodes of a radix tree hold them; `length` is the number of live entries.
 
-    Exact up to a few segments; of more, those in the middle that nobody has asked about are taken to be like the first.
+    Exact up to a few segments; of more, all are taken to be like the first that is whole. So it costs the same however
+    long the stream is, and however much has been added since somebody asked.
     """
     if len(segments) <= _COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
         return len(keys), radix_nodes(keys)
-    sample = extents(segments[:1], limits) + extents(segments[-1:], limits)
-    live = sum(segment.live for segment in segments)
-    total = max(round(live * len(sample) / sum(one[2] for one in sample)), len(segments))
+    sample = segments[1 if segments[0].start else 0]
+    nodes = synced(sample, limits)
+    found = sum(1 for number in range(len(nodes.starts)) if sample.count(*nodes.bounds(number)))
+    total = max(round(length * found / max(sample.live, 1)), len(segments))
     return total, 2 * total + total // 16
 
 

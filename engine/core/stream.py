@@ -189,7 +189,7 @@ class Stream:
 
     def count_nodes(self) -> tuple[int, int]:
         """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
-        return count_nodes(self._segments, self.storage)
+        return count_nodes(self._segments, self.storage, self.length)
 
     # -- lag --------------------------------------------------------------------------------------------------------
 
