@@ -94,7 +94,7 @@ CONDITIONS: dict[str, Condition] = {
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
         "A stream can only be appended to, not overwritten.",
-        "Use mode 'append', or outputMode 'append' or 'update' for a streaming write.",
+        "Use outputMode 'append', or foreachBatch for results that change.",
     ),
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
@@ -175,6 +175,11 @@ CONDITIONS: dict[str, Condition] = {
         "The entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which is no {type}, as the "
         "column '{column}' wants it.",
         "Correct the schema; or read with another mode: PERMISSIVE (null) or DROPMALFORMED.",
+    ),
+    "NULL_IN_COLUMN": Condition(
+        DataError,
+        "The entry {entry} of '{stream}' has no value for the column '{column}', which the schema says is never null.",
+        "Leave NOT NULL out of the schema: a stream promises no fields.",
     ),
     "CANNOT_INFER_SCHEMA": Condition(
         SchemaError,

@@ -20,11 +20,15 @@ from spark_streams.planning import Range
 
 @dataclass(frozen=True)
 class GroupState:
-    """A group: the last ID it was given, the number of entries that follow (None: unknown), and of pending ones."""
+    """A group: the last ID it was given, the number of entries that follow (None: unknown), and of pending ones.
+
+    `read` is how many of all entries ever added it was given, or had passed when it was made; None where unknown.
+    """
 
     position: StreamId
     lag: int | None
     pending: int
+    read: int | None = None
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,14 @@ class RedisFacts:
             found[stream] = None if state is None else _stream_state(state, _group_state(groups, group))
         return found
 
+    def state_at_once(self, stream: str, group: str) -> StreamState | None:
+        """As `states`, of one stream, with its group at the same moment."""
+        asked: list[Command] = [("XINFO", "STREAM", stream), ("XINFO", "GROUPS", stream)]
+        reply = self._connection.pipeline([("MULTI",), *asked, ("EXEC",)])[-1]
+        said = self._checked(stream, reply, "EXEC")
+        state, groups = (self._checked(stream, one, "XINFO") for one in said)
+        return None if state is None else _stream_state(state, _group_state(groups, group))
+
     def _checked(self, stream: str, reply: Any, command: str) -> Any:
         if isinstance(reply, redis.ResponseError):
             text = str(reply)
@@ -237,7 +245,12 @@ def _group_state(replies: Any, group: str | None) -> GroupState | None:
     for reply in replies or ():
         said = _pairs(reply)
         if group is not None and said[b"name"] == group.encode():
-            lag = said.get(b"lag")
+            lag, read = said.get(b"lag"), said.get(b"entries-read")
             position = StreamId.parse(said[b"last-delivered-id"])
-            return GroupState(position, None if lag is None else int(lag), int(said[b"pending"]))
+            return GroupState(
+                position,
+                None if lag is None else int(lag),
+                int(said[b"pending"]),
+                None if read is None else int(read),
+            )
     return None

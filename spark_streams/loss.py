@@ -65,6 +65,23 @@ def look(known: Known, state: StreamState | None, following: int | None) -> Find
     return None
 
 
+def look_group(state: StreamState) -> Finding | None:
+    """What is gone of that which a group has yet to be given.
+
+    The server counts what was added and what the group was given, so a head that was cut off shows in what is left.
+    """
+    group = state.group
+    if group is None or group.position >= state.last:
+        return None
+    if state.deleted > group.position:
+        return Finding("", upto=state.deleted)
+    if state.added is None or group.read is None or (state.first is not None and state.first <= group.position):
+        return None
+    count = state.added - group.read - state.length
+    upto = state.last if state.first is None else state.first.before()
+    return Finding("", upto=upto, count=count) if count > 0 else None
+
+
 def _edge(known: Known, state: StreamState) -> StreamId:
     """The last ID that may be missing: before the first entry if the head was cut off, else anywhere."""
     if state.first is not None and state.first > known.after:

@@ -11,7 +11,8 @@ server say by then. Version 2 of it:
   two offsets is how many entries a batch must have, which is how data that was lost is noticed.
 * `deleted`: the largest ID known to be deleted, if it lies ahead of the position.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
-* `begins`: where this batch begins in a stream that was made anew, instead of at the former offset.
+* `begins`: where this batch begins in a stream that was made anew, instead of at the former offset; or, behind the
+  stream's position, where the first batch is to begin that has entries of it.
 * `lost`: how many entries the query has noticed to be lost so far.
 * `shared`: instead of positions, what a batch that shares its consumer group may take (see `spark_streams.shared`).
 """

@@ -296,9 +296,15 @@ def _check_group(said: dict[str, Any], shared: bool) -> None:
             if name in said:
                 expected = "only consume=shared has other consumers to take over from"
                 fail("INVALID_OPTION", option=name, value=said[name], expected=expected)
-    if "maxDeliveries" in said and "deadLetterStream" not in said:
-        expected = "it needs deadLetterStream, or such entries would be lost"
-        fail("INVALID_OPTION", option="maxDeliveries", value=said["maxDeliveries"], expected=expected)
+    for name, other, why in (
+        ("maxDeliveries", "deadLetterStream", "it needs deadLetterStream, or such entries would be lost"),
+        ("deadLetterStream", "maxDeliveries", "it needs maxDeliveries, and consume=shared"),
+    ):
+        if name in said and other not in said:
+            fail("INVALID_OPTION", option=name, value=said[name], expected=why)
+    if said.get("deadLetterStream") in (said.get("stream"), *said.get("streams", ())) and "maxDeliveries" in said:
+        expected = "it must not be a stream that the query reads"
+        fail("INVALID_OPTION", option="deadLetterStream", value=said["deadLetterStream"], expected=expected)
 
 
 def _positions(said: dict[str, Any], which: str, streams: tuple[str, ...] | None) -> Positions | None:

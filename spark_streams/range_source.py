@@ -66,15 +66,17 @@ class RangeSource:
             facts = facts_of(connection)
             states = facts.states(self._streams(facts, ()), self._options.group)
             begins = {stream: self._begin(facts, stream, state) for stream, state in states.items()}
+            ahead = {stream: after for stream, after in begins.items() if after > position_of(states[stream])}
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
             for stream, after in begins.items():
                 known = _baseline(facts, stream, after, states[stream])
-                if known.added is not None:
+                if known.added is not None and stream not in ahead:
                     added[stream] = known.added
                 if known.deleted > after:
                     deleted[stream] = known.deleted
-            return Offsets(begins, added=added, deleted=deleted)
+            reached = {stream: min(after, position_of(states[stream])) for stream, after in begins.items()}
+            return Offsets(reached, added=added, deleted=deleted, begins=ahead)
 
     def _streams(self, facts: ServerFacts, begun: Iterable[str]) -> list[str]:
         pattern = self._options.pattern
@@ -141,6 +143,9 @@ class RangeSource:
             if state is not None and state.group is None and self._options.group is not None:
                 facts.make_group(stream, self._options.group, ZERO)
             return _Begin(_baseline(facts, stream, ZERO, state))
+        ahead = begin.begins.get(stream, ZERO)
+        if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
+            return _Begin(_baseline(facts, stream, ahead, state), anew=True)
         known = Known(begin.of(stream), begin.added.get(stream), begin.deleted.get(stream, ZERO))
         following = self._following(facts, stream, known, state)
         finding = loss.look(known, state, following)
@@ -185,8 +190,9 @@ class RangeSource:
         states: dict[str, StreamState | None],
     ) -> Offsets:
         """The offset at the end of a batch: positions, and all that reading it again needs."""
+        lasts = {stream: state.last for stream, state in states.items() if state is not None}
         offset = Offsets(
-            {**begin.streams, **{stream: end for stream, end in ends.items() if states[stream] is not None}},
+            {**begin.streams, **{stream: ends[stream] for stream, last in lasts.items() if ends[stream] <= last}},
             added=dict(begin.added),
             deleted={},
             cuts=self._cuts(facts, begins, ends, counts, states),
@@ -199,9 +205,9 @@ class RangeSource:
         lost: Any = offset.lost
         for stream, found in begins.items():
             state = states[stream]
-            if state is None:
-                continue
             end = ends[stream]
+            if state is None or end > state.last:
+                continue
             total = self._added(stream, end, found.known, counts.get(stream), state)
             if total is None and facts.counts and found.known.added is not None:
                 total = found.known.added + facts.count(stream, found.known.after, end)

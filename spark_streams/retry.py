@@ -24,6 +24,7 @@ _TRANSIENT = ("MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOW
 _REPEATABLE = frozenset(
     (
         "PING", "ECHO", "TIME", "INFO", "ROLE", "TYPE", "EXISTS", "SCAN", "COMMAND", "CLUSTER", "CLIENT", "CONFIG",
+        "MULTI", "EXEC",  # of such commands alone, which is asked of each of them
         "XINFO", "XRANGE", "XREVRANGE", "XPENDING", "XLEN", "XREAD", "XACK", "XDEL", "XTRIM", "XGROUP",
         "HGET", "HMGET", "HGETALL", "HKEYS", "HSET", "HDEL", "DEL", "UNLINK", "PEXPIRE",
         "PS.NTH", "PS.SPLIT", "PS.ACKRANGE", "PS.DELIVER",

@@ -99,7 +99,14 @@ class ReadSchema:
             batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
         if malformed is not None and self.mode == "dropmalformed":
             kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
-        return batch if kept is None else batch.filter(kept)
+        batch = batch if kept is None else batch.filter(kept)
+        for field, column in zip(self.arrow, batch.columns, strict=True):
+            if column.null_count and not field.nullable:
+                entry = (page.ids() if kept is None else page.ids().filter(kept))[
+                    pc.index(pc.is_null(column), True).as_py()
+                ]
+                fail("NULL_IN_COLUMN", stream=stream, entry=entry.as_py().decode(), column=field.name)
+        return batch
 
     def _members(self, page: Page) -> dict[str, Read]:
         """The columns that are members of a JSON object in one field."""

@@ -13,13 +13,14 @@ from typing import Any
 
 import redis
 
-from spark_streams import shared
+from spark_streams import loss, shared
 from spark_streams.address import Address
 from spark_streams.connection import Command, Connection, borrow
 from spark_streams.errors import fail
 from spark_streams.facts import ServerFacts, StreamState, facts_of, position_of
 from spark_streams.facts_redis import RedisFacts
 from spark_streams.ids import LAST, ZERO, StreamId
+from spark_streams.loss import Known
 from spark_streams.offsets import Offsets, SharedBatch
 from spark_streams.options_read import ReadOptions
 from spark_streams.partition import SharedPartition
@@ -42,6 +43,7 @@ class SharedSource:
         self._latest: Offsets | None = None
         self._finished = -1
         self._turn = 0
+        self._noted: dict[str, StreamId] = {}  # losses that were warned of
 
     @property
     def _group(self) -> str:
@@ -104,6 +106,7 @@ class SharedSource:
             claims: dict[str, int] = {}
             for stream, state in states.items():
                 group = self._present(facts, stream, state)
+                self._look_for_loss(facts, stream, state)
                 lag[stream] = 0 if group is None or state is None else self._lag(facts, stream, state)
                 found = 0 if state is None else self._claimable(connection, stream, last)
                 if found:
@@ -127,6 +130,20 @@ class SharedSource:
             _log.warning("The group %s of the stream %s was lost; it is made anew.", self._group, stream)
         facts.make_group(stream, self._group, ZERO)
         return facts.states([stream], self._group)[stream]
+
+    def _look_for_loss(self, facts: ServerFacts, stream: str, state: StreamState | None) -> None:
+        """See whether entries went before the group was given them."""
+        if state is None or loss.look_group(state) is None:
+            return
+        assert isinstance(facts, RedisFacts)
+        # The stream and the group were asked one after the other: only what they say at one moment counts.
+        state = facts.state_at_once(stream, self._group)
+        finding = None if state is None else loss.look_group(state)
+        if state is None or state.group is None or finding is None or self._noted.get(stream) == finding.upto:
+            return
+        loss.report(finding, stream, Known(state.group.position), self._address, fails=self._options.fails)
+        if finding.upto is not None:
+            self._noted[stream] = finding.upto
 
     def _lag(self, facts: ServerFacts, stream: str, state: StreamState) -> int:
         """How many entries the group was not given yet, about."""

@@ -106,6 +106,51 @@ def test_a_start_by_time(site: Site) -> None:
     assert numbers(query.drain()) == [3, 4, 5, 6, 7, 8, 9, 8, 9]
 
 
+def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
+    """A stream that a pattern finds after an availableNow query began is read by the next one, from its first entry."""
+    site.add("p:a", 3)
+    said = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
+    query = site.query(**said)
+    query.reader.prepareForTriggerAvailableNow()
+    assert numbers(query.trigger() or []) == [0, 1]
+    site.add("p:b", 4)
+    site.add("p:a", 4, first=3)
+    assert numbers(query.drain()) == [2]
+    query.restart()
+    query.reader.prepareForTriggerAvailableNow()
+    assert sorted(numbers(query.drain())) == sorted([3, 4, 5, 6, 0, 1, 2, 3])
+    assert [len(batch) for batch in query.batches[2:]] == [2, 2, 2, 2]
+    assert (site.group("p:b")["pending"], site.group("p:b")["lag"]) == (0, 0)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("there", [0, 5], ids=["no stream yet", "five entries"])
+def test_a_start_that_the_stream_has_not_reached(site: Site, group: str | None, there: int) -> None:
+    """A query may begin at an ID or a time to come: what comes before is not read, and is no loss if it goes."""
+    site.add("s", there)
+    site.add("t", 1)
+    said = {} if group is None else {"group": group}
+    query = site.query(streams="s,t", startingOffsets='{"s": "21-0", "t": "earliest"}', **said)
+    assert numbers(query.drain()) == [0]
+    site.add("s", 10, first=there)
+    site.client.xtrim("s", maxlen=2, approximate=False)
+    assert query.trigger() is None
+    site.add("t", 1, first=1)
+    assert numbers(query.drain()) == [1]
+    query.restart()
+    site.add("s", 10, first=there + 10)
+    expected = [n for n in range(there + 20) if n >= 20]
+    assert numbers(query.drain()) == expected
+    site.add("s", 3, first=30)
+    assert numbers(query.trigger() or []) == [30, 31, 32]
+    assert numbers(query.run()) == [30, 31, 32]
+    site.client.xtrim("s", maxlen=1, approximate=False)
+    site.add("s", 3, first=33)
+    site.client.xtrim("s", maxlen=2, approximate=False)
+    with pytest.raises(StreamError, match="ENTRIES_LOST"):
+        query.drain()
+
+
 def test_a_batch_waits_for_enough_entries(site: Site) -> None:
     """minEntriesPerTrigger is waited for after the first batch, but no longer than maxTriggerDelay."""
     site.add("s", 5)

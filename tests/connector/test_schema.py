@@ -67,6 +67,15 @@ def test_failfast() -> None:
         read("n int", GOOD, BAD, mode="FAILFAST")
 
 
+def test_a_column_that_is_never_null() -> None:
+    """A field that is missing where the schema says NOT NULL is an error with its entry, not one of the JVM's."""
+    schema = t.StructType().add("n", "integer", nullable=False).add("_id", "string", nullable=False)
+    assert [row["n"] for row in read(schema, GOOD, GOOD)] == [1, 1]
+    assert [row["n"] for row in read(schema, BAD, GOOD, mode="DROPMALFORMED")] == [1]
+    with pytest.raises(DataError, match=r"NULL_IN_COLUMN.*3-1.*'n'"):
+        read(schema, BAD, GOOD, NONE, mode="DROPMALFORMED")
+
+
 def test_text_that_is_not_utf8() -> None:
     """A string column cannot hold bytes that are not UTF-8: the entry is malformed; a binary column can."""
     assert read("x string", BAD)[0]["x"] is None

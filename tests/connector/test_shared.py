@@ -222,6 +222,32 @@ def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
     assert numbers(query.drain()) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted"])
+def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Trimmed or deleted before any consumer was given them, they are an error, or a warning; what was read may go."""
+    site.add("s", 30)
+    query = query_of(site, maxEntriesPerTrigger=5)
+    query.trigger()
+    site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
+    site.client.xtrim("s", minid="6-1", approximate=False)
+    assert numbers(query.trigger() or []) == [*range(10, 15)]
+    site.client.xdel("s", "7-1", "14-1")
+    assert numbers(query.trigger() or []) == [*range(15, 20)]
+    if how == "deleted":
+        site.client.xdel("s", "25-1")
+    else:
+        site.client.xtrim("s", maxlen=5 if how == "trimmed" else 0, approximate=False)
+    count = {"trimmed": "5 entries", "emptied": "10 entries", "deleted": "an unknown number"}[how]
+    with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*'s'.*lost {count}.* behind 20-1"):
+        query.trigger()
+    query.restart(failOnDataLoss="false")
+    left = {"trimmed": [*range(25, 30)], "emptied": [], "deleted": [n for n in range(20, 30) if n != 24]}[how]
+    site.add("s", 5, first=30)
+    with caplog.at_level("WARNING", "spark_streams"):
+        assert sorted(numbers(query.drain())) == [*left, *range(30, 35)]
+    assert caplog.text.count("ENTRIES_LOST") == 1
+
+
 def test_finished_entries_are_trimmed(site: Site) -> None:
     """trimOnCommit leaves what any consumer of any group has yet to acknowledge."""
     site.add("s", 10)
