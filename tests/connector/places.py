@@ -135,6 +135,18 @@ def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
 
 
 @contextmanager
+def sentinel(config: Path) -> Iterator[None]:
+    """A Sentinel with that configuration, which it will rewrite."""
+    command = servers._tied_to_us(["redis-sentinel", str(config)])
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    try:
+        yield
+    finally:
+        servers._stop(process)
+
+
+@contextmanager
 def watched(replicas: int = 1) -> Iterator[Watched]:
     """A master with replicas and three Sentinels."""
     with ExitStack() as stack:
@@ -155,15 +167,11 @@ def watched(replicas: int = 1) -> Iterator[Watched]:
                 f"sentinel monitor main {master.host} {master.port} 2\n"
                 "sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
             )
-            process = subprocess.Popen(
-                servers._tied_to_us(["redis-sentinel", str(config)]),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            stack.callback(servers._stop, process)
+            stack.enter_context(sentinel(config))
             ports.append(port)
         for port in ports:
-            with redis.Redis(port=port, protocol=2) as sentinel:
-                wait_for(lambda: _knows(sentinel, replicas), "the Sentinels to know each other and the replicas", 40)
+            with redis.Redis(port=port, protocol=2) as client:
+                wait_for(lambda: _knows(client, replicas), "the Sentinels to know each other and the replicas", 40)
         yield Watched(master, following, ports)
 
 
@@ -186,10 +194,24 @@ class Encrypted:
     ca: Path
     certificate: Path
     key: Path
+    flags: tuple[str, ...]
+    """What makes another server or a Sentinel speak TLS in the same way."""
 
     @property
     def url(self) -> str:
         return f"rediss://localhost:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The connector's options for it."""
+        files = {"tls.caFile": self.ca, "tls.certFile": self.certificate, "tls.keyFile": self.key}
+        return {"url": self.url, **{name: str(path) for name, path in files.items()}}
+
+    def client(self, port: int | None = None) -> redis.Redis:
+        return redis.Redis(
+            host="localhost", port=port or self.port, protocol=2, ssl=True, ssl_ca_certs=str(self.ca),
+            ssl_certfile=str(self.certificate), ssl_keyfile=str(self.key),
+        )  # fmt: skip
 
 
 @dataclass
@@ -217,17 +239,17 @@ def certificate(directory: Path, name: str, authority: Certificate | None = None
 
 
 @contextmanager
-def encrypted() -> Iterator[Encrypted]:
-    """A server with TLS and client certificates."""
+def encrypted(*more: str) -> Iterator[Encrypted]:
+    """A server with TLS and client certificates; ``more`` are flags."""
     with tempfile.TemporaryDirectory(prefix="ps-tls-") as name:
         directory = Path(name)
         authority = certificate(directory, "ca")
         server, client = (certificate(directory, side, authority) for side in ("server", "client"))
         port = servers.free_port()
-        flags = ("--tls-port", str(port), "--tls-cert-file", str(server.certificate), "--tls-key-file",
-                 str(server.key), "--tls-ca-cert-file", str(authority.certificate))  # fmt: skip
-        with servers.redis(*flags):
-            yield Encrypted(port, authority.certificate, client.certificate, client.key)
+        flags = ("--tls-cert-file", str(server.certificate), "--tls-key-file", str(server.key), "--tls-ca-cert-file",
+                 str(authority.certificate), "--tls-replication", "yes")  # fmt: skip
+        with servers.redis("--tls-port", str(port), *flags, *more):
+            yield Encrypted(port, authority.certificate, client.certificate, client.key, flags)
 
 
 def _openssl(*words: str | Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import hiredis
 import pyarrow as pa
 import pytest
 
 from spark_streams import connection as connections
+from spark_streams import link as link_module
 from spark_streams.address import Address
 from spark_streams.connection import Connection
-from spark_streams.errors import WriteError
+from spark_streams.errors import ServerError, WriteError
 from spark_streams.fence import Writer
 from spark_streams.fenced import FencedSender
 from spark_streams.options_write import WriteOptions
@@ -59,6 +63,95 @@ def test_a_query_rides_through_cuts(site: Site, between: Proxy, said: dict[str, 
     assert between.cuts > 15
     if "group" in said:
         assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+
+
+class Refusing(threading.Thread):
+    """A server that refuses every command but ECHO so many times, in the words given, and then has an empty stream."""
+
+    def __init__(self, words: str, times: int) -> None:
+        super().__init__(daemon=True)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._words = words.encode()
+        self.left = times
+
+    def run(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        reader = hiredis.Reader()
+        with client:
+            while data := client.recv(1 << 16):
+                reader.feed(data)
+                while (command := reader.gets()) is not False:
+                    client.sendall(self._reply(command))
+
+    def _reply(self, command: list[bytes]) -> bytes:
+        if command[0] == b"ECHO":
+            return b"$%d\r\n%b\r\n" % (len(command[1]), command[1])
+        if command[0] == b"CLIENT":
+            return b"+OK\r\n"
+        if self.left:
+            self.left -= 1
+            return b"-%b\r\n" % self._words
+        return b"*0\r\n"
+
+    def end(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.join(10)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LOADING Redis is loading the dataset in memory",
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        "READONLY You can't write against a read only replica.",
+        "CLUSTERDOWN The cluster is down",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+    ],
+    ids=lambda words: words.split()[0],
+)
+def test_what_a_server_refuses_for_the_moment_is_asked_again(words: str) -> None:
+    """Commands and pages alike; and when the time for that is spent, the error has the server's words."""
+    server = Refusing(words, 6)
+    server.start()
+    try:
+        connection = Connection(Address(f"redis://127.0.0.1:{server.port}"))
+        assert connection.command("XRANGE", "s", "-", "+") == []
+        server.left = 6
+        buffer, stop = connection.receive(connection.request([("XRANGE", "s", "-", "+")]))
+        assert bytes(buffer[:stop]) == b"*0\r\n"
+        assert server.left == 0
+        connection.close()
+        server.left = 1 << 30
+        impatient = Connection(Address(f"redis://127.0.0.1:{server.port}", retry_ms=50))
+        with pytest.raises(ServerError, match=f"SERVER_REFUSED.*{words.split(maxsplit=1)[0]}"):
+            impatient.command("XLEN", "s")
+        impatient.close()
+    finally:
+        server.end()
+
+
+def test_a_command_that_blocks_is_given_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that blocks for longer than the socket's timeout is no server that does not answer; one that hangs is."""
+    monkeypatch.setattr(link_module, "_TIMEOUT_SECONDS", 0.2)
+    connection = Connection(Address(site.url, retry_ms=0))
+    assert connection.pipeline([("XREAD", "BLOCK", 600, "STREAMS", "s", "$")]) == [None]
+    assert connection.command("PING") == b"PONG"
+    connection.close()
+    silent = socket.create_server(("127.0.0.1", 0))
+    try:
+        with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*[Tt]ime"):
+            Connection(Address(f"redis://127.0.0.1:{silent.getsockname()[1]}", retry_ms=0)).command("PING")
+    finally:
+        silent.close()
 
 
 def write(sender: FencedSender | PlainSender, options: WriteOptions) -> None:

@@ -17,11 +17,12 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
 from engine.wire import arrow_scalar
-from spark_streams import infer, options, positions, time_zones
+from spark_streams import address, infer, options, positions, time_zones
 from spark_streams.errors import OptionsError
 from spark_streams.schema import ReadSchema
 from spark_streams.write_schema import WriteSchema
 from tests.connector.conftest import Bench
+from tests.connector.driver import Site
 from tests.connector.test_json_text import SCALARS, nested, unhurried
 from tests.connector.test_schema import page_of
 
@@ -77,6 +78,16 @@ def test_types_are_inferred_from_what_is_not_null() -> None:
     """The text that stands for a null says nothing of its column's type."""
     found = infer._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
     assert found == {"n": t.IntegerType(), "m": t.StringType()}
+
+
+def test_so_many_entries_are_looked_at(site: Site) -> None:
+    """samplingSize says how many entries of each stream decide on the types."""
+    for n in range(30):
+        site.client.xadd("s", {"n": n if n < 20 else "many"})
+    there = address.parse(site.url)
+    for size, kind in (("20", t.IntegerType()), ("21", t.StringType())):
+        said = options.read_options({"url": site.url, "stream": "s", "inferSchema": "true", "samplingSize": size})
+        assert infer.schema(said, there)["n"].dataType == kind
 
 
 def test_json_has_nulls_of_its_own() -> None:

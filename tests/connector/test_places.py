@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from tests import servers
 from tests.connector import places
 from tests.connector.driver import Query
 from tests.connector.test_fences import table
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 WRITER = Writer("query", 0, 0)
@@ -158,6 +161,67 @@ def test_tls_with_client_certificates() -> None:
             Connection(by_number)
         unchecked = Credentials(tls=(*tls, ("tls.verify", "ca")))
         Connection(Address(by_number.url, credentials=unchecked)).close()
+
+
+def test_tls_in_a_cluster_and_to_sentinels() -> None:
+    """`rediss+cluster://` and `rediss+sentinel://` speak TLS with whoever they ask, the server included."""
+    bus = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(servers.free_port()))
+    with places.encrypted(*bus) as server:
+        with server.client() as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            wait_for(lambda: b"cluster_state:ok" in places._info(client), "the cluster to be whole")
+        said = {**server.options, "url": f"rediss+cluster://localhost:{server.port}", "tls.verify": "ca", "stream": "s"}
+        with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+            write(connection, 0, 200).finish()
+            assert connection.command("XLEN", "s") == 200
+    with places.encrypted() as server, tempfile.TemporaryDirectory(prefix="ps-sentinel-") as directory:
+        port = servers.free_port()
+        config = Path(directory) / "sentinel.conf"
+        tls = "\n".join(" ".join(pair).removeprefix("--") for pair in batched(server.flags))
+        config.write_text(
+            f"port 0\ntls-port {port}\nbind 127.0.0.1\ndir {directory}\n{tls}\n"
+            f"sentinel monitor main 127.0.0.1 {server.port} 1\n"
+        )
+        with places.sentinel(config):
+            said = {
+                **server.options,
+                "url": f"rediss+sentinel://localhost:{port}/main",
+                "tls.verify": "ca",
+                "stream": "s",
+            }
+            with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+                write(connection, 0, 200).finish()
+                assert connection.command("XLEN", "s") == 200
+
+
+def batched(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def test_a_slot_that_nobody_serves_is_waited_for() -> None:
+    """CLUSTERDOWN is no answer: a read and a transaction go on when the slot is served again."""
+    with (
+        servers.redis("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port())) as server,
+        redis.Redis(port=server.port, protocol=2) as client,
+    ):
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        wait_for(lambda: b"cluster_state:ok" in places._info(client), "the cluster to be whole")
+        connection = Connection(Address(f"redis+cluster://{server.host}:{server.port}"))
+        write(connection, 0, 100).finish()
+        slot = slot_of(b"s")
+        for action in (
+            lambda: connection.command("XLEN", "s"),
+            lambda: connection.receive(connection.request([("XRANGE", "s", "-", "+")])),
+            lambda: write(connection, 0, 200).finish(),
+        ):
+            client.execute_command("CLUSTER", "DELSLOTS", slot)
+            again = threading.Timer(0.3, client.execute_command, ["CLUSTER", "ADDSLOTS", slot])
+            again.start()
+            action()
+            assert again.finished.is_set()
+            again.join()
+        assert connection.command("XLEN", "s") == 200
+        connection.close()
 
 
 def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running) -> None:

@@ -63,6 +63,23 @@ def test_a_read_with_both_ends_given(bench: Bench, starting: str, ending: str, n
     assert [row.n for row in frame.collect()] == numbers
 
 
+def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
+    """From the first entry of a time to the last one before another, for all streams or for each its own."""
+    for stream in ("a", "b"):
+        for n in range(6):
+            bench.client.xadd(stream, {"n": n}, id=f"{1000 * n}-{n + 1}")
+
+    def found(**said: str) -> list[tuple[str, int]]:
+        frame = bench.reader(streams="a,b", **said).schema("_stream string, n int").load()
+        return sorted((row._stream, row.n) for row in frame.collect())
+
+    whole = found(startingTimestamp="1000", endingTimestamp="1970-01-01T00:00:03Z")
+    assert whole == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    each = found(startingTimestamp='{"a": 4001, "b": 5000}', endingTimestamp='{"a": "9000", "b": 5000}')
+    assert each == [("a", 5)]
+    assert found(startingTimestamp="1970-01-01 01:00:05", timeZone="+01:00") == [("a", 5), ("b", 5)]
+
+
 def test_many_streams_in_small_pages(bench: Bench) -> None:
     """Streams are read together, page by page; one that does not exist is empty."""
     bench.add("a", 250)

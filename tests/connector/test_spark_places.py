@@ -157,8 +157,7 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
 def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
     """A query reads and writes with a client's certificate; with one that nobody vouches for it fails and says why."""
     with places.encrypted() as server:
-        tls = {"tls.caFile": server.ca, "tls.certFile": server.certificate, "tls.keyFile": server.key}
-        said = {"url": server.url, **{name: str(path) for name, path in tls.items()}}
+        said = server.options
         spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**said, stream="in").save()
 
         def copy(target: str, **other: str) -> None:

@@ -164,6 +164,19 @@ def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
                 failing()
             assert "SERVER_UNREACHABLE" in str(caught.value)
             assert "s3cret" not in str(caught.value)
+    bench.client.execute_command("ACL", "SETUSER", "job", "on", ">s3cret", "~*", "+@all")
+    try:
+        bench.add("s", 1)
+        source = bench.spark.readStream.format("pystreams").options(url=url, stream="s", startingOffsets="earliest")
+        writer = source.load().writeStream.format("pystreams").options(url=url, stream="out")
+        query = writer.option("checkpointLocation", str(bench.checkpoint)).trigger(availableNow=True).start()
+        bench.wait(query)
+        plan = query._jsq.explainInternal(True)  # type: ignore[attr-defined]
+        kept = [path.read_bytes() for path in bench.checkpoint.rglob("*") if path.is_file()]
+        assert bench.client.xlen("out") == 1
+        assert "s3cret" not in f"{plan} {query.lastProgress} {kept}"
+    finally:
+        bench.client.execute_command("ACL", "DELUSER", "job")
     store = bench.spark._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[union-attr]
     for at in range(store.size()):
         execution = store.apply(at)
