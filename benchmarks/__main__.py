@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import sys
 import time
@@ -158,6 +159,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
     parser.add_argument("--full", action="store_true", help="as many entries and runs as the published figures have")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the servers are ended, too
     target = options.output or RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     figures = run(options)
     target.parent.mkdir(parents=True, exist_ok=True)
