@@ -101,7 +101,7 @@ class ReadSchema:
             kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
         batch = batch if kept is None else batch.filter(kept)
         for field, column in zip(self.arrow, batch.columns, strict=True):
-            if column.null_count and not field.nullable:
+            if not field.nullable and column.null_count:
                 entry = (page.ids() if kept is None else page.ids().filter(kept))[
                     pc.index(pc.is_null(column), True).as_py()
                 ]
