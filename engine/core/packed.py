@@ -6,12 +6,13 @@ entry is, and what its ID is, follows from the index alone.
 The index is a directory of the pieces (which entry each begins with, that entry's ID, where its frame begins, and where
 the piece lies), and three rows of small numbers, one number an entry:
 
-    sizes   the size of its frame, less that of the segment's smallest
+    sizes   the size of its frame, less that of its piece's smallest
     ms      its milliseconds, less those of its piece's first entry
     seq     its sequence number: where the milliseconds are those of the entry before it, less that one's successor's
 
-Each row has numbers as wide as its greatest needs, and for a row of zeros, which most rows of ``seq`` are, all segments
-share one. What is asked of one entry takes a sum over a part of a row, from the piece's first entry on, at the most.
+A row's numbers are as wide as its greatest needs. Where all of a piece's are 0, which is the rule for ``seq`` and often
+so for the others, it shares zeros with others. What is asked of one entry takes a sum over a part of a row at the most.
+Rows and pieces lie in one buffer: many small ones would cost each a part of a page.
 
 Packing is pure work on bytes that do not change, so another thread may do it.
 """
@@ -22,7 +23,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, count, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 PIECE_BYTES = 8192
 
 #: Numbers of so many bytes have this type in a row.
-ROW_TYPES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-#: The row of zeros, longer than almost any segment.
-ZEROS = array("B", bytes(1 << 14))
+_TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+#: A row of which all numbers are 0, in each piece; there are never so many entries in one.
+_ZEROS = bytes(PIECE_BYTES)
+_Row = bytes | memoryview
 #: So many numbers are there for the pieces of one segment.
 _NUMBERS = 1 << 32
 _segments = count()
@@ -51,8 +53,8 @@ class Packed:
     """A segment's entries. ``storage`` lays out and keeps for a while what is read."""
 
     __slots__ = (
-        "begins", "blob", "codec", "firsts_ms", "firsts_seq", "last_id", "least", "ms", "number", "offsets", "seq",
-        "sizes", "starts", "storage",
+        "begins", "blob", "codec", "firsts_ms", "firsts_seq", "last_id", "least", "ms", "ms_at", "number", "offsets",
+        "rows", "seq", "seq_at", "sizes", "sizes_at", "starts", "storage",
     )  # fmt: skip
 
     def __init__(self, codec: str, last_id: int, storage: Storage) -> None:
@@ -66,16 +68,32 @@ class Packed:
         self.starts = array("I")
         self.offsets = array("I")
         self.begins = array("I")
-        # The ID of each piece's first entry.
+        # The size of the smallest frame, and where its numbers begin in each row; for all pieces, and one more.
+        self.least = array("I")
+        self.sizes_at = array("I")
+        self.ms_at = array("I")
+        self.seq_at = array("I")
+        # The ID of its first entry.
         self.firsts_ms = array("Q")
         self.firsts_seq = array("Q")
-        # The rows.
-        self.least = 0
-        self.sizes = ZEROS
-        self.ms = ZEROS
-        self.seq = ZEROS
-        #: The compressed pieces, back to back.
-        self.blob: bytes | memoryview = b""
+        #: Of each row: the width of its numbers (0: all zeros), and where in ``blob`` it begins and ends.
+        self.rows = array("I", [0] * 9)
+        #: The rows, and behind them the compressed pieces.
+        self.blob: _Row = b""
+        self.bind()
+
+    def bind(self) -> None:
+        """Find the rows in ``blob``."""
+        self.sizes: _Row
+        self.ms: _Row
+        self.seq: _Row
+        self.sizes, self.ms, self.seq = (self._row(*self.rows[at : at + 3]) for at in (0, 3, 6))
+
+    def _row(self, width: int, begin: int, end: int) -> _Row:
+        if width > 1:
+            return memoryview(self.blob)[begin:end].cast(_TYPES[width])
+        # Bytes are found in ``blob`` itself.
+        return self.blob if width else _ZEROS
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -86,10 +104,12 @@ class Packed:
         return self.offsets[-1]
 
     @property
-    def columns_kept(self) -> list[array[int]]:
-        """All that it keeps beside ``blob``, but for rows of zeros."""
-        columns = [self.starts, self.offsets, self.begins, self.firsts_ms, self.firsts_seq]
-        return columns + [row for row in (self.sizes, self.ms, self.seq) if row is not ZEROS]
+    def columns_kept(self) -> tuple[array[int], ...]:
+        """All that it keeps beside ``blob``: for each piece and one more, for each piece, and of the rows."""
+        return (
+            self.starts, self.offsets, self.begins, self.least, self.sizes_at, self.ms_at, self.seq_at, self.firsts_ms,
+            self.firsts_seq, self.rows,
+        )  # fmt: skip
 
     @property
     def size(self) -> int:
@@ -107,11 +127,13 @@ class Packed:
     def id_at(self, index: int) -> int:
         """The ID of the entry at ``index``."""
         number = bisect_right(self.starts, index) - 1
-        first, behind = self.starts[number], self.ms[index]
+        inside, ms_at, seq_at = index - self.starts[number], self.ms_at[number], self.seq_at[number]
+        behind = self.ms[ms_at + inside]
         # Where its milliseconds begin: the sequence number follows from the one there.
-        same = bisect_left(self.ms, behind, first, index)
-        seq = self.seq[same] if same > first else self.firsts_seq[number]
-        return self.firsts_ms[number] + behind << 64 | seq + index - same + sum(self.seq[same + 1 : index + 1])
+        same = bisect_left(self.ms, behind, ms_at, ms_at + inside) - ms_at
+        seq = self.seq[seq_at + same] if same else self.firsts_seq[number]
+        seq += inside - same + sum(self.seq[seq_at + same + 1 : seq_at + inside + 1])
+        return self.firsts_ms[number] + behind << 64 | seq
 
     def position(self, entry_id: int) -> int:
         """The index of the first entry whose ID is not below ``entry_id``."""
@@ -119,27 +141,29 @@ class Packed:
         if number < 0:
             return 0
         # The first entry of the piece is below, so the one that is looked for lies behind it.
-        first, end = self.starts[number], self.starts[number + 1]
+        first, ms_at, seq_at = self.starts[number], self.ms_at[number], self.seq_at[number]
         behind, rest = (entry_id >> 64) - self.firsts_ms[number], entry_id & U64_MAX
-        low = bisect_left(self.ms, behind, first, end)
-        if not rest or low == end or self.ms[low] != behind:
-            return low
-        high = bisect_right(self.ms, behind, low, end)
-        seq = self.seq[low] if low > first else self.firsts_seq[number]
-        if self.seq is ZEROS:
-            return min(low + max(rest - seq, 0), high)
-        sums = list(accumulate(self.seq[low + 1 : high], initial=seq))
-        return low + bisect_left(range(len(sums)), rest, key=lambda at: at + sums[at])
+        end = ms_at + self.starts[number + 1] - first
+        place = bisect_left(self.ms, behind, ms_at, end)
+        low = place - ms_at
+        if not rest or place == end or self.ms[place] != behind:
+            return first + low
+        high = bisect_right(self.ms, behind, place, end) - ms_at
+        seq = self.seq[seq_at + low] if low else self.firsts_seq[number]
+        if self.seq is _ZEROS:
+            return first + min(low + max(rest - seq, 0), high)
+        sums = list(accumulate(self.seq[seq_at + low + 1 : seq_at + high], initial=seq))
+        return first + low + bisect_left(range(len(sums)), rest, key=lambda at: at + sums[at])
 
     def columns(self, low: int, high: int) -> Columns:
         """The IDs of the entries [low, high)."""
         number, behind = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         first = self.starts[number]
-        ms, rests = (_wide(row, first, high) for row in (self.ms, self.seq))
-        rests[0] = self.firsts_seq[number]
-        ends = [*self.starts[number + 1 : behind], high]
-        counts = [end - begin for begin, end in zip(self.starts[number:behind], ends, strict=True)]
+        counts = [end - begin for begin, end in pairwise([*self.starts[number:behind], high])]
+        ms = _wide(self.ms, self.ms_at[number:behind], counts)
         ms += np.repeat(np.frombuffer(self.firsts_ms, np.uint64, behind - number, 8 * number), counts)
+        rests = _wide(self.seq, self.seq_at[number:behind], counts)
+        rests[0] = self.firsts_seq[number]
         # Behind an entry with other milliseconds than the one before it sequence numbers follow from its own.
         same = np.zeros(len(ms), np.int64)
         changed = np.flatnonzero(ms[1:] != ms[:-1]) + 1
@@ -152,8 +176,18 @@ class Packed:
     def _offset(self, index: int) -> int:
         """Where the frame at ``index`` begins among all frames; of the index behind the last, where that one ends."""
         number = bisect_right(self.starts, index) - 1
-        first = self.starts[number]
-        return self.offsets[number] + (index - first) * self.least + sum(self.sizes[first:index])
+        inside, at = index - self.starts[number], self.sizes_at[number]
+        return self.offsets[number] + inside * self.least[number] + sum(self.sizes[at : at + inside])
+
+    def _lengths(self, low: int, high: int) -> Iterator[int]:
+        """The sizes of the frames [low, high)."""
+        number = bisect_right(self.starts, low) - 1
+        while low < high:
+            first, end, least = self.starts[number], min(self.starts[number + 1], high), self.least[number]
+            at = self.sizes_at[number] - first
+            for size in self.sizes[at + low : at + end]:
+                yield least + size
+            low, number = end, number + 1
 
     # -- frames -----------------------------------------------------------------------------------------------------
 
@@ -195,9 +229,8 @@ class Packed:
 
     def frames(self, low: int, high: int) -> list[bytes]:
         """The frames [low, high) one by one."""
-        data, least = b"".join(self._spans(low, high)), self.least
-        ends = accumulate((least + size for size in self.sizes[low:high]), initial=0)
-        return [data[begin:end] for begin, end in pairwise(ends)]
+        data = b"".join(self._spans(low, high))
+        return [data[begin:end] for begin, end in pairwise(accumulate(self._lengths(low, high), initial=0))]
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
         """(ID, frame) of the entries [low, high); no more pieces are looked at than are needed."""
@@ -210,8 +243,9 @@ class Packed:
     def copy(self, storage: Storage) -> Packed:
         """The same entries, laid out by another storage."""
         other = Packed(self.codec, self.last_id, storage)
-        for name in ("begins", "blob", "firsts_ms", "firsts_seq", "least", "ms", "offsets", "seq", "sizes", "starts"):
-            setattr(other, name, getattr(self, name))
+        for name in self.__slots__:
+            if name not in ("number", "storage"):
+                setattr(other, name, getattr(self, name))
         return other
 
 
@@ -240,27 +274,50 @@ def pack(plain: Plain, codec: str, storage: Storage) -> Packed:
     ms, seq = np.frombuffer(plain.ms, np.uint64), np.frombuffer(plain.seq, np.uint64)
     packed.firsts_ms, packed.firsts_seq = (array("Q", half[cuts].tobytes()) for half in (ms, seq))
     sizes = np.diff(ends)
-    packed.least = int(sizes.min())
-    packed.sizes = _row(sizes - np.uint32(packed.least))
-    packed.ms = _row(ms - np.repeat(ms[cuts], np.diff(packed.starts)))
+    least = np.minimum.reduceat(sizes, cuts)
+    packed.least = array("I", [*least.tolist(), 0])
+    counts = np.diff(packed.starts)
     rests = np.append(np.uint64(0), seq[1:] - np.where(ms[1:] == ms[:-1], seq[:-1] + np.uint64(1), np.uint64(0)))
-    packed.seq = _row(rests)
+    parts: list[bytes] = []
+    for number, values in enumerate((sizes - np.repeat(least, counts), ms - np.repeat(ms[cuts], counts), rests)):
+        begin = sum(map(len, parts))
+        width, row, ats = _as_row(values, cuts, packed.starts)
+        parts.append(row)
+        packed.rows[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(row)])
+        places = array("I", [at + begin if width == 1 else at for at in ats])
+        setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], places)
+    begin = sum(map(len, parts))
     compressor, data = pa.Codec(codec), memoryview(plain.data)
-    blobs = [compressor.compress(data[begin:end], asbytes=True) for begin, end in pairwise(packed.offsets)]
-    packed.blob = b"".join(blobs)
-    packed.begins = array("I", accumulate(map(len, blobs), initial=0))
+    pieces = [compressor.compress(data[low:high], asbytes=True) for low, high in pairwise(packed.offsets)]
+    packed.begins = array("I", accumulate(map(len, pieces), initial=begin))
+    packed.blob = b"".join(parts + pieces)
+    packed.bind()
     return packed
 
 
-def _row(values: npt.NDArray[np.unsignedinteger]) -> array[int]:
-    """A row of these numbers."""
-    most = int(values.max())
-    if not most and len(values) <= len(ZEROS):
-        return ZEROS
-    width = next(width for width in ROW_TYPES if most < 1 << 8 * width)
-    return array(ROW_TYPES[width], values.astype(f"u{width}").tobytes())
+def _as_row(
+    values: npt.NDArray[np.unsignedinteger], cuts: npt.NDArray[np.int64], starts: array[int]
+) -> tuple[int, bytes, list[int]]:
+    """A row: the width of its numbers, their bytes, and where among them each piece begins (and one more)."""
+    most = np.maximum.reduceat(values, cuts)
+    if not most.any():
+        return 0, b"", [0] * len(starts)
+    width = next(width for width in _TYPES if int(most.max()) < 1 << 8 * width)
+    numbers = values.astype(f"u{width}")
+    # At first the zeros that pieces share which have nothing else.
+    place = max(end - begin for begin, end in pairwise(starts))
+    parts, ats = [bytes(place * width)], []
+    for greatest, (begin, end) in zip(most.tolist(), pairwise(starts), strict=True):
+        ats.append(place if greatest else 0)
+        if greatest:
+            parts.append(numbers[begin:end].tobytes())
+            place += end - begin
+    return width, b"".join(parts), [*ats, 0]
 
 
-def _wide(row: array[int], low: int, high: int) -> npt.NDArray[np.uint64]:
-    """The numbers [low, high) of a row, one by one as wide as they may be."""
-    return np.frombuffer(row[low:high], row.typecode).astype(np.uint64)
+def _wide(row: _Row, ats: array[int], counts: list[int]) -> npt.NDArray[np.uint64]:
+    """The first numbers of some pieces, so many of each, one by one as wide as they may be."""
+    if row is _ZEROS:
+        return np.zeros(sum(counts), np.uint64)
+    numbers = b"".join([row[at : at + size] for at, size in zip(ats, counts, strict=True)])
+    return np.frombuffer(numbers, f"u{len(numbers) // sum(counts)}").astype(np.uint64)

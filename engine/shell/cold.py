@@ -86,17 +86,22 @@ class Freezer:
             # A compaction may have given it another one meanwhile.
             if segment.body is plain:
                 segment.body = packed
-        if self._timer is not None and len(self._core.storage.sealed) > _BATCH:
+        if self._timer is None:
+            return
+        # Soon, as this function's caller still holds on to what the packed ones were made of.
+        self._loop.call_soon(self._give_back)
+        if len(self._core.storage.sealed) > _BATCH:
             self._timer.cancel()
             self._look()
 
+    def _give_back(self) -> None:
+        """Have what was freed go back to the system; the allocator would keep it."""
+        if self._timer is not None and _trim is not None:
+            self._thread.submit(_trim, 0)
+
 
 def _compress(work: Work, codec: str, storage: Storage) -> Done:
-    done = [(segment, plain, pack(plain, codec, storage)) for segment, plain in work]
-    if _trim is not None:
-        # What earlier pieces of work freed goes back to the system; the allocator would keep it.
-        _trim(0)
-    return done
+    return [(segment, plain, pack(plain, codec, storage)) for segment, plain in work]
 
 
 #: glibc's malloc_trim, None with another C library.

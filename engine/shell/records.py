@@ -25,7 +25,7 @@ from engine.core.group import Consumer, Group
 from engine.core.hash import Hash
 from engine.core.idempotency import Producers
 from engine.core.image import Image
-from engine.core.packed import ROW_TYPES, ZEROS, Packed
+from engine.core.packed import Packed
 from engine.core.pending import Block, PendingList
 from engine.core.segment import Segment
 from engine.core.stream import Stream
@@ -130,9 +130,8 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
 
 
 #: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
-#: packed one how many pieces it has, how many bytes they take, the size of the smallest frame, and the widths of its
-#: rows (0: zeros).
-_COLUMNS = 13
+#: packed one how many pieces it has, and how many bytes they and the index's rows take.
+_COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED = 1, 2, 4
 _CODECS = ("lz4", "zstd")
 _CODEC_SHIFT = 8
@@ -143,15 +142,13 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
 
     ``bounds`` are its first and last ID.
     """
-    body, inner = segment.body, [0, 0, 0, 0]
+    body, inner = segment.body, [0, 0]
     dead = segment.dead if segment.dead is not None else b""
     flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
     if isinstance(body, Packed):
         flags |= _PACKED | _CODECS.index(body.codec) << _CODEC_SHIFT
-        rows = (body.sizes, body.ms, body.seq)
-        widths = [0 if row is ZEROS else row.itemsize for row in rows]
-        inner = [len(body.firsts_ms), len(body.blob), body.least, int.from_bytes(bytes(widths), "little")]
-        columns = body.columns_kept
+        inner = [len(body.firsts_ms), len(body.blob)]
+        columns = list(body.columns_kept)
         frames: Buffer = body.blob
     else:
         columns = [body.ms, body.seq, body.offsets]
@@ -167,7 +164,7 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
 
 def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segment]:
     """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
-    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size, least, widths = row
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
     part, at = parts[number], 0
 
     def take(length: int) -> memoryview:
@@ -184,12 +181,13 @@ def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segme
     body: Plain | Packed
     if flags & _PACKED:
         body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.storage)
-        body.blob, body.least = take(blob_size), least
-        fill((body.starts, body.offsets, body.begins), pieces + 1)
-        fill((body.firsts_ms, body.firsts_seq), pieces)
-        rows = [array(ROW_TYPES[width]) if width else ZEROS for width in widths.to_bytes(3, "little")]
-        fill([row for row in rows if row is not ZEROS], count)
-        body.sizes, body.ms, body.seq = rows
+        body.blob = take(blob_size)
+        *directory, firsts_ms, firsts_seq, rows = body.columns_kept
+        fill(directory, pieces + 1)
+        fill((firsts_ms, firsts_seq), pieces)
+        del rows[:]
+        fill((rows,), 9)
+        body.bind()
     else:
         body = Plain()
         frames = take(size)
