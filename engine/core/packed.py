@@ -214,7 +214,7 @@ class Packed:
         while end < behind and self.number + end not in laid_out:
             end += 1
         begin, size = self.offsets[number], self.offsets[end] - self.offsets[number]
-        blob = memoryview(self.blob)[self.begins[number] : self.begins[end]]
+        blob = self.blob[self.begins[number] : self.begins[end]]
         span = Span(memoryview(self.storage.decompress(self.codec, blob, size)), begin, end)
         self.storage.keep_laid_out(self.number + number, self.number + end, span)
         return span

@@ -51,7 +51,7 @@ class Storage:
                 return segment
         return None
 
-    def decompress(self, codec: str, blob: memoryview, size: int) -> bytes:
+    def decompress(self, codec: str, blob: bytes | memoryview, size: int) -> bytes:
         """What was compressed to ``blob``, ``size`` bytes."""
         decompressor = self._decompressors.get(codec)
         if decompressor is None:
@@ -86,7 +86,7 @@ class Decompressor:
         self._source = _Source()
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, "r"), self._codec)
 
-    def decompress(self, blob: memoryview, size: int) -> bytes:
+    def decompress(self, blob: bytes | memoryview, size: int) -> bytes:
         """What was compressed to ``blob``, ``size`` bytes."""
         source = self._source
         source.left = blob
@@ -95,8 +95,8 @@ class Decompressor:
         except OSError:
             self._open()
             raise
-        if source.left:
-            # An end mark that came alone in the last of several reads: nobody has asked for it.
+        if source.left or len(data) != size:
+            # It ended too early; or only an end mark is left, which came alone in the last of several reads.
             self._open()
         if len(data) != size:
             raise OSError(f"{len(data)} bytes instead of {size}")
@@ -108,13 +108,16 @@ class _Source:
 
     def __init__(self) -> None:
         self.closed = False
-        self.left = memoryview(b"")
+        self.left: bytes | memoryview = b""
 
-    def read(self, size: int) -> memoryview:
+    def read(self, size: int) -> bytes | memoryview:
         """The next bytes, at most so many."""
         left = self.left
+        if len(left) <= size:
+            self.left = b""
+            return left
         self.left = left[size:]
-        return left if len(left) <= size else left[:size]
+        return left[:size]
 
     def close(self) -> None:
         """Nothing is to be closed."""
