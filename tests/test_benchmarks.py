@@ -1,13 +1,15 @@
 """The frame of measurements: it says what it measured, on what, and refuses to count work that was not done."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from benchmarks import cases
+from benchmarks import cases, report, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
 from tests.servers import Running
 
@@ -32,6 +34,25 @@ def test_a_case_does_the_work_that_it_counts(engine_process: Running, case: case
 def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
     with Connection(engine_process.port) as connection, pytest.raises(RuntimeError, match="error reply"):
         connection.lines(command("XADD", "k"), 2)
+
+
+def test_every_target_is_that_of_a_measurement() -> None:
+    """A target whose measurement was renamed would be reached by nobody's notice."""
+    names = {case.name for case in [*cases.server_cases(), *stream_cases.stream_cases()]}
+    if shutil.which("redis-benchmark"):
+        assert not set(targets.SERVER) - names
+    connection = cast(Connection, None)  # none is needed before a way is gone
+    ways = {way.name for way in spark_ways.ways({"engine": connection, "redis": connection}, 1000)}
+    assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
+
+
+def test_a_ratio_is_judged_by_its_target() -> None:
+    """At least, at most, or not at all."""
+    assert "reached" in report.judged(0.8, least=0.8)
+    assert "MISSED" in report.judged(0.79, least=0.8)
+    assert "reached" in report.judged(0.6, most=0.6)
+    assert "MISSED" in report.judged(0.61, most=0.6)
+    assert report.judged(3.0).strip() == "3.00"
 
 
 @pytest.mark.redis
