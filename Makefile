@@ -42,7 +42,7 @@ lint: $(READY) ## ruff
 check: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
-bench: install ## measure side by side, about five minutes
+bench: install ## measure side by side, about six minutes
 	@$(BIN)/python -m benchmarks
 
 bench-full: install ## the same at the size of the published figures
