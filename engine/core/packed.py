@@ -267,8 +267,8 @@ def pack(plain: Plain, codec: str, storage: Storage) -> Packed:
     packed = Packed(codec, plain.last_id, storage)
     ends = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
     # A piece begins with the first frame at or behind a multiple of its size.
-    cuts = np.unique(np.searchsorted(ends[:-1], np.arange(0, len(plain.data), PIECE_BYTES)))
-    cuts = cuts[cuts < len(plain)]
+    cuts = np.searchsorted(ends[:-1], np.arange(0, len(plain.data), PIECE_BYTES))
+    cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
     packed.offsets = array("I", ends[[*cuts, -1]].tobytes())
     packed.starts = array("I", [*cuts.tolist(), len(plain)])
     ms, seq = np.frombuffer(plain.ms, np.uint64), np.frombuffer(plain.seq, np.uint64)
