@@ -23,6 +23,8 @@ _UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
+#: From 1970 to 2037, in microseconds: before and after Arrow knows other clocks than Python, and Java, in some zones.
+_SAME_CLOCKS = (0, 2_145_916_800_000_000)
 _LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 
@@ -117,9 +119,15 @@ def _timestamps(column: Any, target: Any) -> Any:
         result = _if_like(_ZONED, column, utc)
     if result is None:
         plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
-        # A time that the clocks left out is refused: it is the twin's to judge.
-        result = None if plain is None else pc.assume_timezone(plain, target.tz, ambiguous="earliest")
+        if plain is not None and (target.tz == "UTC" or _within(_SAME_CLOCKS, plain)):
+            # A time that the clocks left out is refused: it is the twin's to judge.
+            result = pc.assume_timezone(plain, target.tz, ambiguous="earliest")
     return None if result is None else pc.cast(result, target)
+
+
+def _within(micros: tuple[int, int], times: Any) -> bool:
+    found = pc.min_max(pc.cast(times, pa.int64())).as_py()
+    return found["min"] is None or (micros[0] <= found["min"] and found["max"] < micros[1])
 
 
 def _epochs(column: Any, target: Any) -> Any:

@@ -139,6 +139,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("2013-07-04", NEW_YORK, datetime.datetime(2013, 7, 4, 4, tzinfo=UTC)),
         ("2013-03-10 02:30:00", NEW_YORK, datetime.datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
         ("2013-11-03 01:30:00", NEW_YORK, datetime.datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("2038-04-01 00:00:00", NEW_YORK, datetime.datetime(2038, 4, 1, 4, tzinfo=UTC)),
         ("1372941000", NEW_YORK, datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
         ("1372941000", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
         ("1372941000.25", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
