@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from engine.core.storage import Storage
 
 #: Bytes of frames in a piece, about: one ends with the entry that reaches a multiple of it. Smaller pieces make a read
-#: of a few entries cheaper, larger ones the compression better.
-PIECE_BYTES = 8192
+#: of a few entries cheaper, larger ones the compression better: of two-field entries with random values 8192 saves 4 %,
+#: and a hundred of them at a random place take 3 % longer.
+PIECE_BYTES = 6 * 1024
 
 #: Numbers of so many bytes have this type in a row.
 _TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
