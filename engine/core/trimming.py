@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine import messages
-from engine.core import ids
 from engine.core.args import Args
 from engine.core.replies import CommandError
 from engine.core.stream import Stream
@@ -150,8 +149,3 @@ def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words
-
-
-def parse_id_list(args: Args) -> list[int]:
-    """All words that are left as IDs, all of them checked before any is used."""
-    return ids.parse_many(args.rest())

@@ -13,7 +13,7 @@ from engine.core.pending import NOBODY
 from engine.core.registry import ONE_KEY, SUB_KEY, command, container
 from engine.core.replies import NIL_ARRAY, OK, CommandError, Reply, Simple
 from engine.core.stream import UNKNOWN, Stream
-from engine.core.trimming import ACKED, DELREF, drop_references, parse_id_list, referenced
+from engine.core.trimming import ACKED, DELREF, drop_references, referenced
 
 container("xgroup", group="stream", since="5.0.0", summary="Commands that manage consumer groups.")
 
@@ -192,7 +192,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if group is None:
         return 0
-    done = group.acknowledge_many(parse_id_list(Args(argv, 3)))
+    done = group.acknowledge_many(ids.parse_many(argv[3:]))
     if done:
         ctx.core.dirty += done
         ctx.effect(*argv)

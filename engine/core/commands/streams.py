@@ -18,7 +18,6 @@ from engine.core.trimming import (
     Trim,
     drop_references,
     effect_words,
-    parse_id_list,
     referenced,
 )
 
@@ -256,7 +255,9 @@ def _parse_reverse(argv: list[bytes]) -> tuple[int, int]:
 
 def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int]) -> int:
     """Delete what is there of these; how many. Events and WATCH as XDEL has them."""
-    deleted = sum([stream.delete(entry_id) for entry_id in entry_ids])
+    deleted = 0
+    for entry_id in entry_ids:
+        deleted += stream.delete(entry_id)
     if deleted:
         ctx.db.touch(key)
         ctx.core.notify("t", b"xdel", key, ctx.db.index)
@@ -272,7 +273,7 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(argv[1])
     if stream is None:
         return 0
-    deleted = delete_entries(ctx, argv[1], stream, parse_id_list(Args(argv, 2)))
+    deleted = delete_entries(ctx, argv[1], stream, ids.parse_many(argv[2:]))
     if deleted:
         ctx.core.dirty += deleted - 1
         ctx.effect(*argv)
