@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from engine.core.codecs import Decompressor, decompressor
 
 if TYPE_CHECKING:
     from engine.core.packed import Span
@@ -53,10 +53,10 @@ class Storage:
 
     def decompress(self, codec: str, blob: bytes | memoryview, size: int) -> bytes:
         """What was compressed to ``blob``, ``size`` bytes."""
-        decompressor = self._decompressors.get(codec)
-        if decompressor is None:
-            decompressor = self._decompressors[codec] = Decompressor(codec)
-        return decompressor.decompress(blob, size)
+        undoes = self._decompressors.get(codec)
+        if undoes is None:
+            undoes = self._decompressors[codec] = decompressor(codec)
+        return undoes.decompress(blob, size)
 
     def keep_laid_out(self, first: int, end: int, span: Span) -> None:
         """The pieces with the numbers [first, end) were laid out for reading: those laid out longest ago make room."""
@@ -70,54 +70,3 @@ class Storage:
             self._laid_out_bytes -= len(laid_out[first].data)
             for number in range(first, end):
                 del laid_out[number]
-
-
-class Decompressor:
-    """Decompresses many small things. ``pyarrow.Codec`` makes a new state for each, which takes longer than the work
-    (it asks the processor for its features, and on a virtual machine that is a trip to the host); a stream keeps its
-    state. So this is one endless stream, which gets the bytes of the next thing when they are wanted.
-    """
-
-    def __init__(self, codec: str) -> None:
-        self._codec = codec
-        self._open()
-
-    def _open(self) -> None:
-        self._source = _Source()
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, "r"), self._codec)
-
-    def decompress(self, blob: bytes | memoryview, size: int) -> bytes:
-        """What was compressed to ``blob``, ``size`` bytes."""
-        source = self._source
-        source.left = blob
-        try:
-            data: bytes = self._stream.read(size)
-        except OSError:
-            self._open()
-            raise
-        if source.left or len(data) != size:
-            # It ended too early; or only an end mark is left, which came alone in the last of several reads.
-            self._open()
-        if len(data) != size:
-            raise OSError(f"{len(data)} bytes instead of {size}")
-        return data
-
-
-class _Source:
-    """The file that a stream reads from."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.left: bytes | memoryview = b""
-
-    def read(self, size: int) -> bytes | memoryview:
-        """The next bytes, at most so many."""
-        left = self.left
-        if len(left) <= size:
-            self.left = b""
-            return left
-        self.left = left[size:]
-        return left[:size]
-
-    def close(self) -> None:
-        """Nothing is to be closed."""

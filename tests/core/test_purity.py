@@ -14,7 +14,7 @@ PURE = {
     "__future__", "abc", "array", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions",
     "functools", "hashlib", "heapq", "hmac", "itertools", "math", "operator", "re", "struct", "typing",
     "weakref", "zlib",
-    "numpy", "numpy.typing", "pyarrow",
+    "numpy", "numpy.typing", "pyarrow", "zstandard",
 }  # fmt: skip
 #: Names that reach for the outside without an import.
 FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
