@@ -94,7 +94,7 @@ class Plain:
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
 
-    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
         self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
         self.data += data  # type: ignore[operator]
@@ -103,7 +103,7 @@ class Plain:
 
     def freeze(self) -> None:
         """The buffer will not grow any more."""
-        self.data = bytes(self.data)
+        self.data = memoryview(self.data)
 
     def copy(self) -> Plain:
         """Independent entries of which no more is shared than cannot change."""

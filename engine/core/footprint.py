@@ -73,6 +73,8 @@ def of_segment(segment: Segment) -> int:
     size += _size_of(body)
     if isinstance(body, Packed):
         return size + _size_of(body.blob) + sum(map(_size_of, body.columns_kept)) + body.laid_out
+    if isinstance(body.data, memoryview):
+        size += body.data.nbytes
     return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
 
 

@@ -221,7 +221,7 @@ class Segment:
         if self.dead is not None:
             self.dead.append(0)
 
-    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
         self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:

@@ -237,13 +237,14 @@ class Stream:
         if self._segments and self._segments[-1].fits(count, len(data)):
             self._segments[-1].extend(data, sizes, ms, seq)
             at = count
+        view = memoryview(data)
         while at < count:
             if not self._segments or self._segments[-1].full:
                 self._open_segment(ms[at] << 64 | seq[at])
             tail = self._segments[-1]
             end = min(at + tail.room(len(data) // count), count)
             size = sum(sizes[at:end])
-            tail.extend(data[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
+            tail.extend(view[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
             at, begin = end, begin + size
         self.length += count
         self.entries_added += count
