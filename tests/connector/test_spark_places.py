@@ -59,6 +59,8 @@ class Producer(threading.Thread):
         self._connect = connect
         self._replicas = replicas
         self._ended = threading.Event()
+        #: Held by whoever wants that meanwhile nothing is added that no replica is known to have.
+        self.turn = threading.Lock()
         self.count = 0
 
     def run(self) -> None:
@@ -66,10 +68,9 @@ class Producer(threading.Thread):
         while not self._ended.is_set():
             try:
                 client = client or self._connect()
-                self._add(client)
-                if self._replicas and client.wait(self._replicas, 500) < self._replicas:
-                    continue
-                self.count += 1
+                with self.turn:
+                    self._add(client)
+                    self.count += self._counts(client)
             except redis.RedisError:
                 if client is not None:
                     client.close()
@@ -84,6 +85,13 @@ class Producer(threading.Thread):
         except redis.ResponseError as refusal:
             if "equal or smaller" not in str(refusal):
                 raise
+
+    def _counts(self, client: redis.Redis) -> bool:
+        """Whether as many replicas have it as are wanted; waited for unless it is over."""
+        while self._replicas and client.wait(self._replicas, 500) < self._replicas:
+            if self._ended.is_set():
+                return False
+        return True
 
     def end(self) -> None:
         self._ended.set()
@@ -152,7 +160,9 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
             wait_for(lambda: client.exists("out"), "the first batch", _PATIENCE)
             wait_for_more(client, query)
         before = watched.now_master()
-        watched.server_at(before).process.send_signal(signal.SIGKILL)
+        with producer.turn:
+            # A query may read an entry before a replica has it: that one would be lost, and the query say so.
+            watched.server_at(before).process.send_signal(signal.SIGKILL)
         wait_for(lambda: watched.now_master() != before, "the failover", _PATIENCE)
         with watched.client() as client:
             wait_for_more(client, query)
