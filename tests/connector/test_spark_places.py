@@ -149,13 +149,13 @@ def test_slots_move_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> N
         assert_all_once(client, query, producer.count)
 
 
-def goes_on(client: Any, query: StreamingQuery) -> bool:
-    """Whether a query goes on; if not, it says that rows which no replica had yet are lost, and must be written again.
+def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
+    """Whether a query goes on until so many rows are out.
 
-    That is for whoever runs the task again: Spark, where tasks are tried more than once, or a new start.
+    If not, it says that rows are lost which no replica had yet, and that its task must run again. That is for Spark,
+    where tasks are tried more than once, or for a new start.
     """
-    reached = client.xlen("out") + 100
-    wait_for(lambda: not query.isActive or client.xlen("out") >= reached, "the query to go on", _PATIENCE)
+    wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to go on", _PATIENCE)
     problem = query.exception()
     assert problem is None or "[FENCE_BEHIND]" in str(problem), str(problem)
     return problem is None
@@ -183,10 +183,11 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
             watched.server_at(before).process.send_signal(signal.SIGKILL)
         wait_for(lambda: watched.now_master() != before, "the failover", _PATIENCE)
         with watched.client() as client:
-            if not goes_on(client, query):
+            if not goes_on(client, query, client.xlen("out") + 100):
                 query = start()
-                wait_for_more(client, query)
             producer.end()
+            if not goes_on(client, query, client.xlen("in")):
+                query = start()
             assert_all_once(client, query, producer.count)
 
 
