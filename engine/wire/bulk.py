@@ -30,6 +30,8 @@ WORTH_IT = 100
 #: More different lengths than this of one word, or of all, are not told apart.
 _MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
 _MAX_WORDS = 100
+#: Words beyond this are told apart by their length alone: an expression takes longer to make for each byte in it.
+_LONGEST = 100
 _MAX_DIGITS = 6
 #: How many commands, from all over the buffer, are looked at to learn from.
 _SAMPLE = 8
@@ -312,6 +314,8 @@ def _head(words: list[bytes]) -> int:
     left = len(words) - at - 1
     if left < 2 or left % 2 or not (words[at] == _STAR or words[at][:1].isdigit()):
         return 0
+    if at > 2 and len(words[at - 1]) > _LONGEST:
+        return 0
     return at + 1
 
 
@@ -323,9 +327,14 @@ def _kind(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
 def _form(words: list[bytes], head: int) -> Form:
     """The form of one command. That IDs and values differ need not be learned, that keys and fields do must be."""
     entry_id = words[head - 1]
-    body: list[Word] = list(words[head:])
+    body = list(map(_same, words[head:]))
     body[1::2] = list(map(_around, words[head + 1 :: 2]))
-    return Form((*words[: head - 1], entry_id if entry_id == _STAR else _around(entry_id)), tuple(body))
+    last: Word = entry_id if entry_id == _STAR else _around(entry_id)
+    return Form((words[0], _same(words[1]), *words[2 : head - 1], last), tuple(body))
+
+
+def _same(word: bytes) -> Word:
+    return word if len(word) <= _LONGEST else Lengths(len(word), len(word))
 
 
 def _around(word: bytes) -> Lengths:

@@ -158,6 +158,18 @@ def test_commands_of_one_form_are_one_run_whatever_the_lengths():
     assert scan(data).count == 10
 
 
+def test_long_keys_and_names_are_not_spelled_out():
+    """No word of more than a hundred bytes stands in an expression, which would take long to make; runs they are."""
+    long = b"k" * 60_000
+    for words in ([long, b"*", b"f", b"v"], [b"s", b"*", long, b"v"]):
+        scanner = Scanner(patience=0)
+        run = scanner.scan(encoded(b"XADD", *words) * 5)
+        assert run.count == 5
+        assert list(run.commands()) == [[b"XADD", *words]] * 5
+        assert len(scanner._pattern.expression.pattern) < 500
+    assert scan(encoded(b"XADD", b"s", b"MAXLEN", b"0" * 60_000, b"*", b"f", b"v") * 5) is None
+
+
 def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
     """A value that holds whole commands of the same form does not begin a command, wherever the buffer is cut."""
     plain = encoded(b"XADD", b"s", b"*", b"f0", b"v")
