@@ -8,6 +8,7 @@ the run is declined, and its commands go one by one. What is done is the same ei
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Protocol
@@ -186,13 +187,13 @@ def _plan(ctx: Context, run: Run) -> list[_Part] | None:
         key = run.head[1]
         parts = [_Part(key, stream(key), run.bodies, run.sizes)]
     else:
-        rows: dict[bytes, list[int]] = {}
+        rows: defaultdict[bytes, list[int]] = defaultdict(list)
         for row, word in enumerate(run.keys):
-            rows.setdefault(word, []).append(row)
+            rows[word].append(row)
         parts = []
         for word, numbers in rows.items():
             key = word[word.index(b"\n") + 1 : -2]
-            bodies = [run.bodies[row] for row in numbers]
+            bodies = list(map(run.bodies.__getitem__, numbers))
             part = _Part(key, stream(key), bodies, list(map(len, bodies)))
             part.rows = numbers
             parts.append(part)

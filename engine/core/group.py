@@ -80,6 +80,10 @@ class Group:
         As if entry by entry: each is one more read while the counter is known and nothing behind the position before
         it was deleted; else its number is estimated, which of all but the first works out for the stream's last only.
         """
+        if self.entries_read != UNKNOWN and not stream.max_deleted_id and self.last_id >= stream.first_id:
+            self.entries_read += count
+            self.last_id = last
+            return
         if (
             self.entries_read != UNKNOWN
             and self.last_id >= stream.first_id
@@ -111,16 +115,14 @@ class Group:
 
     def deliver(self, stream: Stream, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> None:
         """New entries go to ``consumer``; with ``noack`` they are not remembered as pending."""
-        count = sum(end - begin for _, begin, end in runs)
-        first_segment, first, _ = runs[0]
-        last_segment, _, last = runs[-1]
-        self.advance(stream, first_segment.id_at(first), last_segment.id_at(last - 1), count)
+        ms, seq = columns(runs)
+        first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
+        self.advance(stream, first, last, len(ms))
         if noack:
             return
         consumer.active_time = now
-        ms, seq = columns(runs)
         if self.nacked:
-            self._no_longer_nacked(ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1])
+            self._no_longer_nacked(first, last)
         self.pending.deliver(ms, seq, consumer.number, now)
 
     def _no_longer_nacked(self, low: int, high: int) -> None:

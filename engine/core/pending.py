@@ -301,8 +301,9 @@ class PendingList:
 
     def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         """Entries (IDs ascending) go to ``owner`` as new; those pending already move to it, their count 1 again."""
-        low, high = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
-        if self._size and low <= self.last_id:
+        low, size = ms[0] << 64 | seq[0], len(ms)
+        if self._size and low <= self._blocks[-1].id_at(-1):
+            high = ms[-1] << 64 | seq[-1]
             if any(True for _ in self.blocks(low, high)):
                 for one_ms, one_seq in zip(ms, seq, strict=True):
                     self.put(one_ms << 64 | one_seq, owner, time, 1)
@@ -313,18 +314,12 @@ class PendingList:
                 self._cut_block(number, self._blocks[number].position(low))
                 number += 1
             self._insert_blocks(number, ms, seq, owner, time)
+        elif self._blocks and len(self._blocks[-1].ms) + size <= BLOCK:
+            self._blocks[-1].extend(ms, seq, owner, time, 1)
         else:
-            self._append(ms, seq, owner, time)
-        self._size += len(ms)
-        self._count(owner, len(ms))
-
-    def _append(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
-        if self._blocks:
-            tail = self._blocks[-1]
-            if len(tail) + len(ms) <= BLOCK:
-                tail.extend(ms, seq, owner, time, 1)
-                return
-        self._insert_blocks(len(self._blocks), ms, seq, owner, time)
+            self._insert_blocks(len(self._blocks), ms, seq, owner, time)
+        self._size += size
+        self.per_owner[owner] = self.per_owner.get(owner, 0) + size
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):

@@ -208,10 +208,10 @@ class Segment:
         """(ID, frame) of the entries [low, high)."""
         return self.body.pairs(low, high)
 
-    def add_ids(self, low: int, high: int, ms: array[int], seq: array[int]) -> None:
-        """Put the IDs of the entries [low, high) behind two columns, milliseconds and sequence numbers."""
-        for column, values in zip((ms, seq), self.body.columns(low, high), strict=True):
-            column.frombytes(memoryview(values).cast("B"))
+    def columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
+        """The IDs of the entries [low, high), milliseconds and sequence numbers, as the caller's own arrays."""
+        ms, seq = self.body.columns(low, high)
+        return _as_array(ms), _as_array(seq)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -260,9 +260,8 @@ class Segment:
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
-            frames, ms, seq = self.frames(low, high), array("Q"), array("Q")
-            self.add_ids(low, high, ms, seq)
-            body.extend(b"".join(frames), list(map(len, frames)), ms, seq)
+            frames = self.frames(low, high)
+            body.extend(b"".join(frames), list(map(len, frames)), *self.columns(low, high))
         body.freeze()
         if self.nodes.upto:
             gone = self.start
@@ -283,3 +282,7 @@ class Segment:
         if self.sealed:
             other.note_sealed()
         return other
+
+
+def _as_array(values: array[int] | memoryview[int]) -> array[int]:
+    return values if isinstance(values, array) else array("Q", values.tobytes())

@@ -106,6 +106,15 @@ class Stream:
 
     def take(self, low: int, high: int, count: int) -> list[Run]:
         """The first ``count`` live entries of [low, high] (0: all) as stretches."""
+        if count and self._segments:
+            # Most often they lie in one segment in which nothing is dead.
+            number = self._locate(low)
+            segment = self._segments[number]
+            first = segment.position(low) if self._firsts[number] < low else 0
+            last = max(first, segment.start) + count
+            untouched = segment.dead is None and last <= len(segment)
+            if untouched and (segment.last_id <= high or segment.id_at(last - 1) <= high):
+                return [(segment, last - count, last)]
         runs = []
         for segment, first, last in self.runs(low, high):
             if count and last - first >= count:
@@ -323,13 +332,21 @@ class Stream:
 
 def frames(runs: list[Run]) -> Frames:
     """The reply that consists of these stretches."""
+    if len(runs) == 1:
+        segment, first, last = runs[0]
+        return Frames(last - first, segment.views(first, last))
     count = sum(last - first for _, first, last in runs)
     return Frames(count, [view for segment, first, last in runs for view in segment.views(first, last)])
 
 
 def columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
-    """The IDs of the entries of these stretches: milliseconds, sequence numbers."""
-    ms, seq = array("Q"), array("Q")
+    """The IDs of the entries of these stretches: milliseconds, sequence numbers. The arrays are the caller's."""
+    ms = seq = None
     for segment, first, last in runs:
-        segment.add_ids(first, last, ms, seq)
-    return ms, seq
+        if ms is None or seq is None:
+            ms, seq = segment.columns(first, last)
+        else:
+            more_ms, more_seq = segment.columns(first, last)
+            ms += more_ms
+            seq += more_seq
+    return (array("Q"), array("Q")) if ms is None or seq is None else (ms, seq)
