@@ -36,8 +36,9 @@ test: install ## run all tests
 crash: install ## kill the engine 300 times at work, and compare what is left with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash
 
-lint: $(READY) ## ruff
+lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 
 check: $(READY) ## mypy, strict
 	$(BIN)/mypy

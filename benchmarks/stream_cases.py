@@ -124,9 +124,7 @@ def _removals() -> list[Case]:
 
 
 def _cold() -> Case:
-    requests = [
-        command("XRANGE", KEY, f"{first}-1", "+", "COUNT", 10_000) for first in range(1, _COLD_ENTRIES, 10_000)
-    ]
+    requests = [command("XRANGE", KEY, f"{first}-1", "+", "COUNT", 10_000) for first in range(1, _COLD_ENTRIES, 10_000)]
 
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % _COLD_ENTRIES:
@@ -148,8 +146,6 @@ def stream_cases() -> list[Case]:
     many = [
         _by_benchmark("XADD, 4 clients", 40_000, flush, ["-c", "4", "-n", "40000", *words]),
         _by_benchmark("XADD, 4 clients of 16", 200_000, flush, ["-c", "4", "-P", "16", "-n", "200000", *words]),
-        _by_benchmark(
-            "XREADGROUP 10, 10 clients", 50_000, _explicit, ["-c", "10", "-n", "5000", "-r", "10", *group]
-        ),
+        _by_benchmark("XREADGROUP 10, 10 clients", 50_000, _explicit, ["-c", "10", "-n", "5000", "-r", "10", *group]),
     ]
     return [*(case for case in many if case), *_shapes(), *_groups(), *_removals(), _cold()]

@@ -45,9 +45,7 @@ READGROUP_UNBALANCED = (
     b"ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
 )
 READGROUP_NO_GROUP_OPTION = b"ERR Missing GROUP option for XREADGROUP"
-READ_GREATER = (
-    b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
-)
+READ_GREATER = b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
 _MEANINGLESS = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
@@ -84,8 +82,7 @@ def in_subscription(name: bytes) -> bytes:
     """A command that a RESP2 client may not call while it is subscribed."""
     return (
         b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
-        b"context"
-        % name
+        b"context" % name
     )
 
 
@@ -136,6 +133,7 @@ def unrecognized_claim_option(word: bytes) -> bytes:
     """XCLAIM with a word that is no option."""
     return b"ERR Unrecognized XCLAIM option '%b'" % word
 
+
 # -- configuration --------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +145,7 @@ def unknown_option_for_config_set(name: bytes) -> bytes:
 def config_set_failed(name: bytes, why: str) -> bytes:
     """CONFIG SET of a value that a directive does not take."""
     return b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode())
+
 
 # -- streams, 8.2 and later -----------------------------------------------------------------------------------------
 NUMIDS_NOT_POSITIVE = b"ERR Number of IDs must be a positive integer"
@@ -182,6 +181,7 @@ def unrecognized_nack_option(word: bytes) -> bytes:
     """XNACK with a word that is no option."""
     return b"ERR Unrecognized XNACK option '%b'" % word
 
+
 # -- the protocol ---------------------------------------------------------------------------------------------------
 PROTOCOL_MULTIBULK_LENGTH = b"ERR Protocol error: invalid multibulk length"
 PROTOCOL_MULTIBULK_LENGTH_NO_AUTH = b"ERR Protocol error: unauthenticated multibulk length"
@@ -196,6 +196,7 @@ PROTOCOL_UNBALANCED_QUOTES = b"ERR Protocol error: unbalanced quotes in request"
 def protocol_expected_bulk(got: bytes) -> bytes:
     """An array of a request holds something else than a bulk string; ``got`` is its first byte."""
     return b"ERR Protocol error: expected '$', got '%b'" % got
+
 
 # -- extensions -----------------------------------------------------------------------------------------------------
 COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
@@ -450,6 +451,7 @@ def load_failed(why: str) -> bytes:
     """DEBUG RELOAD and LOADAOF of files that cannot be loaded."""
     return b"ERR " + why.encode()
 
+
 # -- access ---------------------------------------------------------------------------------------------------------
 ACL_UNKNOWN = b"Unknown command or category name in ACL"
 ACL_SYNTAX = b"Syntax error"
@@ -466,9 +468,7 @@ ACL_NO_SUCH_PASSWORD = b"The password you are trying to remove from the user doe
 ACL_PASSWORD_HASH = b"The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 ACL_USER_NAME = b"ERR Usernames can't contain spaces or null characters"
 ACL_DEFAULT_STAYS = b"ERR The 'default' user cannot be removed"
-ACL_BITS = (
-    b"ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
-)
+ACL_BITS = b"ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
 ACL_NO_FILE = (
     b"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER "
     b"command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store "

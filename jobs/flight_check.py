@@ -32,9 +32,7 @@ def joined(limit: int | None = None) -> pd.DataFrame:
     """Return the first departures (all without a limit) in order of time, each with its airport's weather."""
     directory = flight_data.data_directory()
     flights = pd.read_csv(directory / flight_data.FLIGHTS_FILE)
-    flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(
-        len(flights) if limit is None else limit
-    )
+    flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(len(flights) if limit is None else limit)
     weather = pd.read_csv(directory / flight_data.WEATHER_FILE)
     both = flights.merge(
         weather[["origin", "time_hour", "visib"]], on=["origin", "time_hour"], how="left", validate="m:1"
@@ -76,9 +74,7 @@ def statistics(both: pd.DataFrame) -> dict[Group, Figures]:
 def alerts(both: pd.DataFrame) -> Counter[Alert]:
     """Return the departures more than three hours late, as a multiset of their fields."""
     rows = both.loc[both["dep_delay"] > 180, list(ALERT_FIELDS)]
-    return Counter(
-        tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
-    )
+    return Counter(tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False))
 
 
 def differences(
@@ -88,9 +84,7 @@ def differences(
     found: Iterable[Alert],
 ) -> list[str]:
     """Say, one line each, which figure or alert of a run is not what pandas computes; an empty list means none."""
-    lines = [
-        f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())
-    ]
+    lines = [f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())]
     for group, figures in expected.items():
         measured = actual.get(group)
         if measured is None:

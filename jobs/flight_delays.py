@@ -372,9 +372,7 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.appName("flight_delays")
-        .config(
-            "spark.sql.shuffle.partitions", "2"
-        )  # fifteen groups need no 200 tasks
+        .config("spark.sql.shuffle.partitions", "2")  # fifteen groups need no 200 tasks
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")  # all: they count the entries read
         .getOrCreate()
     )

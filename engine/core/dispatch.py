@@ -288,9 +288,7 @@ class Core:
             return [Several(run.count, added.pieces())]
         return [self.call_late(session, COMMANDS[b"XADD"], argv) for argv in run.commands()]
 
-    def call_late(
-        self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None
-    ) -> Reply:
+    def call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
         """Run a command that was queued, or waited: what the user may do can have changed since it came."""
         if session.limited:
             try:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.core.dispatch import Core
     from engine.core.session import Session
 
+
 class PubSub:
     """All subscriptions of one core."""
 

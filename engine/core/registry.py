@@ -180,8 +180,19 @@ def command(
     def register(handler: Handler) -> Handler:
         _register(
             Command(
-                name, handler, arity, frozenset(flags.split()), keys, group, since, summary, complexity, syntax,
-                frozenset(acl.split()), access, channels,
+                name,
+                handler,
+                arity,
+                frozenset(flags.split()),
+                keys,
+                group,
+                since,
+                summary,
+                complexity,
+                syntax,
+                frozenset(acl.split()),
+                access,
+                channels,
             )
         )
         return handler
@@ -206,6 +217,12 @@ def container(
         raise AssertionError(f"dispatch called the container {name}")
 
     command(
-        name, arity=arity, flags=flags, group=group, since=since, summary=summary,
-        complexity="Depends on subcommand.", acl=acl,
+        name,
+        arity=arity,
+        flags=flags,
+        group=group,
+        since=since,
+        summary=summary,
+        complexity="Depends on subcommand.",
+        acl=acl,
     )(alone or never)

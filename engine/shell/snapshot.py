@@ -130,9 +130,7 @@ def load(data: memoryview, core: Core) -> int:
     The core's segments are views of ``data`` from then on.
     """
     directory = _directory(data)
-    parts = [
-        data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)
-    ]
+    parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
     _check_sums(data, directory)
     keys = 0
     for number, part in enumerate(parts):

@@ -29,9 +29,7 @@ _COMMAND_RULES = """
 _OTHER_RULES = """
     ~* ~a* ~b %R~a %W~a %R~b* %W~b* ~[ab]c ~?x %RW~ab allkeys resetkeys &* &a* &b resetchannels
 """
-_RULES = st.lists(
-    st.one_of(st.sampled_from(_COMMAND_RULES.split()), st.sampled_from(_OTHER_RULES.split())), max_size=6
-)
+_RULES = st.lists(st.one_of(st.sampled_from(_COMMAND_RULES.split()), st.sampled_from(_OTHER_RULES.split())), max_size=6)
 _SELECTORS = st.lists(_RULES.map(lambda rules: "(" + " ".join(rules) + ")"), max_size=2)
 _KEY = st.sampled_from(["a", "b", "ab", "ac", "bx", "c"])
 #: Commands, with places for two keys.

@@ -11,7 +11,7 @@ from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp
 from tests.harness.replies import Error
 
-LINE = re.compile(rb'(\d{10})\.\d{6} \[(\d+) (\S*)\] (.*)', re.DOTALL)
+LINE = re.compile(rb"(\d{10})\.\d{6} \[(\d+) (\S*)\] (.*)", re.DOTALL)
 
 
 def shown(client: Any) -> tuple[bytes, bytes]:

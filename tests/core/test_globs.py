@@ -95,7 +95,7 @@ def _slow(pattern: str) -> list[str]:
                     allowed.add(pattern[at + 1])
                     at += 2
                 elif pattern[at + 1 : at + 2] == "-" and at + 2 < len(pattern):
-                    ends = sorted(pattern[at :: 2][:2])
+                    ends = sorted(pattern[at::2][:2])
                     allowed |= {chr(code) for code in range(ord(ends[0]), ord(ends[1]) + 1)}
                     at += 3
                 else:

@@ -77,9 +77,7 @@ def test_equals_a_dictionary(steps, low, high, owner, before):
         assert _rows(real.records(0, 1 << 70, None, before)) == [row for row in expected if row[2] <= before]
         by_time = sorted(expected, key=lambda row: (row[2], row[0]))
         assert list(real.oldest(before)) == [row[0] for row in by_time if row[2] <= before and row[1] != NOBODY]
-        assert real.per_owner == {
-            one: sum(row[1] == one for row in expected) for one in {row[1] for row in expected}
-        }
+        assert real.per_owner == {one: sum(row[1] == one for row in expected) for one in {row[1] for row in expected}}
         assert real.oldest_time() == min((row[2] for row in expected), default=None)
         for row in expected:
             record = real.find(row[0])

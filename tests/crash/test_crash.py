@@ -268,5 +268,3 @@ def test_nothing_acknowledged_is_lost(policy, share, tmp_path):
             delivered, killed = one_life(running, workers, seconds)
             steps += sum(worker.client.acknowledged for worker in workers)
     assert steps > KILLS, "the clients hardly did anything"
-
-

@@ -115,9 +115,7 @@ def _load_value(ctx: Context, reader: Reader) -> Value | None:
         return stream
     if kind in (_HASH, _HASH_LISTPACK):
         words = (
-            [reader.string() for _ in range(2 * reader.length())]
-            if kind == _HASH
-            else read_listpack(reader.string())
+            [reader.string() for _ in range(2 * reader.length())] if kind == _HASH else read_listpack(reader.string())
         )
         fields, limits = Hash(), small_hash_limits(ctx)
         for at in range(0, len(words), 2):

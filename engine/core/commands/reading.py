@@ -234,9 +234,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
         return NIL_ARRAY
     if ctx.retry is None:
         # What is new is told from now: the waiting command names the IDs that $ stands for at this moment.
-        words = [
-            ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)
-        ]
+        words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
 
@@ -277,9 +275,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
-    places = [
-        _group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)
-    ]
+    places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = _Budget(read)
     found: list[tuple[bytes, Reply]] = []
     claims = read.claim
@@ -398,9 +394,7 @@ def _claim_idle(
     return claimed
 
 
-def _delivery_effects(
-    ctx: Context, key: bytes, group_name: bytes, group: Group, runs: list[Run], noack: bool
-) -> None:
+def _delivery_effects(ctx: Context, key: bytes, group_name: bytes, group: Group, runs: list[Run], noack: bool) -> None:
     if not noack:
         for segment, first, last in runs:
             for index in range(first, last):
