@@ -82,7 +82,7 @@ ARGVS = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 
 @given(ARGVS)
 def test_a_command_is_read_strictly(argv):
-    """A command comes back as it was written; every shorter piece is torn, or damaged where that cannot be its begin."""
+    """A command comes back as it was written; every shorter piece is torn, or damaged if that cannot be its begin."""
     data = encode(argv)
     assert parse_command(data, 0) == (argv, len(data))
     for size in range(len(data)):

@@ -83,7 +83,7 @@ def test_exported_commands_make_the_same_state(seed):
 
 
 def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
-    """Every bit of the increment counts: with one of them changed the engine does not start, and names file and byte."""
+    """Every bit of the increment counts; with one changed the engine does not start, and names file and byte."""
     filled(tmp_path).die()
     path = tmp_path / "appendonlydir" / INCREMENT
     data = path.read_bytes()
@@ -193,7 +193,7 @@ def test_a_command_that_fails_ends_the_loading(tmp_path):
 
 
 def test_the_log_goes_before_the_snapshot(tmp_path):
-    """With appendonly, the append-only file is what is loaded; without, the snapshot; a log begins with the snapshot."""
+    """With appendonly, the append-only file is loaded; without, the snapshot; a log begins with the snapshot."""
     engine = Engine(tmp_path, appendonly="no")
     engine.run("SET from snapshot")
     engine.run("SAVE")
