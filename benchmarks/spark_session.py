@@ -14,7 +14,10 @@ from benchmarks.naive_source import NaiveSource
 
 CORES = 2
 _ROOT = Path(__file__).resolve().parent.parent
+# As in conf/spark-defaults.conf: on a local disk the default starts twenty processes for each trigger.
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",

@@ -16,7 +16,10 @@ from pyspark.sql import SparkSession
 from tests.jvm import QUICK_START
 
 ROOT = Path(__file__).resolve().parent.parent
+# As in conf/spark-defaults.conf: on a local disk the default starts twenty processes for each trigger.
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     **QUICK_START,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
