@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 #: more than this, 12 KiB 2 % less.
 PIECE_BYTES = 8 * 1024
 
+#: So many entries are few, and after so many reads of few more are to be expected.
+_FEW, _READS = 256, 3
+#: What the index of an open span takes for each entry.
+_INDEX_BYTES = 20
 #: Numbers of so many bytes have this type in a row.
 _TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A row of which all numbers are 0, in each piece; there are never so many entries in one.
@@ -119,9 +123,9 @@ class Packed:
 
     @property
     def laid_out(self) -> int:
-        """Bytes of frames that are laid out at the moment."""
+        """Bytes taken at the moment by what is laid out of it."""
         numbers = range(self.number, self.number + len(self.firsts_ms))
-        return sum(len(span.data) for span in {self.storage.laid_out.get(number) for number in numbers} if span)
+        return sum(span.size for span in {self.storage.laid_out.get(number) for number in numbers} if span)
 
     # -- the index --------------------------------------------------------------------------------------------------
 
@@ -158,6 +162,13 @@ class Packed:
 
     def columns(self, low: int, high: int) -> Columns:
         """The IDs of the entries [low, high)."""
+        near = self._near(low, high)
+        if near is not None:
+            plain, first = near
+            return plain.columns(low - first, high - first)
+        return self._columns(low, high)
+
+    def _columns(self, low: int, high: int) -> tuple[memoryview[int], memoryview[int]]:
         number, behind = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         first = self.starts[number]
         counts = [end - begin for begin, end in pairwise([*self.starts[number:behind], high])]
@@ -191,6 +202,38 @@ class Packed:
             low, number = end, number + 1
 
     # -- frames -----------------------------------------------------------------------------------------------------
+
+    def _near(self, low: int, high: int) -> tuple[Plain, int] | None:
+        """A few entries where they lie as if they had never been packed, and the index of the first one there.
+
+        There is that of a span which is read again and again, by somebody who goes through it in small steps.
+        """
+        if high - low > _FEW:
+            return None
+        span = self.storage.laid_out.get(self.number + bisect_right(self.starts, low) - 1)
+        if span is None or high > self.starts[span.behind]:
+            return None
+        if span.plain is None:
+            span.reads += 1
+            if span.reads <= _READS:
+                return None
+            span.plain = self._open(span)
+        return span.plain, span.first
+
+    def _open(self, span: Span) -> Plain:
+        number, behind = bisect_right(self.offsets, span.begin) - 1, span.behind
+        span.first = self.starts[number]
+        counts = [end - begin for begin, end in pairwise(self.starts[number : behind + 1])]
+        sizes = _wide(self.sizes, self.sizes_at[number:behind], counts)
+        sizes += np.repeat(np.frombuffer(self.least, np.uint32, behind - number, 4 * number), counts)
+        offsets = np.cumsum(sizes) - sizes
+        plain = Plain()
+        plain.data = span.data
+        plain.offsets = array("I", offsets.astype(np.uint32).tobytes())
+        ms, seq = self._columns(span.first, self.starts[behind])
+        plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+        self.storage.note_grown(span, len(plain) * _INDEX_BYTES)
+        return plain
 
     def _spans(self, low: int, high: int) -> Iterator[memoryview]:
         """The frames [low, high) as they lie in what is laid out of them, which is done where it has not been."""
@@ -227,6 +270,10 @@ class Packed:
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
         """The frames [low, high) in as many buffers as they lie in."""
+        near = self._near(low, high)
+        if near is not None:
+            plain, first = near
+            return plain.views(low - first, high - first)
         return list(self._spans(low, high))
 
     def frame_at(self, index: int) -> bytes:
@@ -258,14 +305,21 @@ class Packed:
 class Span:
     """Neighbouring pieces, laid out together."""
 
-    __slots__ = ("begin", "behind", "data")
+    __slots__ = ("begin", "behind", "data", "first", "plain", "reads", "size")
 
     def __init__(self, data: memoryview, begin: int, behind: int) -> None:
         self.data = data
+        #: Bytes that it takes.
+        self.size = len(data)
         #: Where ``data`` begins among all frames of the segment.
         self.begin = begin
         #: The piece behind them.
         self.behind = behind
+        #: How often a few of its entries were asked for, until that was often enough: ...
+        self.reads = 0
+        #: ... then its entries are there as they were before they were packed, ``first`` the index of the first one.
+        self.plain: Plain | None = None
+        self.first = 0
 
 
 def pack(plain: Plain, codec: str, storage: Storage) -> Packed:

@@ -64,9 +64,14 @@ class Storage:
         for number in range(first, end):
             laid_out[number] = span
         self._spans.append((first, end))
-        self._laid_out_bytes += len(span.data)
+        self._laid_out_bytes += span.size
         while self._laid_out_bytes > LAID_OUT_BYTES and len(self._spans) > 1:
             first, end = self._spans.popleft()
-            self._laid_out_bytes -= len(laid_out[first].data)
+            self._laid_out_bytes -= laid_out[first].size
             for number in range(first, end):
                 del laid_out[number]
+
+    def note_grown(self, span: Span, size: int) -> None:
+        """What is laid out takes so many bytes more."""
+        span.size += size
+        self._laid_out_bytes += size
