@@ -139,14 +139,15 @@ class Block:
 
     def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
         """New records behind the last, all with the same values."""
-        if not self.agrees(owner, time, count):
+        if self.owners is None and not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms += ms
         self.seq += seq
         if self.owners is not None:
-            self.owners.extend(array("I", [owner]) * len(ms))
-            self.times.extend(array("q", [time]) * len(ms))
-            self.counts.extend(array("q", [count]) * len(ms))
+            size = len(ms)
+            self.owners += array("I", (owner,)) * size
+            self.times += array("q", (time,)) * size
+            self.counts += array("q", (count,)) * size
         self.oldest = min(self.oldest, time)
 
     def tighten(self) -> None:

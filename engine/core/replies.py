@@ -10,6 +10,7 @@
     list, tuple         array
     Array               array, some of whose items may be Several: many values that are wire bytes already
     Map                 flat [key, value, ...] (RESP2: the same as an array)
+    ByKey               pairs of key and value (RESP2: an array of arrays)
     Set                 unordered (RESP2: array)
     Push                out-of-band message (RESP2: array)
     Raw                 one value that is wire bytes already, equal in both protocols
@@ -71,6 +72,10 @@ class Frames:
     def __init__(self, count: int, parts: Sequence[bytes | memoryview]) -> None:
         self.count = count
         self.parts = parts
+
+
+class ByKey(list[Any]):
+    """What was found under some keys: pairs of key and value, a map in RESP3 and an array of pairs in RESP2."""
 
 
 class Several:

@@ -110,10 +110,11 @@ class Stream:
             # Most often they lie in one segment in which nothing is dead.
             number = self._locate(low)
             segment = self._segments[number]
-            first = segment.position(low) if self._firsts[number] < low else 0
+            body = segment.body
+            first = body.position(low) if self._firsts[number] < low else 0
             last = max(first, segment.start) + count
-            untouched = segment.dead is None and last <= len(segment)
-            if untouched and (segment.last_id <= high or segment.id_at(last - 1) <= high):
+            untouched = segment.dead is None and last <= len(body)
+            if untouched and (body.last_id <= high or body.id_at(last - 1) <= high):
                 return [(segment, last - count, last)]
         runs = []
         for segment, first, last in self.runs(low, high):

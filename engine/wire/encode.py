@@ -13,6 +13,7 @@ from typing import Any
 from engine.core.replies import (
     NIL_ARRAY,
     Array,
+    ByKey,
     CommandError,
     Frames,
     Map,
@@ -135,6 +136,16 @@ def _with_several(table: _Table) -> Encoder:
     return run
 
 
+def _by_key(header: bytes, pair: bytes, table: _Table) -> Encoder:
+    def run(reply: list[tuple[bytes, Reply]], out: Out) -> None:
+        out.append(header % len(reply))
+        for key, value in reply:
+            out.append(b"%b$%d\r\n%b\r\n" % (pair, len(key), key))
+            table[type(value)](value, out)
+
+    return run
+
+
 def _constant(text: bytes) -> Encoder:
     def run(reply: Any, out: Out) -> None:  # noqa: ARG001
         out.append(text)
@@ -167,7 +178,7 @@ _RESP2.update(
     {
         type(None): _constant(b"$-1\r\n"), type(NIL_ARRAY): _constant(b"*-1\r\n"),
         float: _double2, Verbatim: _bulk,
-        Map: _RESP2[list], Set: _RESP2[list], Push: _RESP2[list],
+        Map: _RESP2[list], Set: _RESP2[list], Push: _RESP2[list], ByKey: _by_key(b"*%d\r\n", b"*2\r\n", _RESP2),
     }
 )  # fmt: skip
 _RESP3.update(
@@ -175,6 +186,6 @@ _RESP3.update(
         type(None): _constant(b"_\r\n"), type(NIL_ARRAY): _constant(b"_\r\n"),
         float: _double3, Verbatim: _verbatim3,
         Map: _aggregate(b"%%%d\r\n", _RESP3, 2), Set: _aggregate(b"~%d\r\n", _RESP3),
-        Push: _aggregate(b">%d\r\n", _RESP3),
+        Push: _aggregate(b">%d\r\n", _RESP3), ByKey: _by_key(b"%%%d\r\n", b"", _RESP3),
     }
 )  # fmt: skip

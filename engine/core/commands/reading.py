@@ -12,7 +12,7 @@ from engine.core.commands.claims import claim_effect, touch_consumer
 from engine.core.context import Context
 from engine.core.group import Consumer, Group
 from engine.core.registry import Keys, command
-from engine.core.replies import NIL_ARRAY, CommandError, Frames, Map, Raw, Reply
+from engine.core.replies import NIL_ARRAY, ByKey, CommandError, Frames, Raw, Reply
 from engine.core.stream import Run, Stream, frames
 
 #: An ID that says "what no consumer of the group has got yet".
@@ -185,12 +185,6 @@ class _Budget:
             self.left -= 1
 
 
-def _reply(ctx: Context, found: list[tuple[bytes, Reply]]) -> Reply:
-    if ctx.resp3:
-        return Map([part for pair in found for part in pair])
-    return [list(pair) for pair in found]
-
-
 # -- XREAD
 # ----------------------------------------------------------------------------------------------------------------
 
@@ -218,7 +212,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     read = _parse(ctx, argv)
     starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = _Budget(read)
-    found: list[tuple[bytes, Reply]] = []
+    found = ByKey()
     for key, start in zip(read.keys, starts, strict=True):
         if budget.spent:
             break
@@ -229,7 +223,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
         if runs:
             found.append((key, frames(runs)))
     if found:
-        return _reply(ctx, found)
+        return found
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
@@ -277,7 +271,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         return _only_new(ctx, argv, read, read.group)
     places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = _Budget(read)
-    found: list[tuple[bytes, Reply]] = []
+    found = ByKey()
     claims = read.claim
     for key, (stream, group, start) in zip(read.keys, places, strict=True):
         if budget.spent:
@@ -291,7 +285,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         if reply is not None:
             found.append((key, reply))
     if found:
-        return _reply(ctx, found)
+        return found
     if read.block is None:
         return NIL_ARRAY
     wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
@@ -307,7 +301,7 @@ def _only_new(ctx: Context, argv: list[bytes], read: _Read, name: bytes) -> Repl
         runs = stream.take(group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
             _deliver(ctx, key, stream, read, group, consumer, runs)
-            return _reply(ctx, [(key, frames(runs))])
+            return ByKey([(key, frames(runs))])
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 
