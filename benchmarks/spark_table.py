@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import report, servers, targets
 from benchmarks.cases import add_entries
 from benchmarks.client import Connection
-from benchmarks.spark_ways import Way, ways
+from benchmarks.spark_ways import Way, clear, ways
 
 _SLOW_ROUNDS = 2
 
@@ -26,20 +26,20 @@ def measure(rows: int, rounds: int, only: str) -> dict[str, Any]:
                 connections[name] = stack.enter_context(Connection(server.port))
                 add_entries(connections[name], rows)
         chosen = [way for way in ways(connections, rows) if only in way.name]
-        rates = _rounds(chosen, rounds)
+        rates = _rounds(chosen, rounds, connections)
     print(report.head("rows per second") + f"   {rows:,} rows, local[2]")
     for name, runs in rates.items():
         print(report.line(name, [report.rate(runs)]))
     return {"rows": rows, "rows_per_second": rates, "ratios": _ratios(rates)}
 
 
-def _rounds(chosen: Iterable[Way], rounds: int) -> dict[str, list[float]]:
+def _rounds(chosen: Iterable[Way], rounds: int, connections: Mapping[str, Connection]) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {way.name: [] for way in chosen}
     for number in range(rounds + 1):
         for way in chosen:
             if way.slow and number > _SLOW_ROUNDS:
                 continue
-            way.prepare()
+            clear(connections)
             begin = time.perf_counter()
             counted = way.work()
             seconds = time.perf_counter() - begin

@@ -1,8 +1,8 @@
 """The ways through Spark that are compared: the connector's, those of an afternoon's work, and Spark's ceiling.
 
 Owns what each of them does and how its work is checked; who takes turns with whom is `benchmarks.spark_table`'s. The
-stream to read is filled once; what is written goes to another stream, which is removed before every turn. All ways that
-can be split have as many tasks as there are cores.
+stream to read is filled once; what is written goes to another stream, which `clear` removes before every turn. All ways
+that can be split have as many tasks as there are cores.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class Way:
 
     name: str
     rows: int
-    prepare: Callable[[], None]
     work: Callable[[], float | None]
     check: Callable[[], None]
     slow: bool = False
@@ -42,21 +41,27 @@ class Way:
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
     """All ways, in the order in which they are run and shown; `servers` are those by the names engine and redis."""
-    found = [Way("Spark ceiling", rows, _nothing, lambda: _throw_away(_ceiling(rows)), _nothing)]
+    found = [Way("Spark ceiling", rows, lambda: _throw_away(_ceiling(rows)), _nothing)]
     for name, server in servers.items():
-        found.append(Way(f"Spark read, {name}", rows, _nothing, _reading(server), _nothing))
+        found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))
     for name, server in reversed(servers.items()):
-        found.append(Way(f"Spark read, naive, {name}", rows, _nothing, _naively(server), _nothing, slow=True))
+        found.append(Way(f"Spark read, naive, {name}", rows, _naively(server), _nothing, slow=True))
     for name, server in servers.items():
         found.append(_writer(f"Spark write, {name}", server, rows, _write))
     if "redis" in servers:
         found.append(_writer("Spark write, redis-py, redis", servers["redis"], rows, _write_by_pipeline, slow=True))
     engine = servers["engine"]
-    found.append(Way("Spark AvailableNow, ceiling", rows, _nothing, lambda: _run(_noop(_endless(rows))), _nothing))
-    found.append(Way("Spark AvailableNow, engine", rows, _nothing, lambda: _run(_noop(_arriving(engine))), _nothing))
+    found.append(Way("Spark AvailableNow, ceiling", rows, lambda: _run(_noop(_endless(rows))), _nothing))
+    found.append(Way("Spark AvailableNow, engine", rows, lambda: _run(_noop(_arriving(engine))), _nothing))
     modes = ("append", "exactlyOnce")
     found.extend(_writer(f"Spark stream to stream, {mode}", engine, rows, _streaming(mode)) for mode in modes)
     return found
+
+
+def clear(servers: Mapping[str, Connection]) -> None:
+    """Remove what was written, from all servers: none is to be busy still, packing it, when it is another's turn."""
+    for server in servers.values():
+        server.reply(command("DEL", OUT))
 
 
 def _nothing() -> None:
@@ -97,15 +102,12 @@ def _rows(rows: int) -> DataFrame:
 def _writer(
     name: str, server: Connection, rows: int, work: Callable[[Connection, int], float | None], slow: bool = False
 ) -> Way:
-    def prepare() -> None:
-        server.reply(command("DEL", OUT))
-
     def check() -> None:
         length = server.reply(command("XLEN", OUT))
         if length != b":%d\r\n" % rows:
             raise RuntimeError(f"{name}: {OUT} should have {rows} entries, XLEN says {length!r}")
 
-    return Way(name, rows, prepare, lambda: work(server, rows), check, slow)
+    return Way(name, rows, lambda: work(server, rows), check, slow)
 
 
 def _write(server: Connection, rows: int) -> None:
