@@ -39,6 +39,8 @@ _SAMPLE = 8
 _FIRST_LOOK = 24
 #: Forms that are remembered of one client.
 _MOST_FORMS = 16
+#: After so many commands, other keys or fields are taken for other work, from which is learned as if it were the first.
+_SETTLED = 10_000
 
 _ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
 _NAME = re.compile(rb"\*[0-9]{1,3}\r\n\$4\r\n[Xx][Aa][Dd][Dd]\r\n")
@@ -131,7 +133,7 @@ def next_start(data: bytes) -> int:
 class Scanner:
     """Finds one client's runs. ``patience`` is how many commands it lets go by before it makes an expression."""
 
-    __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen")
+    __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen", "_served")
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
@@ -140,6 +142,8 @@ class Scanner:
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None
         self._pattern: _Pattern | None = None
+        #: Commands that were found since the present form was made.
+        self._served = 0
 
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
         """The run of XADDs that begins at ``at``, if there is one that is worth it."""
@@ -152,12 +156,15 @@ class Scanner:
             return None
         end = first.end()
         if end < len(data):
-            return self._find(pattern, data, at, end - at)
+            run = self._find(pattern, data, at, end - at)
+            self._served += 0 if run is None else run.count
+            return run
         # The last command, or the only one, as with clients that wait for each reply.
         groups = first.groups()
         for number, word in pattern.unproven:
             if int(groups[number]) != len(groups[word]):
                 return None
+        self._served += 1
         body = groups[pattern.body]
         keys = [groups[pattern.key]] if pattern.key >= 0 else None
         entry_ids = [groups[pattern.entry_id]] if pattern.entry_id >= 0 else None
@@ -186,7 +193,9 @@ class Scanner:
         if self._seen < self._patience:
             return None
         self._seen = 0
-        form = _joined(form if form is not None else _form(words, head), words)
+        if form is None or (self._served >= _SETTLED and not _agrees(form, words)):
+            form = _form(words, head)
+        form = _joined(form, words)
         # Where a value holds what looks like a command, more is learned than is so, which does no harm.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
@@ -197,6 +206,7 @@ class Scanner:
         if len(self._forms) >= _MOST_FORMS:
             self._forms.clear()
         self._forms[kind] = form
+        self._served = 0
         self._use(form)
         return self._pattern
 
@@ -339,6 +349,12 @@ def _same(word: bytes) -> Word:
 
 def _around(word: bytes) -> Lengths:
     return Lengths(max(len(word) - 2, 0), len(word) + 2)
+
+
+def _agrees(form: Form, words: list[bytes]) -> bool:
+    """Whether what is always the same in the form is so in ``words``."""
+    known = zip(form.head + form.body, words, strict=True)
+    return all(one == word for one, word in known if isinstance(one, bytes))
 
 
 def _joined(form: Form, words: list[bytes]) -> Form:

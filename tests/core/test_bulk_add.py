@@ -207,3 +207,20 @@ def test_few_commands_go_by_before_an_expression_is_made():
         pass
     for _ in range(5):
         assert scanner.scan(one).count == scanner.scan(other).count == 16
+
+
+def test_other_work_on_an_old_connection_is_learned_anew():
+    """Fields that come after many commands with others need not look like both; after few they may be of either."""
+
+    def scanned(scanner: Scanner, name: bytes, count: int) -> AddRun:
+        run = scanner.scan(encoded(b"XADD", b"to-" + name, b"*", name, b"1") * count)
+        assert run is not None
+        assert run.count == count
+        return run
+
+    scanner = Scanner()
+    scanned(scanner, b"temperature", 200)
+    assert scanned(scanner, b"humidity", 200).keys is not None
+    scanner = Scanner()
+    scanned(scanner, b"temperature", 20_000)
+    assert scanned(scanner, b"humidity", 200).keys is None
