@@ -70,6 +70,8 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 def parse_many(words: list[bytes]) -> list[int]:
     """As :func:`parse` of every word, a great deal quicker where all of many are plain ``ms-seq``."""
+    if len(words) == 1:
+        return [parse(words[0])]
     text = b"-".join(words) if len(words) > 4 else b""
     if text and not text.translate(None, b"0123456789-") and set(map(_dashes, words)) == {1}:
         try:

@@ -118,11 +118,11 @@ class Segment:
 
     def find(self, entry_id: int) -> int:
         """The index of the live entry with this ID, -1 if there is none."""
-        body = self.body
+        body, dead = self.body, self.dead
         index = body.position(entry_id)
-        if index < self.start or index == len(body) or body.id_at(index) != entry_id or self.is_dead(index):
+        if index < self.start or index == len(body) or body.id_at(index) != entry_id:
             return -1
-        return index
+        return index if dead is None or not dead[index] else -1
 
     def is_dead(self, index: int) -> bool:
         """Whether the entry at ``index`` has been deleted."""

@@ -270,7 +270,10 @@ class Stream:
 
     def delete(self, entry_id: int) -> bool:
         """Delete one entry; whether it was there."""
-        number, index = self._find(entry_id)
+        if not self._segments:
+            return False
+        number = self._locate(entry_id)
+        index = self._segments[number].find(entry_id)
         if index < 0:
             return False
         self._remove(number, index)
