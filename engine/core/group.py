@@ -80,6 +80,7 @@ class Group:
         As if entry by entry: each is one more read while the counter is known and nothing behind the position before
         it was deleted; else its number is estimated, which of all but the first works out for the stream's last only.
         """
+        # Where nothing was ever deleted, as with most streams, that comes to a sum.
         if self.entries_read != UNKNOWN and not stream.max_deleted_id and self.last_id >= stream.first_id:
             self.entries_read += count
             self.last_id = last

@@ -270,10 +270,7 @@ class Stream:
 
     def delete(self, entry_id: int) -> bool:
         """Delete one entry; whether it was there."""
-        if not self._segments:
-            return False
-        number = self._locate(entry_id)
-        index = self._segments[number].find(entry_id)
+        number, index = self._find(entry_id)
         if index < 0:
             return False
         self._remove(number, index)

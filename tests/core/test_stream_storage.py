@@ -18,7 +18,7 @@ from engine.core.frames import fields_of, frame
 from engine.core.nodes import packed_int, packed_word, radix_nodes
 from engine.core.packed import pack
 from engine.core.storage import Storage
-from engine.core.stream import Stream
+from engine.core.stream import Stream, columns, frames
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
 
@@ -168,6 +168,31 @@ def test_what_is_laid_out_is_bounded(monkeypatch):
         page = stream.range(0, ids.MAX_ID, 0)
         assert page.count == 60_000
         assert sum(len(span.data) for span in set(stream.storage.laid_out.values())) <= 600_000
+
+
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_small_steps_through_packed_entries(monkeypatch, step):
+    """Read in small steps, packed entries are what they were; the index made for that counts as laid out, too."""
+    monkeypatch.setattr(storage, "LAID_OUT_BYTES", 600_000)
+    random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
+    for number in range(20_000):
+        entry_id += random.choice([1, 1, 2, 1 << 64, 5 << 64])
+        expected.append((entry_id, frame(ids.text(entry_id), [b"field", b"%d" % number * random.randrange(1, 4)])))
+        stream.append(*expected[-1])
+    while (cold := stream.storage.next_sealed()) is not None:
+        cold.body = pack(cold.plain, "zstd", stream.storage)
+    after, opened = 0, False
+    for at in range(0, len(expected), step):
+        runs = stream.take(after + 1, ids.MAX_ID, step)
+        found = [ms << 64 | seq for ms, seq in zip(*columns(runs), strict=True)]
+        assert found == [entry_id for entry_id, _ in expected[at : at + step]]
+        assert b"".join(frames(runs).parts) == b"".join(entry for _, entry in expected[at : at + step])
+        after = found[-1]
+        spans = set(stream.storage.laid_out.values())
+        assert len(spans) == 1 or sum(span.size for span in spans) <= 600_000
+        opened |= any(span.plain is not None for span in spans)
+        assert all(span.size >= len(span.data) + 20 * len(span.plain) for span in spans if span.plain is not None)
+    assert opened
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
