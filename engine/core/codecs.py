@@ -9,6 +9,7 @@ which others who run notice. lz4, which is Arrow's, has next to no state.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,8 +30,12 @@ def compress(codec: str, pieces: Sequence[memoryview]) -> list[bytes]:
 class Decompressor(Protocol):
     """Undoes :func:`compress`. Of one thread."""
 
-    def decompress(self, blob: bytes | memoryview, size: int) -> bytes:
-        """What was compressed to ``blob``, ``size`` bytes; an OSError where it is not that."""
+    def decompress(self, blob: bytes | memoryview, places: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """The pieces that lie back to back in ``blob``, one behind the other.
+
+        They begin at ``places``, whose last is where the last piece ends, and are of these ``sizes``. An OSError where
+        it is not those.
+        """
 
 
 def decompressor(codec: str) -> Decompressor:
@@ -42,20 +47,25 @@ class _Zstd:
     def __init__(self) -> None:
         self._state = zstandard.ZstdDecompressor()
 
-    def decompress(self, blob: bytes | memoryview, size: int) -> bytes:
+    def decompress(self, blob: bytes | memoryview, places: Sequence[int], sizes: Sequence[int]) -> bytes:
+        # One call for all of them: what is known of each piece's size is in the piece.
+        reader = self._state.stream_reader(blob[places[0] : places[-1]], read_across_frames=True)
+        size = sum(sizes)
         try:
-            data = self._state.decompress(blob, size)
+            return _checked(reader.read(size), size)
         except zstandard.ZstdError as error:
             raise OSError(f"what was compressed is damaged: {error}") from None
-        return _checked(data, size)
 
 
 class _Lz4:
     def __init__(self) -> None:
         self._codec = pa.Codec("lz4_raw")
 
-    def decompress(self, blob: bytes | memoryview, size: int) -> bytes:
-        return _checked(self._codec.decompress(blob, size, asbytes=True), size)
+    def decompress(self, blob: bytes | memoryview, places: Sequence[int], sizes: Sequence[int]) -> bytes:
+        return b"".join(
+            _checked(self._codec.decompress(blob[begin:end], size, asbytes=True), size)
+            for (begin, end), size in zip(pairwise(places), sizes, strict=True)
+        )
 
 
 def _checked(data: bytes, size: int) -> bytes:

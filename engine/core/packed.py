@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from engine.core.storage import Storage
 
 #: Bytes of frames in a piece, about: one ends with the entry that reaches a multiple of it. Smaller pieces make a read
-#: of a few entries cheaper, larger ones the compression better: of two-field entries with random values 6 KiB takes 4 %
-#: more than this, 12 KiB 2 % less.
-PIECE_BYTES = 8 * 1024
+#: of a few entries cheaper, larger ones whole reads: of two-field entries with random values 8 KiB takes 57 ns each to
+#: lay out, 16 KiB 42, 32 KiB 35; but a hundred of them at a cold place cost 27, 32 and 36 % more than at a warm one. They
+#: are smallest from 16 to 24 KiB: 5 % less than in 8 KiB, 3 % less than in 32.
+PIECE_BYTES = 16 * 1024
 
 #: So many entries are few, and after so many reads of few more are to be expected.
 _FEW, _READS = 256, 3
@@ -257,13 +258,9 @@ class Packed:
             behind = len(self.firsts_ms)
         while end < behind and self.number + end not in laid_out:
             end += 1
-        parts = [
-            self.storage.decompress(
-                self.codec, self.blob[self.begins[at] : self.begins[at + 1]], self.offsets[at + 1] - self.offsets[at]
-            )
-            for at in range(number, end)
-        ]
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        offsets = self.offsets[number : end + 1]
+        sizes = [behind - begin for begin, behind in pairwise(offsets)]
+        data = self.storage.decompress(self.codec, self.blob, self.begins[number : end + 1], sizes)
         span = Span(memoryview(data), self.offsets[number], end)
         self.storage.keep_laid_out(self.number + number, self.number + end, span)
         return span

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,12 +52,12 @@ class Storage:
                 return segment
         return None
 
-    def decompress(self, codec: str, blob: bytes | memoryview, size: int) -> bytes:
-        """What was compressed to ``blob``, ``size`` bytes."""
+    def decompress(self, codec: str, blob: bytes | memoryview, places: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """What was compressed: see :meth:`~engine.core.codecs.Decompressor.decompress`."""
         undoes = self._decompressors.get(codec)
         if undoes is None:
             undoes = self._decompressors[codec] = decompressor(codec)
-        return undoes.decompress(blob, size)
+        return undoes.decompress(blob, places, sizes)
 
     def keep_laid_out(self, first: int, end: int, span: Span) -> None:
         """The pieces with the numbers [first, end) were laid out for reading: those laid out longest ago make room."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from random import Random
 
 import pytest
@@ -197,15 +198,22 @@ def test_small_steps_through_packed_entries(monkeypatch, step):
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_one_decompressor_for_everything(codec):
-    """Pieces of all sizes, compressed together, come back one by one, also after one that is broken."""
+    """Pieces of all sizes, compressed together, come back one by one and all at once, also after one that is broken."""
     one, random = decompressor(codec), Random(1)
     sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
     pieces = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
-    for blob, data in zip(compress(codec, list(map(memoryview, pieces))), pieces, strict=True):
-        assert one.decompress(memoryview(blob), len(data)) == data
-        if len(blob) > 40:
+    blobs = compress(codec, list(map(memoryview, pieces)))
+    places, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, pieces))
+    blob = b"".join(blobs)
+    for number, data in enumerate(pieces):
+        begin, end = places[number : number + 2]
+        assert one.decompress(memoryview(blob), [begin, end], [len(data)]) == data
+        if end - begin > 40:
             with pytest.raises(OSError, match=r"damaged|ompress"):
-                one.decompress(memoryview(blob[: len(blob) // 2]), len(data))
+                one.decompress(memoryview(blob), [begin, (begin + end) // 2], [len(data)])
+    assert one.decompress(blob, places, lengths) == b"".join(pieces)
+    with pytest.raises(OSError, match=r"damaged|ompress"):
+        one.decompress(blob, [*places[:-1], places[-1] - 20], lengths)
 
 
 def _trie_nodes(keys: list[bytes]) -> int:
