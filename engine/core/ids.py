@@ -41,7 +41,9 @@ def position(ms: array[int], seq: array[int], entry_id: int) -> int:
     low = bisect_left(ms, half)
     if low == len(ms) or ms[low] != half or seq[low] >= entry_id & U64_MAX:
         return low
-    return bisect_left(seq, entry_id & U64_MAX, low, bisect_right(ms, half, low))
+    if low + 1 == len(ms) or ms[low + 1] != half:
+        return low + 1
+    return bisect_left(seq, entry_id & U64_MAX, low + 1, bisect_right(ms, half, low + 1))
 
 
 def parse_u64(digits: bytes) -> int:

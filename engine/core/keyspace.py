@@ -111,11 +111,20 @@ class Database:
 
     def stream(self, key: bytes) -> Stream | None:
         """The stream at ``key``, or None."""
+        value = self._values.get(key)
+        if type(value) is Stream and key not in self._expires:
+            self._used[key] = self.core.now
+            return value
         stream: Stream | None = self.typed(key, Stream)
         return stream
 
     def read_stream(self, key: bytes) -> Stream | None:
         """As :meth:`stream`, for commands that only read."""
+        value = self._values.get(key)
+        if type(value) is Stream and key not in self._expires:
+            self._used[key] = self.core.now
+            self.hits += 1
+            return value
         stream: Stream | None = self.read_typed(key, Stream)
         return stream
 

@@ -211,7 +211,9 @@ class Segment:
     def columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """The IDs of the entries [low, high), milliseconds and sequence numbers, as the caller's own arrays."""
         ms, seq = self.body.columns(low, high)
-        return _as_array(ms), _as_array(seq)
+        if isinstance(ms, array) and isinstance(seq, array):
+            return ms, seq
+        return array("Q", ms.tobytes()), array("Q", seq.tobytes())
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -282,7 +284,3 @@ class Segment:
         if self.sealed:
             other.note_sealed()
         return other
-
-
-def _as_array(values: array[int] | memoryview[int]) -> array[int]:
-    return values if isinstance(values, array) else array("Q", values.tobytes())

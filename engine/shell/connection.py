@@ -129,11 +129,12 @@ class Connection(asyncio.Protocol):
             if parser.error is not None:
                 self.fail(parser.error)
                 return
-            if not commands or parser.at_boundary:
+            if parser.at_boundary:
+                return
+            if not commands:
                 break
             data = b""
-        if parser.buffered:
-            self.check_input()
+        self.check_input()
 
     def _read_runs(self, data: bytes) -> bytes:
         """Run the pipelines of XADDs that ``data`` begins with, and the command that was not complete before them.

@@ -212,7 +212,8 @@ class Runner:
         return True
 
     def _flush(self, connection: Connection, out: Out) -> None:
-        self._flush_effects()
+        if self.core.effects:
+            self._flush_effects()
         if out:
             connection.send(out)
 

@@ -43,6 +43,10 @@ _SMALL = 512
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
+#: What readers ask again and again: commands that end in `>`, by their bytes, so that their words need not be found.
+_asked: dict[bytes, list[bytes]] = {}
+_ASKED_MAX = 256
+
 #: Headers of short words.
 _SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -104,11 +108,16 @@ class RequestParser:
         if not data or self.error is not None:
             return []
         if len(data) < _SMALL and self.trusted and not self._left and not self._tail:
+            asked = _asked.get(data)
+            if asked is not None:
+                return [asked.copy()]
             # One command, most often: divided at its line ends it is number, header, word, header, word, ..., nothing.
             lines = data.split(b"\r\n")
             if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
                 argv = lines[2::2]
                 if [_HEADERS[len(word)] for word in argv] == lines[1:-1:2]:
+                    if argv[-1] == b">":
+                        _keep_asked(data, argv)
                     return [argv]
         commands: Commands = []
         at = 0
@@ -322,6 +331,12 @@ class RequestParser:
             return start
         commands += found
         return end
+
+
+def _keep_asked(data: bytes, argv: list[bytes]) -> None:
+    if len(_asked) >= _ASKED_MAX:
+        _asked.clear()
+    _asked[data] = argv.copy()
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
