@@ -37,8 +37,8 @@ class Connection(asyncio.Protocol):
     """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
 
     __slots__ = (
-        "_reading", "at", "backlog", "backlog_size", "commands", "held_back", "over_soft_since", "parser", "runner",
-        "scanner", "session", "slow", "timer", "transport", "turn_due",
+        "_reading", "at", "backlog", "backlog_size", "commands", "held", "held_back", "held_size", "over_soft_since",
+        "parser", "runner", "scanner", "session", "slow", "timer", "transport", "turn_due",
     )  # fmt: skip
 
     session: Session
@@ -65,6 +65,9 @@ class Connection(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
         #: Since when (milliseconds) its replies have been above the soft limit; 0: they are not.
         self.over_soft_since = 0
+        #: Bytes that the gate holds back, and how many.
+        self.held: Out = []
+        self.held_size = 0
         self._reading = True
 
     # -- the transport's calls ----------------------------------------------------------------------------------------
@@ -217,16 +220,15 @@ class Connection(asyncio.Protocol):
     # -- output -------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Out) -> None:
-        """Send bytes of replies, in as few buffers as is cheap."""
+        """Send bytes of replies: the gate has them written."""
+        if not self.transport.is_closing():
+            size = sum(map(len, parts))
+            self.runner.bytes_out += size
+            self.runner.gate.send(self, parts, size)
+
+    def write(self, parts: Out, size: int) -> None:
+        """Write bytes of replies, ``size`` of them, in as few buffers as is cheap."""
         transport = self.transport
-        if transport.is_closing():
-            return
-        gate = self.runner.gate
-        if gate is not None and gate.is_shut:
-            gate.hold(self, parts)
-            return
-        size = sum(map(len, parts))
-        self.runner.bytes_out += size
         if len(parts) == 1:
             transport.write(parts[0])
         elif size <= _COPY_LIMIT:
@@ -243,11 +245,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it, behind what has been sent."""
-        gate = self.runner.gate
-        if gate is not None and gate.is_shut:
-            gate.hold_close(self)
-        else:
-            self.transport.close()
+        self.runner.gate.close(self)
 
 
 def _gathered(parts: Out) -> Out:

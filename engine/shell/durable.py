@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.replies import CommandError
-from engine.shell.gate import Gate
 from engine.shell.persistence import Persistence
 from engine.shell.reporting import LOG
 from engine.shell.runner import Runner
@@ -30,10 +29,9 @@ class Durable:
         """Load, and keep what happens from now on. A ConfigError says why that is not possible."""
         persistence, runner = self.persistence, self._runner
         persistence.start()
-        gate = Gate(self._loop, persistence.settle)
-        persistence.shut_gate = gate.shut
+        runner.gate.settle = persistence.settle
+        persistence.shut_gate = runner.gate.shut
         persistence.on_wake = runner.settle
-        runner.gate = gate
         runner.on_effects = persistence.take
         runner.settle()
         self._tick()
@@ -62,8 +60,7 @@ class Durable:
         """All clients have gone: write what there is, and let go."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._runner.gate is not None:
-            self._runner.gate.end_turn()
+        self._runner.gate.end_turn()
         try:
             self.persistence.close()
         except OSError as error:

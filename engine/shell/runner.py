@@ -48,8 +48,8 @@ class Runner:
         self.on_request = on_request
         #: Takes the effects of a turn before its replies leave (the log, the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
-        #: Holds replies back until what they tell of is on the disk; None: nothing is kept on one.
-        self.gate: Gate | None = None
+        #: Everything that is sent goes through it.
+        self.gate = Gate(loop)
         self.connections: dict[int, Connection] = {}
         self.bytes_in = 0
         self.bytes_out = 0
@@ -421,7 +421,7 @@ def _writes(session: Session, argv: list[bytes]) -> bool:
 
 def _buffers(connection: Connection) -> dict[bytes, int]:
     transport = connection.transport
-    pending = transport.get_write_buffer_size()
+    pending = transport.get_write_buffer_size() + connection.held_size
     held = connection.parser.buffered + connection.backlog_size
     return {b"qbuf": held, b"qbuf-free": 0, b"obl": 0, b"oll": int(pending > 0), b"omem": pending,
             b"held-back": int(connection.held_back)}  # fmt: skip

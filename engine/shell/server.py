@@ -222,6 +222,7 @@ class Server:
             listener.close()
         if self._tls is not None:
             self._tls.close()
+        self.runner.gate.end_turn()
         for connection in list(self.runner.connections.values()):
             connection.transport.close()
         # Transports tell their protocols in the next turn; those that still have bytes to send get a moment for it.

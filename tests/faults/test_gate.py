@@ -1,8 +1,9 @@
-"""The gate: nothing leaves in a turn that wrote before the disk has it, and all of it leaves then, in order."""
+"""The gate: what leaves at once, what waits for the end of the turn, and for the disk; each connection's in order."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from engine.shell.gate import Gate
@@ -11,11 +12,17 @@ from engine.shell.gate import Gate
 class Transport:
     def __init__(self, events: list[Any]) -> None:
         self.events = events
+        self.ended = False
+
+    def is_closing(self) -> bool:
+        return self.ended
 
     def abort(self) -> None:
+        self.ended = True
         self.events.append("aborted")
 
     def close(self) -> None:
+        self.ended = True
         self.events.append("closed")
 
 
@@ -23,42 +30,117 @@ class Connection:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.transport: Any = Transport(self.events)
+        self.held: list[bytes | memoryview] = []
+        self.held_size = 0
 
-    def send(self, parts: list[bytes | memoryview]) -> None:
+    def write(self, parts: list[bytes | memoryview], size: int) -> None:
+        assert size == sum(map(len, parts))
         self.events.append(b"".join(parts))
 
 
-def turn(safe: bool) -> tuple[list[Any], list[Any], list[int]]:
-    """What two connections see of a turn whose settling is ``safe`` or not, and what each saw at the settling."""
+Work = Callable[[Gate, Connection, Connection], None]
+
+
+def turn(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
+    """What two connections see of a turn in which ``work`` is done; and what both have seen when the work is."""
     one, two = Connection(), Connection()
-    seen: list[int] = []
+    at_once: list[Any] = []
 
     async def run() -> None:
-        def settle() -> bool:
-            seen.append(len(one.events) + len(two.events))
-            return safe
-
         gate = Gate(asyncio.get_running_loop(), settle)
-        gate.shut()
-        gate.shut()
-        gate.hold(one, [b"a", b"b"])
-        gate.hold(two, [b"c"])
-        gate.hold(one, [b"d"])
-        gate.hold_close(two)
-        assert gate.is_shut
+        work(gate, one, two)
+        at_once.extend(one.events + two.events)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not gate.is_shut
 
     asyncio.run(run())
-    return one.events, two.events, seen
+    return one.events, two.events, at_once
+
+
+def send(gate: Gate, connection: Connection, *parts: bytes) -> None:
+    gate.send(connection, list(parts), sum(map(len, parts)))
+
+
+def shut_work(gate: Gate, one: Connection, two: Connection) -> None:
+    gate.shut()
+    gate.shut()
+    send(gate, one, b"a", b"b")
+    send(gate, two, b"c" * 100_000)
+    send(gate, one, b"d")
+    gate.close(two)
+    assert gate.is_shut
 
 
 def test_all_leaves_after_one_settling():
     """Replies of a turn leave after the one settling of the turn, each connection's in order, closing comes last."""
-    assert turn(True) == ([b"abd"], [b"c", "closed"], [0])
+    settled: list[bool] = []
+
+    def settle() -> bool:
+        settled.append(True)
+        return True
+
+    assert turn(shut_work, settle) == ([b"abd"], [b"c" * 100_000, "closed"], [])
+    assert settled == [True]
 
 
 def test_nobody_is_told_what_may_be_lost():
     """Where the disk refused, neither yes nor no: the connections are cut off."""
-    assert turn(False) == (["aborted"], ["aborted", "closed"], [0])
+    assert turn(shut_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
+
+
+def test_few_clients_get_their_replies_at_once():
+    """Two clients that take turns wait for nothing."""
+
+    def work(gate: Gate, one: Connection, two: Connection) -> None:
+        for _ in range(3):
+            send(gate, one, b"a")
+            send(gate, two, b"b")
+
+    assert turn(work) == ([b"a", b"a", b"a"], [b"b", b"b", b"b"], [b"a", b"a", b"a", b"b", b"b", b"b"])
+
+
+def crowd(gate: Gate) -> None:
+    """Ten others are served, some times."""
+    others = [Connection() for _ in range(10)]
+    for _ in range(5):
+        for other in others:
+            send(gate, other, b"something")
+
+
+def test_many_clients_get_their_replies_together():
+    """Replies to many clients that are served in one turn wait for its end."""
+
+    def work(gate: Gate, one: Connection, two: Connection) -> None:
+        for _ in range(2):
+            crowd(gate)
+            send(gate, one, b"a")
+            send(gate, two, b"b")
+
+    assert turn(work) == ([b"aa"], [b"bb"], [])
+
+
+def test_much_does_not_wait():
+    """What is long leaves at once, and so does much that has come together, behind what came before it."""
+
+    def work(gate: Gate, one: Connection, two: Connection) -> None:
+        crowd(gate)
+        send(gate, one, b"a" * 100_000)
+        for number in range(3):
+            send(gate, two, b"%d" % number * 30_000)
+
+    expected = b"0" * 30_000 + b"1" * 30_000 + b"2" * 30_000
+    assert turn(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
+
+
+def test_what_waits_leaves_before_the_connection_closes():
+    """A client that is to go gets what was sent to it, and one that has gone by itself nothing."""
+
+    def work(gate: Gate, one: Connection, two: Connection) -> None:
+        crowd(gate)
+        send(gate, one, b"a")
+        gate.close(one)
+        send(gate, two, b"b")
+        two.transport.abort()
+
+    assert turn(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine import messages
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -188,6 +189,24 @@ def test_a_big_value_in_pieces_costs_its_bytes() -> None:
         found += parser.parse(data[at : at + 4096])
     assert len(found[0]) == 1_000_000
     assert time.perf_counter() - began < 20
+
+
+def test_what_is_asked_again_and_again_is_read_anew_each_time() -> None:
+    """A reader's request, and many others between, give words that nobody else has."""
+    asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
+    one, other = RequestParser(), RequestParser()
+    for _ in range(2):
+        for words in asked:
+            for parser in (one, other, one):
+                (found,) = parser.parse(written(*words))
+                assert found == words
+                found.clear()
+    untrusted = RequestParser()
+    untrusted.trusted = False
+    long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
+    assert one.parse(written(*long)) == one.parse(written(*long)) == [long]
+    assert untrusted.parse(written(*long)) == []
+    assert untrusted.error == messages.PROTOCOL_MULTIBULK_LENGTH_NO_AUTH
 
 
 def test_what_is_kept_of_an_incomplete_request_is_told() -> None:
