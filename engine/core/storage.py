@@ -44,13 +44,19 @@ class Storage:
         """The segment will not change any more."""
         self.sealed.append(weakref.ref(segment))
 
-    def next_sealed(self) -> Segment | None:
-        """The segment that was sealed longest ago and is not packed; it will not be named again."""
-        while self.sealed:
+    def take_sealed(self, oldest: int, most: int) -> tuple[list[Segment], int]:
+        """Those of the ``oldest`` sealed ones that are still there and not packed, at most so many; how many are done.
+
+        They will not be named again.
+        """
+        found: list[Segment] = []
+        done = 0
+        while done < oldest and len(found) < most:
             segment = self.sealed.popleft()()
+            done += 1
             if segment is not None and not segment.is_packed:
-                return segment
-        return None
+                found.append(segment)
+        return found, done
 
     def decompress(self, codec: str, blob: bytes | memoryview, places: Sequence[int], sizes: Sequence[int]) -> bytes:
         """What was compressed: see :meth:`~engine.core.codecs.Decompressor.decompress`."""

@@ -60,22 +60,12 @@ class Freezer:
             self._waiting.popleft()
         if codec == "no" or self._busy or len(self._waiting) < looks:
             return
-        cold = min(self._waiting[0], len(sealed), _BATCH)
+        storage = self._core.storage
+        cold, done = storage.take_sealed(min(self._waiting[0], len(sealed)), _BATCH)
+        self._waiting = deque(waited - done for waited in self._waiting)
         if cold:
-            # Those who have waited longest are named first, and then no longer wait.
-            self._waiting = deque(waited - cold for waited in self._waiting)
-            self._freeze(cold, codec)
-
-    def _freeze(self, count: int, codec: str) -> None:
-        work: Work = []
-        for _ in range(count):
-            segment = self._core.storage.next_sealed()
-            if segment is None:
-                break
-            work.append((segment, segment.plain))
-        if work:
             self._busy = True
-            storage = self._core.storage
+            work = [(segment, segment.plain) for segment in cold]
             self._loop.run_in_executor(self._thread, _compress, work, codec, storage).add_done_callback(self._install)
 
     def _install(self, done: asyncio.Future[Done]) -> None:

@@ -30,6 +30,13 @@ def test_fields_come_back(entry_id, words):
     assert fields_of(frame(ids.text(entry_id), words)) == words
 
 
+def pack_cold(stream: Stream, most: int, codec: str = "zstd") -> None:
+    """Pack so many of the stream's sealed segments, the oldest first."""
+    waiting = len(stream.storage.sealed)
+    for cold in stream.storage.take_sealed(waiting, most)[0]:
+        cold.body = pack(cold.plain, codec, stream.storage)
+
+
 @contextmanager
 def small_sizes() -> Iterator[None]:
     """Segments of a few entries, pieces of a few bytes, and room for few that are laid out."""
@@ -72,9 +79,7 @@ def test_equals_a_list(steps, low, high, count, near):
                 one = sorted(model)[number % len(model)] if model else number
                 assert stream.delete(one) == (model.pop(one, None) is not None)
             elif kind == "pack":
-                cold = stream.storage.next_sealed()
-                if cold is not None:
-                    cold.body = pack(cold.plain, "zstd" if number else "lz4", stream.storage)
+                pack_cold(stream, 1, "zstd" if number else "lz4")
             else:
                 assert stream.trim_head(number) == min(number, len(model))
                 for one in sorted(model)[:number]:
@@ -141,9 +146,27 @@ def _packed_stream(entries: int) -> Stream:
     stream = Stream(Storage())
     for number in range(1, entries + 1):
         stream.append(number, frame(ids.text(number), [b"field", b"value"]))
-    while (cold := stream.storage.next_sealed()) is not None:
-        cold.body = pack(cold.plain, "zstd", stream.storage)
+    pack_cold(stream, entries)
     return stream
+
+
+def test_young_segments_are_not_packed_in_place_of_those_that_have_gone():
+    """Who asks for the segments that were sealed longest ago gets those that are left of them, and no younger ones."""
+    with small_sizes():
+        shared = Storage()
+        streams = [Stream(shared) for _ in range(3)]
+        for stream in streams:
+            for number in range(1, 38):
+                stream.append(number, frame(ids.text(number), [b"f", b"v"]))
+        kept, young = list(streams[1].segments_from(0)), list(streams[2].segments_from(0))
+        each = len(kept) - 1
+        assert each > 1
+        assert len(shared.sealed) == 3 * each
+        del streams[0], stream
+        assert shared.take_sealed(each + 1, 5) == (kept[:1], each + 1)
+        assert shared.take_sealed(2 * each - 1, 2) == (kept[1:3], 2)
+        assert shared.take_sealed(len(shared.sealed), 100) == (kept[3:-1] + young[:-1], 2 * each - 3)
+        assert shared.take_sealed(0, 1) == ([], 0)
 
 
 def test_a_read_lays_out_what_it_touches():
@@ -180,8 +203,7 @@ def test_small_steps_through_packed_entries(monkeypatch, step):
         entry_id += random.choice([1, 1, 2, 1 << 64, 5 << 64])
         expected.append((entry_id, frame(ids.text(entry_id), [b"field", b"%d" % number * random.randrange(1, 4)])))
         stream.append(*expected[-1])
-    while (cold := stream.storage.next_sealed()) is not None:
-        cold.body = pack(cold.plain, "zstd", stream.storage)
+    pack_cold(stream, len(expected))
     after, opened = 0, False
     for at in range(0, len(expected), step):
         runs = stream.take(after + 1, ids.MAX_ID, step)

@@ -119,7 +119,8 @@ def small_segments() -> Iterator[None]:
 
 def freeze(core: Core, codec: str = "zstd") -> None:
     """Let all sealed segments go cold."""
-    while (one := core.storage.next_sealed()) is not None:
+    waiting = len(core.storage.sealed)
+    for one in core.storage.take_sealed(waiting, waiting)[0]:
         one.body = pack(one.plain, codec, core.storage)
 
 
