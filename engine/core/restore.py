@@ -13,7 +13,8 @@ from typing import Any
 
 from engine.core.group import Group
 from engine.core.nodes import _OpenNode
-from engine.core.pending import NOBODY, Block, PendingList
+from engine.core.pending import NOBODY, PendingList
+from engine.core.pending_block import Block
 from engine.core.segment import Segment
 from engine.core.storage import Storage
 from engine.core.stream import Stream

@@ -26,7 +26,8 @@ from engine.core.hash import Hash
 from engine.core.idempotency import Producers
 from engine.core.image import Image
 from engine.core.packed import Packed
-from engine.core.pending import Block, PendingList
+from engine.core.pending import PendingList
+from engine.core.pending_block import Block
 from engine.core.segment import Segment
 from engine.core.stream import Stream
 from engine.shell.files import Buffer

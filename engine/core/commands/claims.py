@@ -9,7 +9,8 @@ from engine.core import ids
 from engine.core.args import I64_MAX, Args, parse_int
 from engine.core.context import Context
 from engine.core.group import Consumer, Group
-from engine.core.pending import NOBODY, Block
+from engine.core.pending import NOBODY
+from engine.core.pending_block import Block
 from engine.core.registry import ONE_KEY, command
 from engine.core.replies import CommandError, Frames, Reply
 from engine.core.stream import Stream, columns, frames
