@@ -14,7 +14,7 @@ A row's numbers are as wide as its greatest needs. Where all of a piece's are 0,
 so for the others, it shares zeros with others. What is asked of one entry takes a sum over a part of a row at the most.
 Rows and pieces lie in one buffer: many small ones would cost each a part of a page.
 
-Packing is pure work on bytes that do not change, so another thread may do it.
+How they are made is :mod:`engine.core.packing`'s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.codecs import compress
 from engine.core.entries import Columns, Plain
 from engine.core.ids import U64_MAX, position
 
@@ -46,7 +45,7 @@ _FEW, _READS = 256, 3
 #: What the index of an open span takes for each entry.
 _INDEX_BYTES = 20
 #: Numbers of so many bytes have this type in a row.
-_TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A row of which all numbers are 0, in each piece; there are never so many entries in one.
 _ZEROS = bytes(PIECE_BYTES)
 _Row = bytes | memoryview
@@ -97,7 +96,7 @@ class Packed:
 
     def _row(self, width: int, begin: int, end: int) -> _Row:
         if width > 1:
-            return memoryview(self.blob)[begin:end].cast(_TYPES[width])
+            return memoryview(self.blob)[begin:end].cast(TYPES[width])
         # Bytes are found in ``blob`` itself.
         return self.blob if width else _ZEROS
 
@@ -323,59 +322,6 @@ class Span:
         #: ... then its entries are there as they were before they were packed, ``first`` the index of the first one.
         self.plain: Plain | None = None
         self.first = 0
-
-
-def pack(plain: Plain, codec: str, storage: Storage) -> Packed:
-    """Compress entries that do not change any more."""
-    packed = Packed(codec, plain.last_id, storage)
-    ends = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
-    # A piece begins with the first frame at or behind a multiple of its size.
-    cuts = np.searchsorted(ends[:-1], np.arange(0, len(plain.data), PIECE_BYTES))
-    cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
-    packed.offsets = array("I", ends[[*cuts, -1]].tobytes())
-    packed.starts = array("I", [*cuts.tolist(), len(plain)])
-    ms, seq = np.frombuffer(plain.ms, np.uint64), np.frombuffer(plain.seq, np.uint64)
-    packed.firsts_ms, packed.firsts_seq = (array("Q", half[cuts].tobytes()) for half in (ms, seq))
-    sizes = np.diff(ends)
-    least = np.minimum.reduceat(sizes, cuts)
-    packed.least = array("I", [*least.tolist(), 0])
-    counts = np.diff(packed.starts)
-    rests = np.append(np.uint64(0), seq[1:] - np.where(ms[1:] == ms[:-1], seq[:-1] + np.uint64(1), np.uint64(0)))
-    parts: list[bytes] = []
-    for number, values in enumerate((sizes - np.repeat(least, counts), ms - np.repeat(ms[cuts], counts), rests)):
-        begin = sum(map(len, parts))
-        width, row, ats = _as_row(values, cuts, packed.starts)
-        parts.append(row)
-        packed.rows[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(row)])
-        places = array("I", [at + begin if width == 1 else at for at in ats])
-        setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], places)
-    begin = sum(map(len, parts))
-    data = memoryview(plain.data)
-    pieces = compress(codec, [data[low:high] for low, high in pairwise(packed.offsets)])
-    packed.begins = array("I", accumulate(map(len, pieces), initial=begin))
-    packed.blob = b"".join(parts + pieces)
-    packed.bind()
-    return packed
-
-
-def _as_row(
-    values: npt.NDArray[np.unsignedinteger], cuts: npt.NDArray[np.int64], starts: array[int]
-) -> tuple[int, bytes, list[int]]:
-    """A row: the width of its numbers, their bytes, and where among them each piece begins (and one more)."""
-    most = np.maximum.reduceat(values, cuts)
-    if not most.any():
-        return 0, b"", [0] * len(starts)
-    width = next(width for width in _TYPES if int(most.max()) < 1 << 8 * width)
-    numbers = values.astype(f"u{width}")
-    # At first the zeros that pieces share which have nothing else.
-    place = max(end - begin for begin, end in pairwise(starts))
-    parts, ats = [bytes(place * width)], []
-    for greatest, (begin, end) in zip(most.tolist(), pairwise(starts), strict=True):
-        ats.append(place if greatest else 0)
-        if greatest:
-            parts.append(numbers[begin:end].tobytes())
-            place += end - begin
-    return width, b"".join(parts), [*ats, 0]
 
 
 def _wide(row: _Row, ats: array[int], counts: list[int]) -> npt.NDArray[np.uint64]:

@@ -1,30 +1,41 @@
 """Packs segments that have gone cold, beside the event loop.
 
 A sealed segment is cold when it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread
-may compress them while commands run (the compressor holds no lock); the result is put in place on the loop, if the
-segment is still as it was.
+may compress them while commands run; the compressor holds no lock, and the thread does nothing else. The rest, a fifth
+of the work, is done on the loop, where the result is put in place if the segment is still as it was.
+
+What the thread costs the loop is the interpreter's lock. A thread that waits for it is woken in vain at each turn of
+the loop until a *switch interval* is over, and waking takes the loop longer than packing would. So the interval is
+short while the thread has something to do, and the lock is asked for as rarely as can be.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
 
+from engine.core.codecs import compress
 from engine.core.dispatch import Core
-from engine.core.entries import Plain
-from engine.core.packed import Packed, pack
+from engine.core.packing import Packing
 from engine.core.segment import Segment
-from engine.core.storage import Storage
 
-#: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work.
+#: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work: the
+#: loop's part of that takes a tenth of a millisecond for each.
 _PERIOD = 0.1
-_BATCH = 32
+_BATCH = 16
+#: How often, in looks, what was freed goes back to the system at the most.
+_TRIM_EVERY = 10
+#: The switch interval while the thread works, in seconds.
+_SOON = 2e-5
 
-#: Segments, and what their bodies were when the work was given out.
-Work = list[tuple[Segment, Plain]]
-Done = list[tuple[Segment, Plain, Packed]]
+Work = list[tuple[Segment, Packing]]
 
 
 class Freezer:
@@ -36,8 +47,12 @@ class Freezer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
+        self._usual_interval = sys.getswitchinterval()
         #: How many segments waited at each of the last looks: what waited an age ago is cold.
         self._waiting: deque[int] = deque()
+        #: Something was freed; and how many looks ago that went back to the system last.
+        self._freed = False
+        self._untrimmed_looks = 0
 
     def start(self) -> None:
         """Look for cold segments from now on."""
@@ -48,50 +63,60 @@ class Freezer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        sys.setswitchinterval(self._usual_interval)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(_PERIOD, self._look)
-        codec = self._core.config.text("stream-cold-compression").decode()
-        sealed = self._core.storage.sealed
         looks = max(round(self._core.config.integer("stream-cold-age") / _PERIOD), 1)
-        self._waiting.append(len(sealed))
+        self._waiting.append(len(self._core.storage.sealed))
         while len(self._waiting) > looks:
             self._waiting.popleft()
-        if codec == "no" or self._busy or len(self._waiting) < looks:
-            return
+        if len(self._waiting) == looks:
+            self._freeze()
+        self._untrimmed_looks += 1
+        if self._freed and not self._busy and self._untrimmed_looks >= _TRIM_EVERY and _trim is not None:
+            # The allocator would keep it.
+            self._freed = False
+            self._untrimmed_looks = 0
+            self._hand_over(lambda _: None, _trim, 0)
+
+    def _hand_over(self, then: Callable[[asyncio.Future[Any]], None], work: Callable[..., Any], *args: Any) -> None:
+        """Have the thread do something, which has nothing to do; ``then`` is called on the loop."""
+        self._busy = True
+        sys.setswitchinterval(_SOON)
+
+        def done(future: asyncio.Future[Any]) -> None:
+            self._busy = False
+            sys.setswitchinterval(self._usual_interval)
+            if not future.cancelled():
+                then(future)
+
+        self._loop.run_in_executor(self._thread, work, *args).add_done_callback(done)
+
+    def _freeze(self) -> None:
+        """Pack what is cold, as much as goes to the thread in one piece of work, if it has none."""
         storage = self._core.storage
-        cold, done = storage.take_sealed(min(self._waiting[0], len(sealed)), _BATCH)
+        codec = self._core.config.text("stream-cold-compression").decode()
+        if codec == "no" or self._busy:
+            return
+        cold, done = storage.take_sealed(min(self._waiting[0], len(storage.sealed)), _BATCH)
         self._waiting = deque(waited - done for waited in self._waiting)
         if cold:
-            self._busy = True
-            work = [(segment, segment.plain) for segment in cold]
-            self._loop.run_in_executor(self._thread, _compress, work, codec, storage).add_done_callback(self._install)
+            work = [(segment, Packing(segment.plain, codec, storage)) for segment in cold]
+            pieces = [piece for _, packing in work for piece in packing.pieces]
+            self._hand_over(partial(self._install, work), compress, codec, pieces)
 
-    def _install(self, done: asyncio.Future[Done]) -> None:
-        self._busy = False
-        if done.cancelled():
-            return
-        for segment, plain, packed in done.result():
+    def _install(self, work: Work, done: asyncio.Future[list[bytes]]) -> None:
+        compressed = iter(done.result())
+        for segment, packing in work:
+            packed = packing.finish(list(islice(compressed, len(packing.pieces))))
             # A compaction may have given it another one meanwhile.
-            if segment.body is plain:
+            if segment.body is packing.plain:
                 segment.body = packed
-        if self._timer is None:
-            return
-        # Soon, as this function's caller still holds on to what the packed ones were made of.
-        self._loop.call_soon(self._give_back)
-        if len(self._core.storage.sealed) > _BATCH:
-            self._timer.cancel()
-            self._look()
-
-    def _give_back(self) -> None:
-        """Have what was freed go back to the system; the allocator would keep it."""
-        if self._timer is not None and _trim is not None:
-            self._thread.submit(_trim, 0)
-
-
-def _compress(work: Work, codec: str, storage: Storage) -> Done:
-    return [(segment, plain, pack(plain, codec, storage)) for segment, plain in work]
+        self._freed = True
+        if self._timer is not None:
+            self._freeze()
 
 
 #: glibc's malloc_trim, None with another C library.

@@ -17,7 +17,7 @@ from engine.core.codecs import compress, decompressor
 from engine.core.entries import Plain
 from engine.core.frames import fields_of, frame
 from engine.core.nodes import packed_int, packed_word, radix_nodes
-from engine.core.packed import pack
+from engine.core.packing import pack
 from engine.core.storage import Storage
 from engine.core.stream import Stream, columns, frames
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core import ids, packed, segment
 from engine.core.dispatch import Core
-from engine.core.packed import pack
+from engine.core.packing import pack
 from engine.core.replies import CommandError
 from engine.core.stream import Stream
 from tests.core.replay import NOW_US, new_core, state

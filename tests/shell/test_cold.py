@@ -70,3 +70,45 @@ def test_no_compression_leaves_segments_as_they_are():
 
     asyncio.run(run())
     assert not any(segment.is_packed for segment in stream.segments_from(0))
+
+
+class Hand:
+    """A loop that is moved by hand: its thread does its work as soon as it gets it, and timers never ring."""
+
+    def call_later(self, _seconds, _function):
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+    def run_in_executor(self, _thread, function, *args):
+        self.found = function(*args)
+        return self
+
+    def add_done_callback(self, callback) -> None:
+        callback(self)
+
+    def cancelled(self) -> bool:
+        return False
+
+    def result(self):
+        return self.found
+
+
+def test_only_what_is_old_enough_is_packed():
+    """However much waits, a segment is packed when it has been sealed for its age, no sooner and no later."""
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"1")])
+    session, sealed_ever = core.open_session(NOW), []
+    freezer = Freezer(core, Hand())
+    freezer.start()
+    for look in range(20):
+        segments = list(stream.segments_from(0))
+        sealed_ever.append(sum(segment.sealed for segment in segments))
+        freezer._look()
+        # Ten looks are a second.
+        assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
+        for number in range(6000 if look < 5 else 0):
+            core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
+    assert sealed_ever[-1] > 80
+    freezer.stop()
