@@ -29,8 +29,8 @@ class Durable:
         """Load, and keep what happens from now on. A ConfigError says why that is not possible."""
         persistence, runner = self.persistence, self._runner
         persistence.start()
-        runner.gate.settle = persistence.settle
-        persistence.shut_gate = runner.gate.shut
+        runner.gate.settle = persistence.settle_turn
+        persistence.gate = runner.gate
         persistence.on_wake = runner.settle
         runner.on_effects = persistence.take
         runner.settle()

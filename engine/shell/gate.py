@@ -8,7 +8,8 @@ they make the next request while the others are served.
 And with ``appendfsync always`` nothing leaves before the disk has what it tells of. The first effect of a turn shuts
 the gate: then neither the caller's reply leaves, nor what woken clients and subscribers get, nor what a later client of
 the same turn has read. One fsync serves them all. Where the disk refuses, the connections are cut off: whether their
-commands will survive is not known, so they must hear neither yes nor no.
+commands will survive is not known, so they must hear neither yes nor no. With the other policies one write to the log
+serves many clients in the same way, and nobody is cut off.
 
 Each connection's bytes leave in the order in which they came.
 """
@@ -42,7 +43,7 @@ class Held(Protocol):
 
 
 class Gate:
-    """``settle`` is called at the end of a turn in which the gate was shut; it says whether all is on the disk."""
+    """``settle`` is called at the end of a turn in which the gate was shut; it says whether the replies may leave."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
         self.settle = settle
@@ -61,6 +62,12 @@ class Gate:
         """Hold everything back until the end of this turn."""
         self.is_shut = True
         self._await_end()
+
+    def shut_if_crowded(self) -> bool:
+        """As :meth:`shut`, where most replies wait for the end of the turn anyway; whether it is shut."""
+        if self._crowded:
+            self.shut()
+        return self.is_shut
 
     def _await_end(self) -> None:
         if not self._ends:

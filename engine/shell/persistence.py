@@ -26,6 +26,7 @@ from engine.shell import persistence_facts
 from engine.shell.appendonly import AppendOnly
 from engine.shell.clock import now_us
 from engine.shell.files import Files
+from engine.shell.gate import Gate
 from engine.shell.log import ALWAYS, Beside, Effects
 from engine.shell.replay import LoadError
 from engine.shell.reporting import LOG
@@ -37,7 +38,7 @@ _FIRST_RETRY, _LONGEST_RETRY = 1.0, 60.0
 
 
 class Persistence:
-    """See the module. ``shut_gate`` holds replies back until :meth:`settle` has been called (None: no gate)."""
+    """See the module. ``gate`` holds replies back until :meth:`settle_turn` has been called (None: no gate)."""
 
     logging = False
 
@@ -59,7 +60,7 @@ class Persistence:
         self.appendonly = AppendOnly(core, self.files, folder, name, sync, save, clock)
         self.snapshots = Snapshots(core, self.files, save, clock, lambda: now() // 1000)
         self.log = self.appendonly.log
-        self.shut_gate: Callable[[], None] | None = None
+        self.gate: Gate | None = None
         #: Called after the core did something outside a client's turn.
         self.on_wake: Callable[[], None] = lambda: None
         self._lock: int | None = None
@@ -149,10 +150,15 @@ class Persistence:
             return
         log = self.log
         log.append(effects)
-        if log.policy == ALWAYS and self.shut_gate is not None and self.logging:
-            self.shut_gate()
-        else:
+        gate = self.gate if self.logging else None
+        if gate is not None and log.policy == ALWAYS:
+            gate.shut()
+        elif gate is None or not gate.shut_if_crowded():
             self.settle()
+
+    def settle_turn(self) -> bool:
+        """As :meth:`settle`, at the end of a turn; whether what was done in it may be told."""
+        return self.settle() or self.log.policy != ALWAYS
 
     def settle(self) -> bool:
         """Write what was taken; whether it is as safe as ``appendfsync`` promises."""

@@ -144,3 +144,26 @@ def test_what_waits_leaves_before_the_connection_closes():
         two.transport.abort()
 
     assert turn(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
+
+
+def test_with_many_clients_one_write_serves_a_turn():
+    """Where replies wait for the end of the turn anyway, what they tell of is settled there, once; else at once."""
+    settled: list[bool] = []
+
+    def settle() -> bool:
+        settled.append(True)
+        return True
+
+    def work(gate: Gate, one: Connection, two: Connection) -> None:
+        assert not gate.shut_if_crowded()
+        send(gate, one, b"a")
+        crowd(gate)
+        gate.end_turn()
+        assert not settled
+        for connection in (one, two):
+            assert gate.shut_if_crowded()
+            send(gate, connection, b"b" * 100_000)
+
+    long = b"b" * 100_000
+    assert turn(work, settle) == ([b"a", long], [long], [b"a"])
+    assert settled == [True]
