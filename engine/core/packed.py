@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 #: Bytes of frames in a piece, about: one ends with the entry that reaches a multiple of it. Smaller pieces make a read
 #: of a few entries cheaper, larger ones whole reads: of two-field entries with random values 8 KiB takes 57 ns each to
-#: lay out, 16 KiB 42, 32 KiB 35; but a hundred of them at a cold place cost 27, 32 and 36 % more than at a warm one.
-#: Memory is least from 16 to 24 KiB: 8 KiB takes 5 % more, 32 KiB 3 %.
-PIECE_BYTES = 16 * 1024
+#: lay out, 16 KiB 42, 24 KiB 37, 32 KiB 35; but a hundred of them at a cold place cost 27, 32, 33 and 36 to 41 % more
+#: than at a warm one. Memory is least from 16 to 24 KiB: 8 KiB takes 5 % more, 32 KiB 3 %.
+PIECE_BYTES = 24 * 1024
 
 #: So many entries are few, and after so many reads of few more are to be expected.
 _FEW, _READS = 256, 3

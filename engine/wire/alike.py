@@ -19,22 +19,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.wire import arrow_scalar, digits
 from engine.wire.digits import Ints, Lengths, Words
 
 _STAR = 42
-_SLACK = 16  # bytes behind the page that may be looked at
+_BEFORE, _SLACK = 2, 16  # bytes before and behind the page that may be looked at
 _MAX_BYTES = 2**31 - 1
 _FEWEST = 32  # entries; for fewer the other ways are as good
 _WORD = 8
 _MOST_LENGTH_DIGITS = 5
 _U = np.uint64
-_HEAD = int.from_bytes(b"\r\n*2\r\n$\0", "little")  # and the tens of the ID's length; its ones lead the next word
-_TENS = _U(0xFF << 56)
+_HEAD = int.from_bytes(b"\r\n*2\r\n$", "little")  # the tens of the ID's length follow; its ones lead the next word
 _CRLF = int.from_bytes(b"\r\n", "little")
-_ONE_DIGIT, _BUT_DIGIT = _U(int.from_bytes(b"0\r\n", "little")), _U(0xFFFFF0)
+_ONE_DIGIT, _THREE_BYTES = _U(int.from_bytes(b"0\r\n", "little")), _U(0xFFFFFF)
 _MS_DIGITS = 13
+_PLACES = _U(0x0001020304050607)
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> AlikePage | None:
@@ -43,7 +44,7 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> AlikeP
     The line of the array's head must stand before it, as it does in a reply.
     """
     size = stop - start
-    if count < _FEWEST or size < _WORD or size > _MAX_BYTES or start < 2 or len(buffer) < stop + _SLACK:
+    if count < _FEWEST or size < _WORD or size > _MAX_BYTES or start < _BEFORE or len(buffer) < stop + _SLACK:
         return None
     texts = _texts(buffer, start, stop)
     if texts is None:
@@ -70,23 +71,20 @@ class _Column:
 def _proven(
     buffer: bytes | bytearray, start: int, size: int, count: int, names: list[bytes], pieces: list[bytes]
 ) -> AlikePage | None:
-    stars = np.flatnonzero(np.frombuffer(buffer, np.uint8, size, start) == _STAR)
-    if stars.size != 2 * count:
+    heads = _heads(np.frombuffer(buffer, np.uint8, size, start), count)
+    if heads is None:
         return None
-    heads = np.ascontiguousarray(stars[0::2])
     look = _Look(buffer, start, size)
     # From the line end before each frame on, so that a frame's last one is looked at with the next one's head.
-    near = look.windows(heads - 2, 2 * _WORD)
-    tens = near[:, 0] >> _U(56)
-    if np.any((near[:, 0] & ~_TENS) != _U(_HEAD)) or np.any(tens - _U(0x30) > _U(9)):
+    near = look.windows(heads, 2 * _WORD, back=2)
+    head = int(near[0, 0])
+    tens = (head >> 56) - 0x30
+    if head & (1 << 56) - 1 != _HEAD or not 0 <= tens <= 9 or (near[:, 0] != near[0, 0]).any():
         return None
-    ones = near[:, 1]
-    if np.any((ones & _BUT_DIGIT) != _ONE_DIGIT) or buffer[start + size - 2 : start + size] != b"\r\n":
+    ones = (near[:, 1] & _THREE_BYTES) - _ONE_DIGIT  # below zero wraps around
+    if ones.max() > 9 or buffer[start + size - 2 : start + size] != b"\r\n":
         return None
-    ones = ones & _U(0xF)
-    if ones.max() > 9:
-        return None
-    column = _Column(heads + 9, ((tens & _U(0xF)) * _U(10) + ones).view(np.int64), near, 0)
+    column = _Column(heads + 9, (ones + _U(10 * tens)).view(np.int64), near, 0)
     columns = [column]
     for piece in pieces:
         found = _next(look, column.begins + column.sizes, piece)
@@ -101,6 +99,24 @@ def _proven(
     return AlikePage(buffer, start, size, names, columns, look)
 
 
+def _heads(data: NDArray[np.uint8], count: int) -> Ints | None:
+    """Where every other `*` is, if there are twice `count`.
+
+    Eight bytes at a time, and no closer together are a frame's two: that is where they are looked for.
+    """
+    mask = np.empty(data.size + -data.size % _WORD, bool)
+    mask[data.size :] = False
+    np.equal(data, _STAR, out=mask[: data.size])
+    words = mask.view(np.uint64)
+    at = (words != 0).nonzero()[0]
+    if at.size != 2 * count:
+        return None
+    at = at[0::2]
+    # The one byte that is set of a word says which it is.
+    heads: Ints = at * _WORD + (words.take(at) * _PLACES >> _U(56)).view(np.int64)
+    return heads
+
+
 def _next(look: _Look, at: Ints, piece: bytes) -> _Column | None:
     """The tokens behind this text, which must stand at all of these places; None if it does not, or no length follows.
 
@@ -112,8 +128,11 @@ def _next(look: _Look, at: Ints, piece: bytes) -> _Column | None:
     near = look.windows(at, (words + 2) * _WORD)
     expected = np.frombuffer(bytes(early) + piece, np.dtype("<u8"))
     first = near[:, 0] if not early else near[:, 0] & _U((2**64 - 1) >> 8 * early << 8 * early)
-    if np.any(first != expected[0]) or any(np.any(near[:, i] != expected[i]) for i in range(1, words)):
+    if (first != expected[0]).any():
         return None
+    for i in range(1, words):
+        if (near[:, i] != expected[i]).any():
+            return None
     return _lengths(at, words * _WORD, near[:, words:])
 
 
@@ -124,18 +143,20 @@ def _lengths(at: Ints, skip: int, near: Words) -> _Column | None:
     width = text.find(b"\r\n")
     if not 1 <= width <= _MOST_LENGTH_DIGITS or not text[:width].isdigit():
         return None
-    if not np.any((words ^ words[0]) & _U((1 << 8 * width + 16) - 1)):
+    header = _U((1 << 8 * width + 16) - 1)
+    if not ((words & header) != (words[0] & header)).any():
         return _Column(at + (skip + width + 2), int(text[:width]), near, width + 2)
+    number = (words & _THREE_BYTES) - _ONE_DIGIT  # below zero wraps around
+    if number.max() <= 9:
+        return _Column(at + (skip + 3), number.view(np.int64), near, 3)
     number = words & _U(0xF)
-    if not np.any((words & _BUT_DIGIT) != _ONE_DIGIT):
-        return None if number.max() > 9 else _Column(at + (skip + 3), number.view(np.int64), near, 3)
-    if np.any((words & _U(0xF0)) != _U(0x30)) or number.max() > 9:
+    if ((words & _U(0xF0)) != _U(0x30)).any() or number.max() > 9:
         return None
     widths: Any = 1
     ended: Any = ((words >> _U(8)) & _U(0xFFFF)) == _CRLF
     for i in range(1, _MOST_LENGTH_DIGITS):
         digit = ((words >> _U(8 * i)) & _U(0xFF)) - _U(0x30)  # below zero wraps around
-        if np.any(~ended & (digit > 9)):
+        if (~ended & (digit > 9)).any():
             return None
         number = np.where(ended, number, number * _U(10) + digit)
         widths = widths + ~ended
@@ -187,13 +208,14 @@ class _Look:
     """
 
     def __init__(self, buffer: bytes | bytearray, start: int, size: int) -> None:
-        # From two bytes before the page; places are numbered from its first byte on.
-        self._whole = np.frombuffer(buffer, np.uint8, 2 + size + _SLACK, start - 2)
+        # Places are numbered from the page's first byte on.
+        self._whole = np.frombuffer(buffer, np.uint8, _BEFORE + size + _SLACK, start - _BEFORE)
 
-    def windows(self, at: Ints, size: int) -> Words:
-        """The `size` bytes at each place, a row each, as words."""
-        starts = np.ndarray((self._whole.size - size + 1,), np.dtype((np.void, size)), self._whole, 0, (1,))
-        return starts[at + 2].view(np.dtype("<u8")).reshape(at.size, size // _WORD)
+    def windows(self, at: Ints, size: int, back: int = 0) -> Words:
+        """The `size` bytes at each place, or a little (at most two bytes) before it, a row each, as words."""
+        count = self._whole.size - size - _BEFORE + back + 1
+        starts = np.ndarray((count,), np.dtype((np.void, size)), self._whole, _BEFORE - back, (1,))
+        return starts[at].view(np.dtype("<u8")).reshape(at.size, size // _WORD)
 
     def words(self, at: Ints) -> Words:
         return self.windows(at, _WORD)[:, 0]
@@ -248,7 +270,7 @@ class AlikePage:
             near = self._look.windows(tokens.begins, 2 * _WORD)
             high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
             dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
-            if high is not None and low is not None and np.all(dashes == ord("-")):
+            if high is not None and low is not None and (dashes == ord("-")).all():
                 return pa.array((high * _U(100_000) + low).view(np.int64))
         return arrow_scalar.milliseconds(self.ids().to_pylist())
 
