@@ -104,27 +104,24 @@ class Database:
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
         """As :meth:`typed`, for commands that only read."""
-        value = self.read(key)
+        value = self._values.get(key)
+        if value is None or key in self._expires:
+            value = self.read(key)
+        else:
+            # As read() does, without the calls.
+            self._used[key] = self.core.now
+            self.hits += 1
         if value is not None and type(value) is not kind:
             raise CommandError(messages.WRONG_TYPE)
         return value
 
     def stream(self, key: bytes) -> Stream | None:
         """The stream at ``key``, or None."""
-        value = self._values.get(key)
-        if type(value) is Stream and key not in self._expires:
-            self._used[key] = self.core.now
-            return value
         stream: Stream | None = self.typed(key, Stream)
         return stream
 
     def read_stream(self, key: bytes) -> Stream | None:
         """As :meth:`stream`, for commands that only read."""
-        value = self._values.get(key)
-        if type(value) is Stream and key not in self._expires:
-            self._used[key] = self.core.now
-            self.hits += 1
-            return value
         stream: Stream | None = self.read_typed(key, Stream)
         return stream
 

@@ -129,12 +129,18 @@ class Packed:
 
     # -- the index --------------------------------------------------------------------------------------------------
 
+    def _opened(self, number: int) -> tuple[Plain, int] | None:
+        """The entries of a piece where they lie as if they had never been packed, and the index of the first there."""
+        span = self.storage.laid_out.get(self.number + number)
+        return None if span is None or span.plain is None else (span.plain, span.first)
+
     def id_at(self, index: int) -> int:
         """The ID of the entry at ``index``."""
         number = bisect_right(self.starts, index) - 1
-        span = self.storage.laid_out.get(self.number + number)
-        if span is not None and span.plain is not None:
-            return span.plain.id_at(index - span.first)
+        opened = self._opened(number)
+        if opened is not None:
+            plain, first = opened
+            return plain.id_at(index - first)
         inside, ms_at, seq_at = index - self.starts[number], self.ms_at[number], self.seq_at[number]
         behind = self.ms[ms_at + inside]
         # Where its milliseconds begin: the sequence number follows from the one there.
@@ -148,9 +154,10 @@ class Packed:
         number = position(self.firsts_ms, self.firsts_seq, entry_id) - 1
         if number < 0:
             return 0
-        span = self.storage.laid_out.get(self.number + number)
-        if span is not None and span.plain is not None:
-            return span.first + span.plain.position(entry_id)
+        opened = self._opened(number)
+        if opened is not None:
+            plain, begin = opened
+            return begin + plain.position(entry_id)
         # The first entry of the piece is below, so the one that is looked for lies behind it.
         first, ms_at, seq_at = self.starts[number], self.ms_at[number], self.seq_at[number]
         behind, rest = (entry_id >> 64) - self.firsts_ms[number], entry_id & U64_MAX

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from engine.core import packed as form
+from engine.core import packed as layout
 from engine.core.codecs import compress
 from engine.core.entries import Plain
 from engine.core.packed import TYPES, Packed
@@ -31,7 +31,7 @@ class Packing:
         self._packed = packed = Packed(codec, plain.last_id, storage)
         ends = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
         # A piece begins with the first frame at or behind a multiple of its size.
-        cuts = np.searchsorted(ends[:-1], np.arange(0, len(plain.data), form.PIECE_BYTES))
+        cuts = np.searchsorted(ends[:-1], np.arange(0, len(plain.data), layout.PIECE_BYTES))
         cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
         packed.offsets = array("I", ends[[*cuts, -1]].tobytes())
         packed.starts = array("I", [*cuts.tolist(), len(plain)])

@@ -32,8 +32,8 @@ _PERIOD = 0.1
 _BATCH = 16
 #: How often, in looks, what was freed goes back to the system at the most.
 _TRIM_EVERY = 10
-#: The switch interval while the thread works, in seconds.
-_SOON = 2e-5
+#: The interpreter's switch interval while the thread works, and else, in seconds.
+_SOON, _USUAL = 2e-5, sys.getswitchinterval()
 
 Work = list[tuple[Segment, Packing]]
 
@@ -47,7 +47,6 @@ class Freezer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
-        self._usual_interval = sys.getswitchinterval()
         #: How many segments waited at each of the last looks: what waited an age ago is cold.
         self._waiting: deque[int] = deque()
         #: Something was freed; and how many looks ago that went back to the system last.
@@ -63,7 +62,7 @@ class Freezer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        sys.setswitchinterval(self._usual_interval)
+        sys.setswitchinterval(_USUAL)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _look(self) -> None:
@@ -82,13 +81,13 @@ class Freezer:
             self._hand_over(lambda _: None, _trim, 0)
 
     def _hand_over(self, then: Callable[[asyncio.Future[Any]], None], work: Callable[..., Any], *args: Any) -> None:
-        """Have the thread do something, which has nothing to do; ``then`` is called on the loop."""
+        """Give the thread, which is idle, something to do; ``then`` is called on the loop with what came of it."""
         self._busy = True
         sys.setswitchinterval(_SOON)
 
         def done(future: asyncio.Future[Any]) -> None:
             self._busy = False
-            sys.setswitchinterval(self._usual_interval)
+            sys.setswitchinterval(_USUAL)
             if not future.cancelled():
                 then(future)
 

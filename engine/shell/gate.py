@@ -106,8 +106,8 @@ class Gate:
     @staticmethod
     def _release(connection: Held) -> None:
         parts, size = connection.held, connection.held_size
-        if parts:
-            connection.held, connection.held_size = [], 0
+        connection.held, connection.held_size = [], 0
+        if parts and not connection.transport.is_closing():
             connection.write(parts, size)
 
     def end_turn(self) -> None:
@@ -118,9 +118,9 @@ class Gate:
         held, self._held = self._held, []
         closing, self._closing = self._closing, set()
         for connection in held:
-            if not safe:
-                connection.transport.abort()
-            elif not connection.transport.is_closing():
+            if safe:
                 self._release(connection)
+            else:
+                connection.transport.abort()
         for connection in closing:
             connection.transport.close()

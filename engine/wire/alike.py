@@ -100,19 +100,20 @@ def _proven(
 
 
 def _heads(data: NDArray[np.uint8], count: int) -> Ints | None:
-    """Where every other `*` is, if there are twice `count`.
+    """Where every other `*` is, if there are twice `count`: a guess at where frames begin.
 
-    Eight bytes at a time, and no closer together are a frame's two: that is where they are looked for.
+    They are looked for eight bytes at a time, as a frame's own lie further apart; who has two in eight is misread, and
+    refused by the proof.
     """
     mask = np.empty(data.size + -data.size % _WORD, bool)
     mask[data.size :] = False
     np.equal(data, _STAR, out=mask[: data.size])
-    words = mask.view(np.uint64)
+    words = mask.view(np.dtype("<u8"))
     at = (words != 0).nonzero()[0]
     if at.size != 2 * count:
         return None
     at = at[0::2]
-    # The one byte that is set of a word says which it is.
+    # Of a word one byte is 1: multiplied, its number comes to the top.
     heads: Ints = at * _WORD + (words.take(at) * _PLACES >> _U(56)).view(np.int64)
     return heads
 
