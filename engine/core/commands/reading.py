@@ -1,14 +1,14 @@
-"""XREAD and XREADGROUP: one grammar, two ways to serve a stream, and waiting for data."""
+"""XREAD and XREADGROUP: two ways to serve a stream, and waiting for data (their grammar is `read_words`')."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import chain
 
 from engine import messages
 from engine.core import ids
-from engine.core.args import I64_MAX, Args, parse_int
+from engine.core.args import I64_MAX
 from engine.core.commands.claims import claim_effect, touch_consumer
+from engine.core.commands.read_words import Budget, Read, find_keys, parse_read
 from engine.core.context import Context
 from engine.core.group import Consumer, Group
 from engine.core.registry import Keys, command
@@ -17,172 +17,6 @@ from engine.core.stream import Run, Stream, frames
 
 #: An ID that says "what no consumer of the group has got yet".
 NEW = ids.MAX_ID
-
-
-@dataclass(slots=True)
-class _Read:
-    """The words of one call, taken apart. ``start`` is what the reading begins behind, one ID per key."""
-
-    count: int = 0
-    maxcount: int = 0
-    maxsize: int = 0
-    block: int | None = None
-    claim: int | None = None
-    noack: bool = False
-    group: bytes | None = None
-    consumer: bytes = b""
-    keys: list[bytes] = field(default_factory=list)
-    id_words: list[bytes] = field(default_factory=list)
-    #: Where the IDs begin in the command's words.
-    id_pos: int = 0
-
-
-#: Readers say the same again and again: what was taken apart last, of those whose words name no IDs.
-_known: dict[tuple[bytes, ...], _Read] = {}
-_KNOWN_MAX, _KNOWN_WORDS, _KNOWN_BLOCK_MS = 1024, 32, 1 << 40
-
-
-def _parse(ctx: Context, argv: list[bytes]) -> _Read:
-    """The call that ``argv`` is; not to be changed, because it may be kept."""
-    if argv[-1] != b">" or len(argv) > _KNOWN_WORDS:
-        return _take_apart(ctx, argv)
-    words = tuple(argv)
-    read = _known.get(words)
-    if read is None:
-        read = _take_apart(ctx, argv)
-        if (read.block or 0) < _KNOWN_BLOCK_MS and sum(map(len, words)) < 1024:
-            if len(_known) >= _KNOWN_MAX:
-                _known.clear()
-            _known[words] = read
-    return read
-
-
-def _take_apart(ctx: Context, argv: list[bytes]) -> _Read:
-    grouped = argv[0].upper() == b"XREADGROUP"
-    read = _Read()
-    args = Args(argv, 1)
-    while not read.keys:
-        word = args.take().upper()
-        more = len(args)
-        if word == b"COUNT" and more > 0:
-            read.count = max(args.take_int(), 0)
-        elif word == b"MAXCOUNT" and more > 0:
-            read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
-            if read.maxcount <= 0:
-                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
-        elif word == b"MAXSIZE" and more > 0:
-            read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
-            if read.maxsize <= 0:
-                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
-        elif word == b"BLOCK" and more > 0:
-            read.block = _take_timeout(ctx, args)
-        elif word == b"STREAMS" and more > 0:
-            words = args.rest()
-            if len(words) % 2:
-                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
-            half = len(words) // 2
-            read.keys, read.id_words, read.id_pos = words[:half], words[half:], len(argv) - half
-        elif word == b"GROUP" and more > 1:
-            if not grouped:
-                raise CommandError(messages.read_only_with_group(b"GROUP"))
-            read.group, read.consumer = args.take(), args.take()
-        elif word == b"NOACK":
-            if not grouped:
-                raise CommandError(messages.read_only_with_group(b"NOACK"))
-            read.noack = True
-        elif word == b"CLAIM" and more > 0:
-            if not grouped:
-                raise CommandError(messages.read_only_with_group(b"CLAIM"))
-            read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
-            if read.claim < 0:
-                raise CommandError(messages.MIN_IDLE_NEGATIVE)
-        else:
-            raise CommandError(messages.SYNTAX)
-    if grouped and read.group is None:
-        raise CommandError(messages.READGROUP_NO_GROUP_OPTION)
-    if read.maxcount and read.count > read.maxcount:
-        raise CommandError(messages.MAXCOUNT_BELOW_COUNT)
-    return read
-
-
-def _take_timeout(ctx: Context, args: Args) -> int:
-    timeout = parse_int(args.take(), messages.TIMEOUT_NOT_INTEGER)
-    if timeout < 0:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
-    if timeout > I64_MAX - ctx.now:
-        raise CommandError(messages.TIMEOUT_RANGE)
-    return timeout
-
-
-#: How many words belong to an option.
-_WORDS_BEHIND = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
-
-
-def _find_keys(argv: list[bytes]) -> list[bytes]:
-    """The keys, found as the command itself finds them: a group may be called STREAMS, and permissions hang on this."""
-    at = 1
-    while at < len(argv):
-        word = argv[at].upper()
-        if word == b"STREAMS":
-            return argv[at + 1 : at + 1 + (len(argv) - at - 1) // 2]
-        if word not in _WORDS_BEHIND:
-            break
-        at += 1 + _WORDS_BEHIND[word]
-    return []
-
-
-class _Budget:
-    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still
-    goes).
-    """
-
-    __slots__ = ("count", "left", "maxsize", "size")
-
-    def __init__(self, read: _Read) -> None:
-        self.count = read.count
-        self.left = read.maxcount or None
-        self.maxsize = read.maxsize
-        self.size = 0
-
-    @property
-    def spent(self) -> bool:
-        return self.left == 0 or (0 < self.maxsize <= self.size)
-
-    def limit(self, taken: int = 0) -> int:
-        """How many more entries one stream may give after ``taken`` (0: any number). Not to be asked once spent."""
-        left = self.count - taken if self.count else 0
-        if self.left is None:
-            return left
-        return min(left, self.left) if left else self.left
-
-    def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
-        """Entries of ``stream`` from ``low`` on, as many as are allowed, and account for them."""
-        if self.spent or (self.count and taken >= self.count):
-            return []
-        runs = stream.take(low, ids.MAX_ID, self.limit(taken))
-        if self.maxsize:
-            runs = self._cut(runs)
-        if self.left is not None:
-            self.left -= sum(last - first for _, first, last in runs)
-        return runs
-
-    def _cut(self, runs: list[Run]) -> list[Run]:
-        kept = []
-        for segment, first, last in runs:
-            for index in range(first, last):
-                if self.size >= self.maxsize:
-                    if index > first:
-                        kept.append((segment, first, index))
-                    return kept
-                self.size += len(segment.frame_at(index))
-            kept.append((segment, first, last))
-        return kept
-
-    def charge(self, size: int) -> None:
-        """An entry of ``size`` bytes goes into the reply."""
-        self.size += size
-        if self.left is not None:
-            self.left -= 1
 
 
 # -- XREAD
@@ -202,16 +36,16 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
 
 
 @command(
-    "xread", arity=-4, flags="readonly blocking movablekeys", keys=Keys(find=_find_keys), group="stream", since="5.0.0",
+    "xread", arity=-4, flags="readonly blocking movablekeys", keys=Keys(find=find_keys), group="stream", since="5.0.0",
     acl="stream", summary="Returns entries of several streams behind given IDs, and waits for them if asked to.",
     complexity="For each stream O(N) with N entries returned.",
     syntax="[COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
 )  # fmt: skip
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """New entries of several streams."""
-    read = _parse(ctx, argv)
+    read = parse_read(ctx, argv)
     starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
-    budget = _Budget(read)
+    budget = Budget(read)
     found = ByKey()
     for key, start in zip(read.keys, starts, strict=True):
         if budget.spent:
@@ -255,7 +89,7 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
 
 
 @command(
-    "xreadgroup", arity=-7, flags="write blocking movablekeys", keys=Keys(find=_find_keys),
+    "xreadgroup", arity=-7, flags="write blocking movablekeys", keys=Keys(find=find_keys),
     access="RO access", group="stream",
     since="5.0.0", acl="stream",
     summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
@@ -265,12 +99,12 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
 )  # fmt: skip
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Deliver entries of several streams to a consumer."""
-    read = _parse(ctx, argv)
+    read = parse_read(ctx, argv)
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
     places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
-    budget = _Budget(read)
+    budget = Budget(read)
     found = ByKey()
     claims = read.claim
     for key, (stream, group, start) in zip(read.keys, places, strict=True):
@@ -292,7 +126,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     return _wait(ctx, argv, read, wake_at)
 
 
-def _only_new(ctx: Context, argv: list[bytes], read: _Read, name: bytes) -> Reply:
+def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
     """What readers mostly ask for, new entries of one stream, at less cost."""
     key = read.keys[0]
     stream, group, _ = _group_start(ctx, key, name, b">")
@@ -305,7 +139,7 @@ def _only_new(ctx: Context, argv: list[bytes], read: _Read, name: bytes) -> Repl
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 
-def _wait(ctx: Context, argv: list[bytes], read: _Read, wake_at: int | None) -> Reply:
+def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> Reply:
     """Wait for new entries, and, with CLAIM, for the time at which pending ones are idle for long enough."""
     name = read.group
     assert name is not None
@@ -329,7 +163,7 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 
 
 def _new_entries(
-    ctx: Context, key: bytes, stream: Stream, read: _Read, group: Group, consumer: Consumer, budget: _Budget,
+    ctx: Context, key: bytes, stream: Stream, read: Read, group: Group, consumer: Consumer, budget: Budget,
     claims: int | None,
 ) -> Reply | None:  # fmt: skip
     """What ``>`` gives: idle pending entries first where CLAIM asks for them, then new ones; None for nothing."""
@@ -349,7 +183,7 @@ def _new_entries(
 
 
 def _deliver(
-    ctx: Context, key: bytes, stream: Stream, read: _Read, group: Group, consumer: Consumer, runs: list[Run]
+    ctx: Context, key: bytes, stream: Stream, read: Read, group: Group, consumer: Consumer, runs: list[Run]
 ) -> None:
     assert read.group is not None
     group.deliver(stream, runs, consumer, ctx.now, read.noack)
@@ -364,7 +198,7 @@ def _with_history(entry: bytes, idle: int, count: int) -> Raw:
 
 
 def _claim_idle(
-    ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, budget: _Budget,
+    ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, budget: Budget,
     min_idle: int,
 ) -> list[Reply]:  # fmt: skip
     """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
@@ -399,7 +233,7 @@ def _delivery_effects(ctx: Context, key: bytes, group_name: bytes, group: Group,
 
 def _history(
     ctx: Context, key: bytes, stream: Stream, group_name: bytes, group: Group, consumer: Consumer, after: int,
-    budget: _Budget,
+    budget: Budget,
 ) -> Reply:  # fmt: skip
     """The consumer's own pending entries behind ``after``; each that still exists counts as delivered again."""
     limit = budget.limit()
