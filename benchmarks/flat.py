@@ -50,12 +50,19 @@ def fill(connection: Connection, key: str, entries: int) -> None:
     chooser = random.Random(4)
     requests = [
         b"".join(
-            command("XADD", key, "*", "sensor-id", chooser.randrange(1000, 9999), "temperature",
-                    f"{chooser.uniform(10, 30):.1f}")
+            command(
+                "XADD",
+                key,
+                "*",
+                "sensor-id",
+                chooser.randrange(1000, 9999),
+                "temperature",
+                f"{chooser.uniform(10, 30):.1f}",
+            )
             for _ in range(_PAGE)
         )
         for _ in range(50)
-    ]  # fmt: skip
+    ]
     for number in range(entries // _PAGE):
         connection.lines(requests[number % len(requests)], 2 * _PAGE)
 
@@ -120,13 +127,16 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
     return [
         ("XADD", lambda one: command("XADD", one.key, "*", "sensor-id", 1234, "temperature", "19.8"), 500),
         ("XACK of one ID", lambda one: command("XACK", one.key, GROUP, one.pending.pop()), 500),
-        ("XREADGROUP of 100", lambda one: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS",
-                                                  one.key, ">"), 40),
+        (
+            "XREADGROUP of 100",
+            lambda one: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS", one.key, ">"),
+            40,
+        ),
         ("XRANGE of 100 in the middle", middle, 200),
         ("XRANGE of 100 anywhere", anywhere, 200),
         ("XPENDING of 10", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10), 300),
         ("XPENDING of 10, one consumer", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10, "c"), 300),
-    ]  # fmt: skip
+    ]
 
 
 def resident(pid: int) -> int:
@@ -186,8 +196,10 @@ def measure(name: str, connection: Connection, pid: int, entries: int, pending: 
     usage = _INTEGER.match(connection.reply(command("MEMORY", "USAGE", LARGE, "SAMPLES", 0)))
     told = int(usage.group(1)) if usage else 0
     print(f"{name}: {entries:,} entries, {pending:,} pending")
-    print(f"  memory: {per_entry:.1f} bytes an entry, {per_pending:.1f} bytes a pending record; "
-          f"MEMORY USAGE says {told / 1e6:.1f} MB, the process grew by {(delivered - empty) / 1e6:.1f} MB")  # fmt: skip
+    print(
+        f"  memory: {per_entry:.1f} bytes an entry, {per_pending:.1f} bytes a pending record; "
+        f"MEMORY USAGE says {told / 1e6:.1f} MB, the process grew by {(delivered - empty) / 1e6:.1f} MB"
+    )
     good = per_entry <= MOST_ENTRY_BYTES and per_pending <= MOST_PENDING_BYTES
     streams = [small, large]
     for one in streams:

@@ -70,8 +70,9 @@ class _Consumer:
     def __init__(self, port: int, number: int) -> None:
         self.socket = _connected(port)
         self._reader = hiredis.Reader()
-        self._read = command("XREADGROUP", "GROUP", GROUP, f"consumer-{number}", "COUNT", COUNT, "BLOCK", 0,
-                             "STREAMS", KEY, ">")  # fmt: skip
+        self._read = command(
+            "XREADGROUP", "GROUP", GROUP, f"consumer-{number}", "COUNT", COUNT, "BLOCK", 0, "STREAMS", KEY, ">"
+        )
         self.socket.sendall(self._read)
 
     def receive(self, latencies: list[int]) -> None:

@@ -50,9 +50,10 @@ def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
         rest = [report.judged(growth, most=targets.TRIGGER_GROWTH)]
         print(report.line(f"Spark trigger, {name}", cells, rest), flush=True)
         figures[name] = {
-            "milliseconds": dict(zip(map(str, sizes), of_sizes, strict=True)), "reached": good,
+            "milliseconds": dict(zip(map(str, sizes), of_sizes, strict=True)),
+            "reached": good,
             "target": {"milliseconds": targets.TRIGGER_MS, "growth": targets.TRIGGER_GROWTH},
-        }  # fmt: skip
+        }
     return figures
 
 

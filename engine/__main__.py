@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from engine.config import Config
-from engine.directives import ConfigError
-from engine.shell.reporting import LOG, start_logging
-from engine.shell.server import Server
+from engine.settings.config import Config
+from engine.settings.directives import ConfigError
+from engine.shell.network.server import Server
+from engine.shell.observation.reporting import LOG, start_logging
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]

@@ -20,8 +20,17 @@ COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
 MEASURES = ("delay_mean", "delay_stddev")
 # What an alert carries, in this order.
 ALERT_FIELDS = (
-    "carrier", "flight", "tailnum", "origin", "dest", "time_hour", "sched_dep_time", "dep_delay", "visib", "visibility",
-)  # fmt: skip
+    "carrier",
+    "flight",
+    "tailnum",
+    "origin",
+    "dest",
+    "time_hour",
+    "sched_dep_time",
+    "dep_delay",
+    "visib",
+    "visibility",
+)
 
 Group = tuple[str, str]  # airport and visibility band
 Figures = Mapping[str, float | None]

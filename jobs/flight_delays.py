@@ -40,7 +40,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs import flight_check, flight_data, flight_report
-from spark_streams import embedded
+from spark_streams.embedded import launcher
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
 STATISTICS_KEY = "delays:{airport}:{visibility}"
@@ -377,7 +377,7 @@ def main(argv: list[str] | None = None) -> int:
         .getOrCreate()
     )
     try:
-        url = options.url or embedded.url()
+        url = options.url or launcher.url()
         with checkpoint_directory(options.checkpoint, url) as checkpoint:
             outcome = run(spark, url, checkpoint, options.limit)
         report(outcome)

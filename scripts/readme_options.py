@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spark_streams.options import TABLE, Option
+from spark_streams.config.options import TABLE, Option
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 SECTION = re.compile(r"(<!-- options: .*? -->\n)(.*?)(<!-- end of options -->)", re.DOTALL)

@@ -23,13 +23,14 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_streams import embedded, options
-from spark_streams.address import Address
-from spark_streams.connection import Command, borrow
+from spark_streams.client.connection import Command, borrow
+from spark_streams.config import options
+from spark_streams.config.address import Address
+from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError
-from spark_streams.facts import ServerFacts, StreamState, facts_of
-from spark_streams.ids import LAST, StreamId
-from spark_streams.offsets import Offsets
+from spark_streams.read.offsets import Offsets
+from spark_streams.server.api import ServerFacts, StreamState, facts_of
+from spark_streams.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -121,7 +122,7 @@ class StreamMonitor(StreamingQueryListener):
 
     def _address(self) -> Any:
         given = self._given
-        return given if isinstance(given, Address) else embedded.address(given.directory)
+        return given if isinstance(given, Address) else launcher.address(given.directory)
 
     def _reports(self, query: str, batch: int, source: _Source, seconds: float) -> Iterator[StreamReport]:
         streams = sorted(source.end.streams)

@@ -14,14 +14,18 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_streams import embedded, infer, options, pushdown, time_zones, writers
-from spark_streams.address import Address, Embedded
-from spark_streams.batch_reader import BatchReader
+from spark_streams.columns import infer
+from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import options, time_zones
+from spark_streams.config.address import Address, Embedded
+from spark_streams.embedded import launcher
 from spark_streams.errors import fail
-from spark_streams.schema import DEFAULT, DEFAULT_BINARY, ReadSchema
-from spark_streams.stream_reader import StreamReader
-from spark_streams.write_schema import WriteSchema
-from spark_streams.writers import BatchWriter, Sink, StreamWriter
+from spark_streams.read import pushdown
+from spark_streams.read.batch import BatchReader
+from spark_streams.read.stream import StreamReader
+from spark_streams.write import sink
+from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
 
 
 class PystreamsDataSource(DataSource):
@@ -76,8 +80,8 @@ class PystreamsDataSource(DataSource):
                 "append",
             ):
                 fail("INVALID_OPTION", option=name, value="...", expected="it is for batch writes alone")
-        return writers.sink(_address(said.address), said, columns, streaming, overwrite)
+        return sink.sink(_address(said.address), said, columns, streaming, overwrite)
 
 
 def _address(given: Address | Embedded) -> Address:
-    return given if isinstance(given, Address) else embedded.address(given.directory)
+    return given if isinstance(given, Address) else launcher.address(given.directory)

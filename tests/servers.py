@@ -146,8 +146,10 @@ def _redis_process(path: str, directory: Path, flags: tuple[str, ...]) -> Iterat
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 _tied_to_us([path, "--port", str(port), *settings.split(), "--save", "", *flags]),
-                stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+            )
         try:
             if _gets_ready(process, output):
                 yield Running(process, "127.0.0.1", port, unixsocket, directory, output)

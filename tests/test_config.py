@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 
-from engine.config import Config
-from engine.directives import ALIASES, DIRECTIVES, ConfigError, output_limits, parse_memory
-from engine.words import quote, split_words
+from engine.settings.config import Config
+from engine.settings.directives import ALIASES, DIRECTIVES, ConfigError, output_limits, parse_memory
+from engine.text.words import quote, split_words
 from tests.servers import Running
 
 #: Directives whose defaults differ from a redis-server's without a file, and why.

@@ -1,4 +1,4 @@
-"""A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.xadd`.
+"""A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.entries.xadd`.
 
 The run comes as bytes whose shape is proven (:mod:`engine.wire.bulk`). Everything that could make one of its commands
 answer with an error or be heard of is looked at before anything is changed; where there is such a thing
@@ -15,13 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.core import ids
-from engine.core.args import Args
-from engine.core.commands.streams import new_stream, next_id
-from engine.core.context import Context
-from engine.core.replies import CommandError
-from engine.core.stream import Stream
-from engine.core.trimming import Trim
+from engine.core.commands.streams.entries import new_stream, next_id
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.stream import Stream
+from engine.core.streams.trimming import Trim
+from engine.core.table.context import Context
 
 _AUTO = b"$1\r\n*\r\n"
 #: Ends of IDs.

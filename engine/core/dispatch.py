@@ -13,32 +13,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from engine import messages
-from engine.config import Config
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
-from engine.core.accounts import Accounts
 from engine.core.bulk_add import Added, Run, add_run
-from engine.core.commands.client import describe
-from engine.core.context import Context
-from engine.core.durability import Durability, InMemory
-from engine.core.keyspace import Database, type_name
-from engine.core.monitors import Monitors
-from engine.core.pubsub import PubSub
-from engine.core.registry import COMMANDS, Command
-from engine.core.replies import BLOCKED, QUEUED, CommandError, Reply, Several
-from engine.core.session import Session
-from engine.core.storage import Storage
-from engine.core.stream import Stream
-from engine.core.telemetry import Telemetry
-from engine.core.waiters import Waiter
+from engine.core.clients.accounts import Accounts
+from engine.core.clients.monitors import Monitors
+from engine.core.clients.pubsub import PubSub
+from engine.core.clients.session import Session
+from engine.core.clients.telemetry import Telemetry
+from engine.core.commands.server.client import describe
+from engine.core.keyspace.database import Database, type_name
+from engine.core.keyspace.waiters import Waiter
+from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several
+from engine.core.streams.laid_out import Storage
+from engine.core.streams.stream import Stream
+from engine.core.table.context import Context
+from engine.core.table.durability import Durability, InMemory
+from engine.core.table.registry import COMMANDS, Command
+from engine.settings.config import Config
+from engine.text import messages
 
 #: Later than any time.
 NEVER = 1 << 63
 #: What runs at once inside MULTI instead of being queued.
 _NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
 #: What a RESP2 client may still call once it has subscribed.
-_IN_SUBSCRIPTION = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "ping",
-                    "quit", "reset"}  # fmt: skip
+_IN_SUBSCRIPTION = {
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "ping",
+    "quit",
+    "reset",
+}
 
 
 def look_up(argv: list[bytes]) -> Command:
@@ -63,12 +72,43 @@ class Core:
 
     # Slots, because an object with more than thirty attributes of its own is read more slowly (CPython 3.11 and 3.12).
     __slots__ = (
-        "_ctx", "_last_session_id", "accounts", "commands_processed", "config", "databases", "dirty",
-        "durability", "effects", "error_stats", "expired_keys", "expires_actively", "facts", "idempotent",
-        "measured_ns", "memory_full", "monitors", "next_expiry", "now", "now_us", "outbox", "paused_until",
-        "pauses_all", "pick", "pubsub", "ready", "recording", "refuse_writes", "replaying", "requests",
-        "serve_later", "sessions", "stopwatch", "storage", "telemetry", "watchers",
-    )  # fmt: skip
+        "_ctx",
+        "_last_session_id",
+        "accounts",
+        "commands_processed",
+        "config",
+        "databases",
+        "dirty",
+        "durability",
+        "effects",
+        "error_stats",
+        "expired_keys",
+        "expires_actively",
+        "facts",
+        "idempotent",
+        "measured_ns",
+        "memory_full",
+        "monitors",
+        "next_expiry",
+        "now",
+        "now_us",
+        "outbox",
+        "paused_until",
+        "pauses_all",
+        "pick",
+        "pubsub",
+        "ready",
+        "recording",
+        "refuse_writes",
+        "replaying",
+        "requests",
+        "serve_later",
+        "sessions",
+        "stopwatch",
+        "storage",
+        "telemetry",
+        "watchers",
+    )
 
     def __init__(self, config: Config, pick: Callable[[int], int]) -> None:
         self.config = config
@@ -199,9 +239,13 @@ class Core:
         except CommandError as error:
             return self._refused(session, argv, error)
         if (
-            session.limited or session.monitor or session.channels or session.patterns
-            or self.memory_full or self.refuse_writes
-        ):  # fmt: skip
+            session.limited
+            or session.monitor
+            or session.channels
+            or session.patterns
+            or self.memory_full
+            or self.refuse_writes
+        ):
             # (Only then can the check refuse anything.)
             try:
                 self.check(session, command, argv)
@@ -419,7 +463,7 @@ class Core:
             self.outbox.append((session, waiter.on_timeout))
 
     def wake(self, session: Session, now_us: int) -> None:
-        """The time that the session's waiter named (:attr:`engine.core.waiters.Waiter.wake_at`) has come.
+        """The time that the session's waiter named (:attr:`engine.core.keyspace.waiters.Waiter.wake_at`) has come.
 
         It times out, or its command runs anew; in that case there may be a new time to wake it.
         """

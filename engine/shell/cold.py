@@ -21,10 +21,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from engine.core.codecs import compress
 from engine.core.dispatch import Core
-from engine.core.packing import Packing
-from engine.core.segment import Segment
+from engine.core.streams.codecs import compress
+from engine.core.streams.packing import Packing
+from engine.core.streams.segment import Segment
 
 #: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work: the
 #: loop's part of that takes a tenth of a millisecond for each.

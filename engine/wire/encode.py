@@ -2,7 +2,7 @@
 
 One function per type and protocol, found by the reply's exact type; a list's elements are appended by the same table.
 What is long already (an entry's frames, a big value) is handed on as it is and never copied. The types are those of
-:mod:`engine.core.replies`; BLOCKED and NO_REPLY have no bytes and never come here.
+:mod:`engine.core.protocol.replies`; BLOCKED and NO_REPLY have no bytes and never come here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.core.replies import (
+from engine.core.protocol.replies import (
     NIL_ARRAY,
     Array,
     ByKey,
@@ -169,23 +169,40 @@ for _table in (_RESP2, _RESP3):
     _array = _aggregate(b"*%d\r\n", _table)
     _table.update(
         {
-            bytes: _bulk, int: _integer, Simple: _simple, CommandError: _error, Raw: _raw, Frames: _frames,
-            list: _array, tuple: _array, Array: _with_several(_table), Several: _several,
+            bytes: _bulk,
+            int: _integer,
+            Simple: _simple,
+            CommandError: _error,
+            Raw: _raw,
+            Frames: _frames,
+            list: _array,
+            tuple: _array,
+            Array: _with_several(_table),
+            Several: _several,
         }
-    )  # fmt: skip
+    )
 
 _RESP2.update(
     {
-        type(None): _constant(b"$-1\r\n"), type(NIL_ARRAY): _constant(b"*-1\r\n"),
-        float: _double2, Verbatim: _bulk,
-        Map: _RESP2[list], Set: _RESP2[list], Push: _RESP2[list], ByKey: _by_key(b"*%d\r\n", b"*2\r\n", _RESP2),
+        type(None): _constant(b"$-1\r\n"),
+        type(NIL_ARRAY): _constant(b"*-1\r\n"),
+        float: _double2,
+        Verbatim: _bulk,
+        Map: _RESP2[list],
+        Set: _RESP2[list],
+        Push: _RESP2[list],
+        ByKey: _by_key(b"*%d\r\n", b"*2\r\n", _RESP2),
     }
-)  # fmt: skip
+)
 _RESP3.update(
     {
-        type(None): _constant(b"_\r\n"), type(NIL_ARRAY): _constant(b"_\r\n"),
-        float: _double3, Verbatim: _verbatim3,
-        Map: _aggregate(b"%%%d\r\n", _RESP3, 2), Set: _aggregate(b"~%d\r\n", _RESP3),
-        Push: _aggregate(b">%d\r\n", _RESP3), ByKey: _by_key(b"%%%d\r\n", b"", _RESP3),
+        type(None): _constant(b"_\r\n"),
+        type(NIL_ARRAY): _constant(b"_\r\n"),
+        float: _double3,
+        Verbatim: _verbatim3,
+        Map: _aggregate(b"%%%d\r\n", _RESP3, 2),
+        Set: _aggregate(b"~%d\r\n", _RESP3),
+        Push: _aggregate(b">%d\r\n", _RESP3),
+        ByKey: _by_key(b"%%%d\r\n", b"", _RESP3),
     }
-)  # fmt: skip
+)

@@ -21,8 +21,8 @@ from typing import Any
 
 import hiredis
 
-from engine import messages
-from engine.words import split_words
+from engine.text import messages
+from engine.text.words import split_words
 
 #: The longest inline request, and the longest header line.
 LINE_LIMIT = 64 * 1024
@@ -67,8 +67,18 @@ class RequestParser:
     """One connection's requests. ``error`` is set (once, for good) where the bytes stop being a request."""
 
     __slots__ = (
-        "_argv", "_bulk", "_held", "_held_at", "_kept", "_left", "_reader", "_tail", "error", "max_bulk", "trusted",
-    )  # fmt: skip
+        "_argv",
+        "_bulk",
+        "_held",
+        "_held_at",
+        "_kept",
+        "_left",
+        "_reader",
+        "_tail",
+        "error",
+        "max_bulk",
+        "trusted",
+    )
 
     def __init__(self, max_bulk: int = 512 << 20) -> None:
         #: The error reply; the commands that :meth:`parse` gave together with it come before it.

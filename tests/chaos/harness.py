@@ -34,9 +34,17 @@ class Server:
     def __init__(self, kind: str, directory: Path) -> None:
         self.port = servers.free_port()
         words = [
-            "--port", str(self.port), "--dir", str(directory), "--save", "", "--appendonly", "yes", "--appendfsync",
+            "--port",
+            str(self.port),
+            "--dir",
+            str(directory),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
             "always",
-        ]  # fmt: skip
+        ]
         path = servers.redis_server()
         program = [path or "redis-server"] if kind == "redis" else [sys.executable, "-m", "engine"]
         self._command = servers._tied_to_us([*program, *words])

@@ -46,8 +46,11 @@ def driver(node: str) -> Path:
                 shutil.copy(HERE / name, making)
             subprocess.run(
                 ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-                cwd=making, check=True, capture_output=True, timeout=INSTALL_SECONDS,
-            )  # fmt: skip
+                cwd=making,
+                check=True,
+                capture_output=True,
+                timeout=INSTALL_SECONDS,
+            )
             (making / "installed").touch()
             shutil.rmtree(place, ignore_errors=True)
             making.rename(place)
@@ -61,8 +64,11 @@ def answers(node: str, driver: Path, library: str, running: Running) -> list[Any
     """What each call gave."""
     done = subprocess.run(
         [node, str(driver), library, str(running.port)],
-        capture_output=True, text=True, check=False, timeout=DRIVE_SECONDS,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DRIVE_SECONDS,
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -110,22 +110,29 @@ def test_mass_insertion(ours: Running) -> None:
     command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
     done = subprocess.run(
         [needed("redis-cli"), "-p", str(ours.port), "--pipe"],
-        input=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000, capture_output=True, check=True, timeout=DEADLINE * 4,
-    )  # fmt: skip
+        input=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000,
+        capture_output=True,
+        check=True,
+        timeout=DEADLINE * 4,
+    )
     assert b"errors: 0, replies: 20001" in done.stdout
     shown = subprocess.run([needed("redis-cli"), "-p", str(ours.port), "XLEN", "pipe"], capture_output=True, check=True)
     assert shown.stdout == b"20000\n"
 
 
 @pytest.mark.redis
-@pytest.mark.parametrize("words", [["-t", "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"],
-                                   ["-P", "16", "XADD", "bench", "*", "f", "v"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [["-t", "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"], ["-P", "16", "XADD", "bench", "*", "f", "v"]]
+)
 def test_redis_benchmark(ours: Running, words: list[str]) -> None:
     """Its own tests of what the engine has, with fifty clients, and XADD in pipelines; no error, and its settings."""
     done = subprocess.run(
         [needed("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
-        capture_output=True, text=True, timeout=DEADLINE * 4, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE * 4,
+        check=True,
+    )
     assert "rror" not in done.stdout + done.stderr
     assert "WARN" not in done.stderr
     assert len(done.stdout.splitlines()) >= 2

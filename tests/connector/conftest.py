@@ -12,7 +12,7 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_streams import connection
+from spark_streams.client import connection
 from tests import servers
 from tests.connector.driver import Site
 from tests.waiting import DEADLINE, wait_for

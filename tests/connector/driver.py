@@ -10,9 +10,9 @@ from typing import Any
 import redis
 from pyspark.sql.types import StructType
 
-from spark_streams import address, options
-from spark_streams.schema import ReadSchema
-from spark_streams.stream_reader import StreamReader
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import address, options
+from spark_streams.read.stream import StreamReader
 
 _NAMES = {"int": "integer", "bigint": "long"}
 

@@ -209,9 +209,14 @@ class Encrypted:
 
     def client(self, port: int | None = None) -> redis.Redis:
         return redis.Redis(
-            host="localhost", port=port or self.port, protocol=2, ssl=True, ssl_ca_certs=str(self.ca),
-            ssl_certfile=str(self.certificate), ssl_keyfile=str(self.key),
-        )  # fmt: skip
+            host="localhost",
+            port=port or self.port,
+            protocol=2,
+            ssl=True,
+            ssl_ca_certs=str(self.ca),
+            ssl_certfile=str(self.certificate),
+            ssl_keyfile=str(self.key),
+        )
 
 
 @dataclass
@@ -227,14 +232,39 @@ def certificate(directory: Path, name: str, authority: Certificate | None = None
     made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
     new = ("req", "-newkey", "rsa:2048", "-nodes", "-keyout", made.key)
     if authority is None:
-        _openssl(*new, "-x509", "-out", made.certificate, "-days", "2", "-subj", f"/CN=test {name}", "-addext",
-                 "keyUsage=critical,keyCertSign,cRLSign")  # fmt: skip
+        _openssl(
+            *new,
+            "-x509",
+            "-out",
+            made.certificate,
+            "-days",
+            "2",
+            "-subj",
+            f"/CN=test {name}",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
+        )
         return made
     request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
     extensions.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
     _openssl(*new, "-out", request, "-subj", "/CN=localhost")
-    _openssl("x509", "-req", "-in", request, "-CA", authority.certificate, "-CAkey", authority.key, "-CAcreateserial",
-             "-out", made.certificate, "-days", "2", "-extfile", extensions)  # fmt: skip
+    _openssl(
+        "x509",
+        "-req",
+        "-in",
+        request,
+        "-CA",
+        authority.certificate,
+        "-CAkey",
+        authority.key,
+        "-CAcreateserial",
+        "-out",
+        made.certificate,
+        "-days",
+        "2",
+        "-extfile",
+        extensions,
+    )
     return made
 
 
@@ -246,8 +276,16 @@ def encrypted(*more: str) -> Iterator[Encrypted]:
         authority = certificate(directory, "ca")
         server, client = (certificate(directory, side, authority) for side in ("server", "client"))
         port = servers.free_port()
-        flags = ("--tls-cert-file", str(server.certificate), "--tls-key-file", str(server.key), "--tls-ca-cert-file",
-                 str(authority.certificate), "--tls-replication", "yes")  # fmt: skip
+        flags = (
+            "--tls-cert-file",
+            str(server.certificate),
+            "--tls-key-file",
+            str(server.key),
+            "--tls-ca-cert-file",
+            str(authority.certificate),
+            "--tls-replication",
+            "yes",
+        )
         with servers.redis("--tls-port", str(port), *flags, *more):
             yield Encrypted(port, authority.certificate, client.certificate, client.key, flags)
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from engine.wire import arrow
-from spark_streams import connection as connections
-from spark_streams import facts_redis as facts_module
-from spark_streams import fetch
-from spark_streams.address import Address
-from spark_streams.connection import Connection, borrow
+from spark_streams.client import connection as connections
+from spark_streams.client.connection import Connection, borrow
+from spark_streams.client.retry import repeatable
+from spark_streams.codec import arrow
+from spark_streams.config.address import Address
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.facts_redis import RedisFacts
-from spark_streams.fetch import Delivery
-from spark_streams.ids import LAST, ZERO, StreamId
-from spark_streams.retry import repeatable
+from spark_streams.server import redis as facts_module
+from spark_streams.server import xrange
+from spark_streams.server.redis import RedisFacts
+from spark_streams.server.xrange import Delivery
+from spark_streams.stream_id import LAST, ZERO, StreamId
 from tests import servers
 from tests.chaos.proxy import proxy
 
@@ -96,7 +96,7 @@ def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connectio
             client.xdel("s", "99-0")
         found = [
             int(entry_id.partition(b"-")[0])
-            for page in fetch.pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
+            for page in xrange.pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
             for entry_id in page.ids().to_pylist()
         ]
         assert found == list(range(after + 1, min(upto, 50) + 1))
@@ -109,7 +109,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
     """The next page is asked for before this one is decoded; where that begins at the wrong entry it is asked again."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
-    pages = list(fetch.pages(connection, "s", ZERO, StreamId(150, 0), 7))
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(150, 0), 7))
     found = [int(entry_id.partition(b"-")[0]) for page in pages for entry_id in page.ids().to_pylist()]
     assert found == list(range(1, 151))
     assert connection.command("PING") == b"PONG"
@@ -119,7 +119,7 @@ def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connecti
     """With large values a page has few entries, however many are allowed."""
     add(client, "s", 70, size=600_000)
     add(client, "s", 500, first=71)
-    counts = [page.count for page in fetch.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
+    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
     assert sum(counts) == 570
     assert counts[1:6] == [1, 1, 1, 1, 1]
     assert max(counts) > 50
@@ -133,7 +133,7 @@ def test_delivery_fills_the_pending_list(
     add(client, "s", 60)
     client.xgroup_create("s", "g", f"{position}-0")
     delivery = Delivery("g", "c-0", StreamId(position, 0))
-    pages = list(fetch.pages(connection, "s", ZERO, StreamId(50, 0), 8, delivery))
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(50, 0), 8, delivery))
     assert sum(page.count for page in pages) == 50
     (group,) = client.xinfo_groups("s")
     assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
@@ -143,7 +143,7 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
     """Neither pages nor states are had of a key that is no stream."""
     client.set("text", "x")
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
-        list(fetch.pages(connection, "text", ZERO, LAST, 8))
+        list(xrange.pages(connection, "text", ZERO, LAST, 8))
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         RedisFacts(connection).states(["text"], None)
 
@@ -221,7 +221,7 @@ def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connectio
     add(client, "s", 20)
     client.xgroup_create("s", "g", "0")
     connection.link(None)._skips = False
-    pages = list(fetch.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
     assert sum(page.count for page in pages) == 20
     assert client.xinfo_groups("s")[0]["pending"] == 20
     assert isinstance(pages[0], arrow.VectorPage)

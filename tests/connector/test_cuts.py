@@ -11,17 +11,17 @@ import hiredis
 import pyarrow as pa
 import pytest
 
-from spark_streams import connection as connections
-from spark_streams import link as link_module
-from spark_streams.address import Address
-from spark_streams.connection import Connection
+from spark_streams.client import connection as connections
+from spark_streams.client import link as link_module
+from spark_streams.client.connection import Connection
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.fence import Writer
-from spark_streams.fenced import FencedSender
-from spark_streams.options_write import WriteOptions
-from spark_streams.parcels import Packer
-from spark_streams.plain import PlainSender
-from spark_streams.write_schema import WriteSchema
+from spark_streams.write.at_least_once import PlainSender
+from spark_streams.write.encoding import Packer
+from spark_streams.write.exactly_once import FencedSender
+from spark_streams.write.fence import Writer
 from tests.chaos.proxy import Proxy, proxy
 from tests.connector.driver import Query, Site, numbers
 

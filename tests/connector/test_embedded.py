@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from spark_streams import embedded, processes
-from spark_streams.address import Address
+from spark_streams.config.address import Address
+from spark_streams.embedded import launcher, processes
+from spark_streams.embedded.processes import Process
 from spark_streams.errors import EmbeddedError, OptionsError
-from spark_streams.processes import Process
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(tmp_path),
-            embedded.COMMAND: STANDIN,
+            launcher.COMMAND: STANDIN,
             **environment,
         }
         process = subprocess.Popen(
@@ -82,8 +82,8 @@ def gone(tmp_path: Path, *pids: int) -> None:
 
 MANY = """
     import subprocess, sys
-    from spark_streams import embedded
-    child = "from spark_streams import embedded; print(embedded.url())"
+    from spark_streams.embedded import launcher as embedded
+    child = "from spark_streams.embedded import launcher as embedded; print(embedded.url())"
     embedded._driver()  # whichever of the children comes first is to start it
     import os
     from spark_streams.processes import Process
@@ -112,7 +112,7 @@ def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> 
 
 ONE = """
     import sys
-    from spark_streams import embedded
+    from spark_streams.embedded import launcher as embedded
     print(embedded.url(), flush=True)
     sys.stdin.readline()
     print(embedded.url(), flush=True)
@@ -151,13 +151,14 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
 def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
     """The error says that it ended, and where its output is."""
     program = """
-        from spark_streams import embedded, errors
+        from spark_streams import errors
+        from spark_streams.embedded import launcher as embedded
         try:
             embedded.url()
         except errors.EmbeddedError as error:
             print(error.condition, error.parameters["log"], flush=True)
     """
-    driver = run(program, **{embedded.COMMAND: f"{sys.executable} -c raise(SystemExit('no'))"})
+    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c raise(SystemExit('no'))"})
     condition, log = line(driver).split()
     assert condition == "EMBEDDED_NOT_STARTED"
     assert Path(log).name == "log"
@@ -169,11 +170,11 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
 def test_another_drivers_engine_is_out_of_reach() -> None:
     """A task on another machine, or of another driver, does not take the address for its own."""
     mine = Process.of(os.getpid())
-    embedded.check_reach(Address("redis://127.0.0.1:1"))
-    embedded.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
+    launcher.check_reach(Address("redis://127.0.0.1:1"))
+    launcher.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
     for driver in (f"elsewhere/{mine}", f"{socket.gethostname()}/{mine.pid}-1", f"{socket.gethostname()}/"):
         with pytest.raises(EmbeddedError, match="set the option 'url'"):
-            embedded.check_reach(Address("redis://127.0.0.1:1", driver))
+            launcher.check_reach(Address("redis://127.0.0.1:1", driver))
 
 
 def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,13 +182,13 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
     monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    for name in [name for name in os.environ if name.startswith(embedded._SPARKS)]:
+    for name in [name for name in os.environ if name.startswith(launcher._SPARKS)]:
         monkeypatch.delenv(name)
-    assert embedded._driver() == me
+    assert launcher._driver() == me
     for name in ("PYTHON_WORKER_FACTORY_SECRET", "PYSPARK_GATEWAY_PORT"):
         with monkeypatch.context() as patched:
             patched.setenv(name, "1")
-            assert embedded._driver() == parent
+            assert launcher._driver() == parent
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,12 @@ def test_a_master_that_is_not_local_needs_a_url(
     assert processes.spark_master(1) == master
     if master is not None:
         with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
-            embedded._check_master(Process.of(os.getpid()))
+            launcher._check_master(Process.of(os.getpid()))
 
 
 KEPT = """
     import sys
-    from spark_streams import embedded
+    from spark_streams.embedded import launcher as embedded
     client = embedded.connect("readings")
     client.xadd("s", {"run": sys.argv[0]})
     print(client.xlen("s"), embedded.connect().xlen("s"), flush=True)
@@ -221,7 +222,7 @@ KEPT = """
 
 def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
     """With a data directory the next driver finds what the last one left; the engine in memory is another one."""
-    settings = {embedded.HOME: str(tmp_path / "home"), embedded.COMMAND: f"{sys.executable} -m engine --port 0"}
+    settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: f"{sys.executable} -m engine --port 0"}
     for lives in (1, 2):
         program = run(KEPT, **settings)
         assert program.stdout is not None
@@ -237,7 +238,7 @@ SPARK = """
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
-    from spark_streams import embedded
+    from spark_streams.embedded import launcher as embedded
     client = embedded.connect()
     rows = spark.read.format("pystreams").option("stream", "s").load().count()
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
@@ -251,7 +252,7 @@ SPARK = """
 @pytest.mark.parametrize("victim", ["python", "jvm"])
 def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
     """Workers and the user's program share one engine, which is gone when the driver's Python or its JVM is killed."""
-    driver = run(SPARK, **{embedded.COMMAND: os.environ.get(embedded.COMMAND, "")})
+    driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})
     rows, length, jvm = map(int, line(driver).split())
     assert (rows, length) == (5, 5)
     said = state(tmp_path)

@@ -12,17 +12,20 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from engine.wire import arrow_scalar
-from spark_streams import address, embedded, infer, options, writers
-from spark_streams.address import Address
-from spark_streams.batch_reader import BatchReader
-from spark_streams.connection import borrow
+from spark_streams.client.connection import borrow
+from spark_streams.codec import arrow_reference
+from spark_streams.columns import infer
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import address, options
+from spark_streams.config.address import Address
+from spark_streams.embedded import launcher
 from spark_streams.errors import CONDITIONS, PystreamsError
-from spark_streams.fenced import _Courier
-from spark_streams.parcels import Packer
-from spark_streams.schema import ReadSchema
+from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
-from spark_streams.write_schema import WriteSchema
+from spark_streams.write import sink
+from spark_streams.write.encoding import Packer
+from spark_streams.write.exactly_once import _Courier
 from tests.connector.driver import Query, Site, schema_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -75,7 +78,7 @@ def test_what_a_server_refuses(site: Site) -> None:
 def test_an_engine_of_another_machine() -> None:
     """The embedded engine of a driver elsewhere is out of reach."""
     there = Address("redis://127.0.0.1:1", driver="elsewhere/1/1")
-    assert raised(lambda: embedded.check_reach(there)) == "EMBEDDED_OUT_OF_REACH"
+    assert raised(lambda: launcher.check_reach(there)) == "EMBEDDED_OUT_OF_REACH"
 
 
 def test_streams_that_cannot_be_read(site: Site) -> None:
@@ -94,7 +97,7 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
 
 def test_a_field_name_that_is_no_text() -> None:
     """A map of strings cannot have such a name as a key; a map of binaries can."""
-    page = arrow_scalar.ScalarPage([(b"1-1", [b"\xff", b"1"])])
+    page = arrow_reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
     text, binary = (
         ReadSchema.of(t.StructType().add("fields", t.MapType(kind, kind))) for kind in (t.StringType(), t.BinaryType())
     )
@@ -112,14 +115,14 @@ def test_a_row_without_a_stream() -> None:
 
 def test_a_streaming_write_without_a_batch() -> None:
     """A streaming write outside of a query has no batch that could be told from another."""
-    sink = writers.sink(
+    writer = sink.sink(
         Address("redis://127.0.0.1:1"),
         options.write_options({"stream": "s"}),
         WriteSchema.of(schema_of("n int")),
         True,
         False,
     )
-    assert raised(sink._writer) == "NO_BATCH_IDENTITY"
+    assert raised(writer._writer) == "NO_BATCH_IDENTITY"
 
 
 def test_a_write_that_others_always_get_ahead_of() -> None:

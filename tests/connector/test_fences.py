@@ -12,16 +12,16 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.address import Address
-from spark_streams.connection import Connection
+from spark_streams.client.connection import Connection
+from spark_streams.client.slots import same_slot_tag, slot_of
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
-from spark_streams.fence import FIELDS, Lane, State, Writer
-from spark_streams.fenced import FencedSender
-from spark_streams.options_write import WriteOptions
-from spark_streams.parcels import Packer
-from spark_streams.plain import PlainSender
-from spark_streams.slots import same_slot_tag, slot_of
-from spark_streams.write_schema import WriteSchema
+from spark_streams.write.at_least_once import PlainSender
+from spark_streams.write.encoding import Packer
+from spark_streams.write.exactly_once import FencedSender
+from spark_streams.write.fence import FIELDS, Lane, State, Writer
 from tests import servers
 from tests.chaos.proxy import proxy
 
@@ -71,8 +71,9 @@ def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: s
     assert written == rows[done:]
     if written:
         assert (lane.state.rows, lane.state.digest) == (
-            len(rows), hashlib.sha256(b"".join(rows)).hexdigest()[:32],
-        )  # fmt: skip
+            len(rows),
+            hashlib.sha256(b"".join(rows)).hexdigest()[:32],
+        )
 
 
 @pytest.mark.parametrize(
@@ -124,8 +125,11 @@ class Task:
     def feed(self, *batches: pa.RecordBatch) -> Task:
         names = batches[0].schema.names
         schema = WriteSchema(
-            tuple(name for name in names if name[0] != "_"), False, "_id" in names, "_stream" in names,
-        )  # fmt: skip
+            tuple(name for name in names if name[0] != "_"),
+            False,
+            "_id" in names,
+            "_stream" in names,
+        )
         for parcels in Packer(self.options, schema).chunks(iter(batches)):
             self.sender.submit(parcels)
         return self

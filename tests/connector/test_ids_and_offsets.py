@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import positions
+from spark_streams.config import positions
 from spark_streams.errors import OptionsError, StreamError
-from spark_streams.ids import LARGEST_SEQ, LAST, ZERO, StreamId
-from spark_streams.offsets import VERSION, Offsets, SharedBatch
+from spark_streams.read.offsets import VERSION, Offsets, SharedBatch
+from spark_streams.stream_id import LARGEST_SEQ, LAST, ZERO, StreamId
 
 unhurried = settings(deadline=None)
 NUMBERS = st.integers(0, 2**64 - 1)

@@ -10,16 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import values_json, values_json_fast
-from spark_streams.values_json import Read
+from spark_streams.columns import json_reference, json_values
+from spark_streams.columns.json_reference import Read
 from tests.connector.test_values import SENSIBLE
 
 unhurried = settings(deadline=None, max_examples=300)
 NAMES = ["a", "b", "", "é"]
 PLAIN = [
-    pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32(), pa.binary(),
-    pa.timestamp("us", "UTC"), pa.timestamp("us", "America/New_York"), pa.timestamp("us"), pa.decimal128(10, 2),
-]  # fmt: skip
+    pa.int8(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.bool_(),
+    pa.string(),
+    pa.date32(),
+    pa.binary(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("us", "America/New_York"),
+    pa.timestamp("us"),
+    pa.decimal128(10, 2),
+]
 KINDS = st.recursive(
     st.sampled_from(PLAIN),
     lambda inner: st.one_of(
@@ -29,15 +40,50 @@ KINDS = st.recursive(
     ),
     max_leaves=3,
 )
-NUMBERS = ["0", "-0", "1", "300", "1.0", "-1.5e3", "1e400", "1E5", "01", "1.", "+1", "9223372036854775808", "NaN",
-           "-Infinity", "9" * 5000, "0.1", "1e-400"]  # fmt: skip
+NUMBERS = [
+    "0",
+    "-0",
+    "1",
+    "300",
+    "1.0",
+    "-1.5e3",
+    "1e400",
+    "1E5",
+    "01",
+    "1.",
+    "+1",
+    "9223372036854775808",
+    "NaN",
+    "-Infinity",
+    "9" * 5000,
+    "0.1",
+    "1e-400",
+]
 WORDS = st.one_of(
     st.sampled_from(NUMBERS),
-    st.sampled_from(["null", "true", "false", "tru", '"\\ud800"', '"\\ud83d\\ude00"', '"\\u0000"', '"\\x"', '"x\ty"',
-                     '"NaN"', '"Infinity"', '""', "'x'", '"a\\nb"', "[]", "{}"]),
+    st.sampled_from(
+        [
+            "null",
+            "true",
+            "false",
+            "tru",
+            '"\\ud800"',
+            '"\\ud83d\\ude00"',
+            '"\\u0000"',
+            '"\\x"',
+            '"x\ty"',
+            '"NaN"',
+            '"Infinity"',
+            '""',
+            "'x'",
+            '"a\\nb"',
+            "[]",
+            "{}",
+        ]
+    ),
     st.text(max_size=4).map(lambda text: json.dumps(text, ensure_ascii=False)),
     SENSIBLE.map(lambda text: json.dumps(text.decode())),
-)  # fmt: skip
+)
 VALUES = st.recursive(
     WORDS,
     lambda inner: st.one_of(
@@ -74,11 +120,33 @@ def odd(text: str) -> st.SearchStrategy[bytes | None]:
     data = text.encode("utf-8", "surrogatepass")
     return st.one_of(
         *[st.just(data)] * 6,
-        st.sampled_from([None, b"", b"\xff", b" " + data, data + b" ", data + data, data[:-1], data[1:], data + b"\n",
-                         data.replace(b",", b",\n"), b'{"a":"\xff"}', b"{" * 2000, b'{"b":' * 900 + b"1" + b"}" * 900,
-                         b'{"b":' + b"[" * 1200 + b"]" * 1200 + b"}", b"\xef\xbb\xbf" + data, data + b",", b"1", b"[1]",
-                         data + b',"x":[2]', b"{} {}", b'{"a":{}', b'{"b":1}}']),
-    )  # fmt: skip
+        st.sampled_from(
+            [
+                None,
+                b"",
+                b"\xff",
+                b" " + data,
+                data + b" ",
+                data + data,
+                data[:-1],
+                data[1:],
+                data + b"\n",
+                data.replace(b",", b",\n"),
+                b'{"a":"\xff"}',
+                b"{" * 2000,
+                b'{"b":' * 900 + b"1" + b"}" * 900,
+                b'{"b":' + b"[" * 1200 + b"]" * 1200 + b"}",
+                b"\xef\xbb\xbf" + data,
+                data + b",",
+                b"1",
+                b"[1]",
+                data + b',"x":[2]',
+                b"{} {}",
+                b'{"a":{}',
+                b'{"b":1}}',
+            ]
+        ),
+    )
 
 
 def same(fast: Read, slow: Read) -> None:
@@ -98,36 +166,45 @@ def test_members_are_the_same(data: st.DataObject, kind: Any, other: Any, skip: 
     texts = data.draw(st.lists(wanted.flatmap(odd), max_size=5))
     column = pa.array(texts, pa.binary()).slice(skip)
     kinds = {"a": kind, "é": other}
-    fast, slow = values_json_fast.members(column, kinds), values_json.members(column, kinds)
+    fast, slow = json_values.members(column, kinds), json_reference.members(column, kinds)
     assert fast.keys() == slow.keys()
     for name in kinds:
         same(fast[name], slow[name])
 
 
 @unhurried
-@given(data=st.data(), kind=KINDS.filter(values_json.is_nested), skip=st.integers(0, 1))
+@given(data=st.data(), kind=KINDS.filter(json_reference.is_nested), skip=st.integers(0, 1))
 def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -> None:
     """Of lists, structs and maps in a field of their own."""
     texts = data.draw(st.lists(st.one_of(value_of(kind), VALUES).flatmap(odd), max_size=5))
     column = pa.array(texts, pa.binary()).slice(skip)
-    same(values_json_fast.from_text(column, kind), values_json.from_text(column, kind))
+    same(json_values.from_text(column, kind), json_reference.from_text(column, kind))
 
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.int64(), pa.float32(), pa.string(), pa.timestamp("us", "UTC"), pa.list_(pa.date32()),
-     pa.struct([("x", pa.list_(pa.int32())), ("y", pa.timestamp("us"))])],
+    [
+        pa.int64(),
+        pa.float32(),
+        pa.string(),
+        pa.timestamp("us", "UTC"),
+        pa.list_(pa.date32()),
+        pa.struct([("x", pa.list_(pa.int32())), ("y", pa.timestamp("us"))]),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_good_rows_need_no_twin(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are as they should be are read by Arrow alone, one odd row leaves only its piece to the twin."""
     value = {
-        pa.int64(): "7", pa.float32(): "0.1", pa.string(): '"é"', pa.timestamp("us", "UTC"): '"2013-07-04T12:00:00Z"',
+        pa.int64(): "7",
+        pa.float32(): "0.1",
+        pa.string(): '"é"',
+        pa.timestamp("us", "UTC"): '"2013-07-04T12:00:00Z"',
         pa.list_(pa.date32()): '["2013-07-04",null]',
-    }.get(kind, '{"x":[1,null],"z":{}}')  # fmt: skip
+    }.get(kind, '{"x":[1,null],"z":{}}')
     texts = [f'{{"a":{value},"more":{{"b":[1]}}}}'.encode()] * 1600 + [b"", None]
     asked: list[int] = []
-    slowly = values_json.members
+    slowly = json_reference.members
 
     def counting(column: Any, kinds: Any) -> Any:
         asked.append(len(column))
@@ -135,11 +212,11 @@ def test_good_rows_need_no_twin(kind: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
     column = pa.array(texts, pa.binary())
     expected = slowly(column, {"a": kind})
-    monkeypatch.setattr(values_json, "members", counting)
-    same(values_json_fast.members(column, {"a": kind})["a"], expected["a"])
+    monkeypatch.setattr(json_reference, "members", counting)
+    same(json_values.members(column, {"a": kind})["a"], expected["a"])
     assert asked == []
     texts[800] = b'{"a":'
     column = pa.array(texts, pa.binary())
-    found = values_json_fast.members(column, {"a": kind})["a"]
+    found = json_values.members(column, {"a": kind})["a"]
     assert sum(asked) <= 101
     same(found, slowly(column, {"a": kind})["a"])

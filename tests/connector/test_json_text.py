@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from spark_streams import json_text, values, values_json, values_json_fast
+from spark_streams.columns import json_reference, json_values, json_writer, values
+from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.errors import SchemaError
-from spark_streams.write_schema import WriteSchema, to_text
 from tests.connector.test_values import MOMENTS, UTC
 
 unhurried = settings(deadline=None, max_examples=40)
@@ -62,7 +62,7 @@ def test_nested_values_come_back(kind: Any, of: st.SearchStrategy[Any], data: st
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), strategy), max_size=4)), shape)
     text = to_text(column)
     assert text.type == pa.binary()
-    for read in (values_json, values_json_fast):
+    for read in (json_reference, json_values):
         found, wrong = read.from_text(text, shape)
         assert wrong is None
         assert found.to_pylist() == column.to_pylist()
@@ -75,8 +75,8 @@ def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObje
     """A row written as one JSON object gives every column back, and null for what was null."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), min_size=1, max_size=4)), kind)
     names = ["plain", 'na"me\\ é']
-    text = json_text.rows(names, [column, column], len(column))
-    for read in (values_json, values_json_fast):
+    text = json_writer.rows(names, [column, column], len(column))
+    for read in (json_reference, json_values):
         for found, wrong in read.members(text, dict.fromkeys(names, kind)).values():
             assert wrong is None
             assert found.to_pylist() == column.to_pylist()
@@ -86,17 +86,22 @@ def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObje
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
-        (pa.int32(), -5), (pa.float64(), 1.5), (pa.bool_(), True), (pa.decimal128(5, 2), decimal.Decimal("1.50")),
-        (pa.date32(), datetime.date(2013, 1, 1)), (pa.timestamp("us"), datetime.datetime(2013, 1, 1, 5)),
-        (pa.timestamp("us", "UTC"), datetime.datetime(2013, 1, 1, 5, tzinfo=UTC)), (pa.binary(), b"\xff\r\n"),
+        (pa.int32(), -5),
+        (pa.float64(), 1.5),
+        (pa.bool_(), True),
+        (pa.decimal128(5, 2), decimal.Decimal("1.50")),
+        (pa.date32(), datetime.date(2013, 1, 1)),
+        (pa.timestamp("us"), datetime.datetime(2013, 1, 1, 5)),
+        (pa.timestamp("us", "UTC"), datetime.datetime(2013, 1, 1, 5, tzinfo=UTC)),
+        (pa.binary(), b"\xff\r\n"),
         (pa.string(), '"'),
     ],
-)  # fmt: skip
+)
 def test_keys_of_maps_come_back(kind: Any, key: Any) -> None:
     """A map's keys, which JSON has as strings alone, are read back as what they were."""
     shape = pa.map_(kind, pa.int32())
     column = pa.array([[(key, 7)], None, []], shape)
-    found, wrong = values_json.from_text(to_text(column), shape)
+    found, wrong = json_reference.from_text(to_text(column), shape)
     assert wrong is None
     assert found.to_pylist() == column.to_pylist()
 
@@ -105,7 +110,7 @@ def test_numbers_that_json_does_not_have() -> None:
     """NaN and the infinities are strings, as Spark's to_json writes them."""
     column = pa.array([[math.nan, math.inf, -math.inf]], pa.list_(pa.float64()))
     assert to_text(column).to_pylist() == [b'["NaN","Infinity","-Infinity"]']
-    found, _ = values_json.from_text(to_text(column), column.type)
+    found, _ = json_reference.from_text(to_text(column), column.type)
     assert math.isnan(found.to_pylist()[0][0])
 
 

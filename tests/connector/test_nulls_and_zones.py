@@ -16,11 +16,12 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
-from engine.wire import arrow_scalar
-from spark_streams import address, infer, options, positions, time_zones
+from spark_streams.codec import arrow_reference
+from spark_streams.columns import infer
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import address, options, positions, time_zones
 from spark_streams.errors import OptionsError
-from spark_streams.schema import ReadSchema
-from spark_streams.write_schema import WriteSchema
 from tests.connector.conftest import Bench
 from tests.connector.driver import Site
 from tests.connector.test_json_text import SCALARS, nested, unhurried
@@ -39,7 +40,7 @@ def there_and_back(column: Any, **said: str) -> list[Any]:
     entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
     reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **said}))
     fast = page_of(*entries)
-    slow = arrow_scalar.ScalarPage(
+    slow = arrow_reference.ScalarPage(
         [(b"%d-1" % n, [word for pair in entry.items() for word in pair]) for n, entry in enumerate(entries, 1)]
     )
     found = [reading.batch(page, "s").column("x") for page in (fast, slow)]
@@ -100,10 +101,16 @@ def test_json_has_nulls_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("UTC", "UTC"), ("Z", "UTC"), ("GMT", "UTC"), ("Etc/UTC", "UTC"), ("+2", "+02:00"), ("GMT-0330", "-03:30"),
-        ("Europe/Berlin", "Europe/Berlin"), (" +05:30 ", "+05:30"),
+        ("UTC", "UTC"),
+        ("Z", "UTC"),
+        ("GMT", "UTC"),
+        ("Etc/UTC", "UTC"),
+        ("+2", "+02:00"),
+        ("GMT-0330", "-03:30"),
+        ("Europe/Berlin", "Europe/Berlin"),
+        (" +05:30 ", "+05:30"),
     ],
-)  # fmt: skip
+)
 def test_names_of_zones(text: str, name: str) -> None:
     """A zone is a name of the database, or an offset; both are what Arrow knows."""
     assert time_zones.parse("timeZone", text) == name
@@ -160,8 +167,9 @@ def test_times_are_written_in_the_zone() -> None:
     ):
         given = options.write_options({"stream": "s", **said})
         schema = t.StructType().add("at", t.TimestampType()).add("all", t.ArrayType(t.TimestampType()))
-        batch = pa.RecordBatch.from_arrays([column, pa.array([column.to_pylist(), []], pa.list_(column.type))],
-                                           ["at", "all"])  # fmt: skip
+        batch = pa.RecordBatch.from_arrays(
+            [column, pa.array([column.to_pylist(), []], pa.list_(column.type))], ["at", "all"]
+        )
         written = dict(WriteSchema.of(schema, None, None, given.zone).columns(batch))
         assert written[b"at"].to_pylist() == [plain.encode(), None]
         assert written[b"all"].to_pylist() == [f'["{in_json}",null]'.encode(), b"[]"]

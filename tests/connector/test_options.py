@@ -7,10 +7,11 @@ import string
 
 import pytest
 
-from spark_streams import address, errors, options
-from spark_streams.address import Address, Embedded
+from spark_streams import errors
+from spark_streams.config import address, options
+from spark_streams.config.address import Address, Embedded
+from spark_streams.config.options import TABLE
 from spark_streams.errors import OptionsError
-from spark_streams.options import TABLE
 
 
 @pytest.fixture(autouse=True)

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams import options
-from spark_streams.address import Address, Credentials
-from spark_streams.connection import Connection, borrow, close_all
+from spark_streams.client.connection import Connection, borrow, close_all
+from spark_streams.client.slots import slot_of
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import options
+from spark_streams.config.address import Address, Credentials
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.fence import Writer
-from spark_streams.fenced import FencedSender
-from spark_streams.options_write import WriteOptions
-from spark_streams.parcels import Packer
-from spark_streams.plain import PlainSender
-from spark_streams.slots import slot_of
-from spark_streams.write_schema import WriteSchema
+from spark_streams.write.at_least_once import PlainSender
+from spark_streams.write.encoding import Packer
+from spark_streams.write.exactly_once import FencedSender
+from spark_streams.write.fence import Writer
 from tests import servers
 from tests.connector import places
 from tests.connector.driver import Query
@@ -141,9 +141,12 @@ def test_tls_with_client_certificates() -> None:
     """`rediss://` with a CA, a certificate and a key; without them, or with a wrong CA, an error at once."""
     with places.encrypted() as server:
         said = {
-            "stream": "s", "url": server.url, "tls.cafile": str(server.ca), "tls.certfile": str(server.certificate),
+            "stream": "s",
+            "url": server.url,
+            "tls.cafile": str(server.ca),
+            "tls.certfile": str(server.certificate),
             "tls.keyfile": str(server.key),
-        }  # fmt: skip
+        }
         address = options.write_options(said).address
         assert address is not None
         with borrow(address) as connection:
@@ -297,8 +300,19 @@ def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
         for mode, rules in RULES.items():
             for left_out in (None, *rules.split()):
                 kept = [rule for rule in rules.split() if rule != left_out]
-                admin.execute_command("ACL", "SETUSER", "job", "reset", "on", ">s3cret", "~s", "~pystreams:fence:{s}:*",
-                                      "+echo", "+ping", *kept)  # fmt: skip
+                admin.execute_command(
+                    "ACL",
+                    "SETUSER",
+                    "job",
+                    "reset",
+                    "on",
+                    ">s3cret",
+                    "~s",
+                    "~pystreams:fence:{s}:*",
+                    "+echo",
+                    "+ping",
+                    *kept,
+                )
                 url = redis_process.url.replace("://", "://job:s3cret@")
                 ok = _tries(url, mode, f"{left_out}")
                 assert ok == (left_out is None), (mode, left_out)

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import planning
-from spark_streams.ids import ZERO, StreamId
+from spark_streams.read import planning
+from spark_streams.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import sampling
-from spark_streams.ids import ZERO, StreamId
+from spark_streams.server import sampling
+from spark_streams.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
 

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from engine.wire import arrow
-from spark_streams import infer, options
+from spark_streams.codec import arrow
+from spark_streams.columns import infer
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import options
 from spark_streams.errors import DataError, SchemaError
-from spark_streams.schema import ReadSchema
 from tests.connector.driver import schema_of
 
 Entry = dict[bytes, bytes]

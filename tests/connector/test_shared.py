@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_streams import shared
+from spark_streams.client.slots import slot_of
 from spark_streams.errors import StreamError
-from spark_streams.slots import slot_of
+from spark_streams.read.shared import protocol
 from tests.connector.driver import Query, Site, numbers
 from tests.waiting import wait_for
 
@@ -266,8 +266,8 @@ def test_finished_entries_are_trimmed(site: Site) -> None:
 @pytest.mark.parametrize("stream", ["s", "name:{7}", "a}b", "{}x"])
 def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
     """In a cluster one node has both, whatever the stream's name."""
-    assert slot_of(shared.ledger(stream, "g", "p")) == slot_of(stream.encode())
-    assert shared.ledger("a", "bc", "p") != shared.ledger("a:1", "c", "p")
+    assert slot_of(protocol.ledger(stream, "g", "p")) == slot_of(stream.encode())
+    assert protocol.ledger("a", "bc", "p") != protocol.ledger("a:1", "c", "p")
 
 
 @pytest.mark.parametrize(
@@ -276,4 +276,4 @@ def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
 )
 def test_shares_of_a_batch(lag: int, parts: int, most: int, expected: tuple[int, ...]) -> None:
     """What is there is shared equally, up to the most that one task may take."""
-    assert shared.shares(lag, parts, most) == expected
+    assert protocol.shares(lag, parts, most) == expected

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_streams.slots import slot_of
+from spark_streams.client.slots import slot_of
 from tests import servers
 from tests.connector import places
 from tests.waiting import wait_for

@@ -14,20 +14,65 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams import time_zones, values, values_scalar
+from spark_streams.columns import values, values_reference
+from spark_streams.config import time_zones
 
 unhurried = settings(deadline=None)
 UTC = datetime.UTC
 NEW_YORK = pa.timestamp("us", "America/New_York")
 TYPES = [
-    pa.string(), pa.binary(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(),
-    pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.decimal128(10, 2), pa.decimal128(38, 18),
-    pa.decimal128(5, 0), pa.timestamp("us", "America/New_York"), pa.timestamp("us", "+05:30"),
-]  # fmt: skip
+    pa.string(),
+    pa.binary(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.bool_(),
+    pa.date32(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("us"),
+    pa.decimal128(10, 2),
+    pa.decimal128(38, 18),
+    pa.decimal128(5, 0),
+    pa.timestamp("us", "America/New_York"),
+    pa.timestamp("us", "+05:30"),
+]
 PIECES = st.sampled_from(
-    ["0", "1", "9", "12", "-", "+", ".", "e", "E5", "x", " ", ":", "T", "Z", "2013", "-01", "-02-28", "00:00:00", "nan",
-     "Infinity", "true", "FALSE", "0000", "9999", "99999999999999999999", ".5", "+01:00", "é", "\r\n", "\0"]
-)  # fmt: skip
+    [
+        "0",
+        "1",
+        "9",
+        "12",
+        "-",
+        "+",
+        ".",
+        "e",
+        "E5",
+        "x",
+        " ",
+        ":",
+        "T",
+        "Z",
+        "2013",
+        "-01",
+        "-02-28",
+        "00:00:00",
+        "nan",
+        "Infinity",
+        "true",
+        "FALSE",
+        "0000",
+        "9999",
+        "99999999999999999999",
+        ".5",
+        "+01:00",
+        "é",
+        "\r\n",
+        "\0",
+    ]
+)
 TEXTS = st.lists(PIECES, max_size=6).map("".join).map(str.encode)
 MOMENTS = st.datetimes(datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 30))
 SENSIBLE = st.one_of(
@@ -67,7 +112,7 @@ def test_the_fast_way_agrees_with_the_slow_one(target: Any, column: list[bytes |
     array = pa.array(column, pa.binary()).slice(skip)
     fast = values.from_text(array, target)
     assert fast.type == target
-    assert same(fast.to_pylist(), values_scalar.from_text(array, target).to_pylist())
+    assert same(fast.to_pylist(), values_reference.from_text(array, target).to_pylist())
 
 
 THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [

@@ -92,10 +92,16 @@ def test_getuser_tells_one_kind_of_rule_after_the_other(acl: Server) -> None:
     acl.given(("ACL", "SETUSER", "u", "on", ">pw", "~a", "&c", "+get", "(+set ~b)"))
     flags = acl.newest([b"on", b"sanitize-payload"], before={"7.2": [b"on"]})
     selector = Map({"commands": "-@all +set", "keys": "~b", "channels": ""})
-    expected = Map({
-        "flags": flags, "passwords": [PW_HASH], "commands": "-@all +get", "keys": "~a", "channels": "&c",
-        "selectors": [selector],
-    })  # fmt: skip
+    expected = Map(
+        {
+            "flags": flags,
+            "passwords": [PW_HASH],
+            "commands": "-@all +get",
+            "keys": "~a",
+            "channels": "&c",
+            "selectors": [selector],
+        }
+    )
     acl.expect("ACL GETUSER u", expected)
     acl.expect("ACL GETUSER nobody", None)
 
@@ -111,21 +117,32 @@ def test_getuser_tells_one_kind_of_rule_after_the_other(acl: Server) -> None:
         (["(+foo)"], f"ERR Error in ACL SETUSER modifier '(+foo)': {UNKNOWN}"),
         (["(+get", "~a"], "ERR Unmatched parenthesis in acl selector starting at '(+get'."),
         (["((+get)", "~a", ")"], "ERR Error in ACL SETUSER modifier '((+get)': Syntax error"),
-        (["+client|id|x"],
-         "ERR Error in ACL SETUSER modifier '+client|id|x': Allowing first-arg of a subcommand is not supported"),
-        (["#abc"],
-         "ERR Error in ACL SETUSER modifier '#abc': The password hash must be exactly 64 characters and contain only "
-         "lowercase hexadecimal characters"),
-        (["<no"],
-         "ERR Error in ACL SETUSER modifier '<no': The password you are trying to remove from the user does not exist"),
-        (["~*", "~a"],
-         "ERR Error in ACL SETUSER modifier '~a': Adding a pattern after the * pattern (or the 'allkeys' flag) is not "
-         "valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns"),
-        (["&*", "&a"],
-         "ERR Error in ACL SETUSER modifier '&a': Adding a pattern after the * pattern (or the 'allchannels' flag) is "
-         "not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels"),
+        (
+            ["+client|id|x"],
+            "ERR Error in ACL SETUSER modifier '+client|id|x': Allowing first-arg of a subcommand is not supported",
+        ),
+        (
+            ["#abc"],
+            "ERR Error in ACL SETUSER modifier '#abc': The password hash must be exactly 64 characters and contain "
+            "only lowercase hexadecimal characters",
+        ),
+        (
+            ["<no"],
+            "ERR Error in ACL SETUSER modifier '<no': The password you are trying to remove from the user does not "
+            "exist",
+        ),
+        (
+            ["~*", "~a"],
+            "ERR Error in ACL SETUSER modifier '~a': Adding a pattern after the * pattern (or the 'allkeys' flag) is "
+            "not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns",
+        ),
+        (
+            ["&*", "&a"],
+            "ERR Error in ACL SETUSER modifier '&a': Adding a pattern after the * pattern (or the 'allchannels' flag) "
+            "is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_rule_changes_nothing(acl: Server, rules: list[str], error: str) -> None:
     acl.expect_error(("ACL", "SETUSER", "u", *rules), error)
     acl.expect("ACL USERS", ["default"])
@@ -146,10 +163,18 @@ CASES: list[tuple[Any, Any]] = [
     ("ACL CAT foo", Error("ERR Unknown category 'foo'")),
     ("ACL CAT read x", Error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.")),
     ("ACL GENPASS x", NOT_AN_INTEGER),
-    ("ACL GENPASS 0", Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive "
-                            "number up to 4096")),
-    ("ACL GENPASS 4097", Error("ERR ACL GENPASS argument must be the number of bits for the output password, a "
-                               "positive number up to 4096")),
+    (
+        "ACL GENPASS 0",
+        Error(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+        ),
+    ),
+    (
+        "ACL GENPASS 4097",
+        Error(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+        ),
+    ),
     ("ACL GENPASS 5 5", Error("ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.")),
     ("ACL LOG x", NOT_AN_INTEGER),
     ("ACL LOG -1", []),
@@ -166,7 +191,7 @@ CASES: list[tuple[Any, Any]] = [
     ("AUTH a b", WRONG_PASSWORD),
     ("AUTH a b c", SYNTAX),
     ("CLIENT KILL USER nobody", Error("ERR No such user 'nobody'")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("command", "reply"), CASES, ids=lambda value: str(value)[:40])
@@ -185,9 +210,29 @@ def test_categories_and_passwords(acl: Server) -> None:
 
 # -- what a user may do -----------------------------------------------------------------------------------------------
 
-RULES = ("+get", "+set", "+mset", "+xadd", "+xread", "+xreadgroup", "+xrange", "+xack", "+xlen", "+copy", "+publish",
-         "+subscribe", "+psubscribe", "+client|id", "+select|0", "+acl|whoami", "+exists",
-         "%R~r*", "%W~w*", "~k*", "&c*")  # fmt: skip
+RULES = (
+    "+get",
+    "+set",
+    "+mset",
+    "+xadd",
+    "+xread",
+    "+xreadgroup",
+    "+xrange",
+    "+xack",
+    "+xlen",
+    "+copy",
+    "+publish",
+    "+subscribe",
+    "+psubscribe",
+    "+client|id",
+    "+select|0",
+    "+acl|whoami",
+    "+exists",
+    "%R~r*",
+    "%W~w*",
+    "~k*",
+    "&c*",
+)
 
 
 @pytest.mark.parametrize(
@@ -368,10 +413,13 @@ def test_who_has_not_logged_in(acl: Server) -> None:
         client.expect("MULTI", NO_AUTH)
         client.expect("EXEC", Error("EXECABORT Transaction discarded because of: NOAUTH Authentication required."))
         client.expect("AUTH x", WRONG_PASSWORD)
-        client.expect("HELLO 3", Error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> "
-            "option can be used to authenticate the client and select the RESP protocol version at the same time"
-        ))  # fmt: skip
+        client.expect(
+            "HELLO 3",
+            Error(
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "
+                "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+            ),
+        )
         client.expect("HELLO 3 AUTH default x", WRONG_PASSWORD)
         client.expect("RESET", "RESET")
         assert isinstance(client.run("HELLO 2 AUTH default pw SETNAME me"), list)
@@ -410,8 +458,9 @@ def test_failed_logins_are_logged(acl: Server) -> None:
         for entry in acl.run("ACL LOG")
     ]
     assert [(one[b"reason"], one[b"object"], one[b"username"], one[b"count"]) for one in shown] == [
-        (b"auth", b"HELLO", b"other", 1), (b"auth", b"AUTH", b"nobody", 2),
-    ]  # fmt: skip
+        (b"auth", b"HELLO", b"other", 1),
+        (b"auth", b"AUTH", b"nobody", 2),
+    ]
     assert len(acl.run("ACL LOG 1")) == 1
 
 
@@ -481,8 +530,11 @@ def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
     acl.config("acl-pubsub-default", "allchannels")
     acl.given("ACL SETUSER new", ("ACL", "SETUSER", "two", "reset", "()"))
     acl.config("acl-pubsub-default", "resetchannels")
-    assert lines(acl)[1:] == ["user new off &* -@all", "user old off resetchannels -@all",
-                              "user two off &* -@all (&* -@all)"]  # fmt: skip
+    assert lines(acl)[1:] == [
+        "user new off &* -@all",
+        "user old off resetchannels -@all",
+        "user two off &* -@all (&* -@all)",
+    ]
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
@@ -501,9 +553,15 @@ def test_no_memory_no_writing(acl: Server) -> None:
     for command in ("SET b 1", "XADD s * f v", "XGROUP CREATE s h 0", "LPUSH l a", "HSET h f v"):
         acl.expect(command, oom)
     for command, reply in (
-        ("GET a", "1"), ("XLEN s", 1), ("XACK s g 1-1", 1), ("XTRIM s MAXLEN 0", 1), ("XGROUP DESTROY s g", 1),
-        ("DEL a", 1), ("PING", "PONG"), ("PUBLISH c m", 0),
-    ):  # fmt: skip
+        ("GET a", "1"),
+        ("XLEN s", 1),
+        ("XACK s g 1-1", 1),
+        ("XTRIM s MAXLEN 0", 1),
+        ("XGROUP DESTROY s g", 1),
+        ("DEL a", 1),
+        ("PING", "PONG"),
+        ("PUBLISH c m", 0),
+    ):
         acl.expect(command, reply)
     acl.expect("MULTI", OK)
     acl.expect("GET a", oom)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import messages
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.acl import RuleError, User, merged
-from engine.core.registry import COMMANDS
+from engine.core.clients.acl import RuleError, User, merged
+from engine.core.table.registry import COMMANDS
+from engine.text import messages
 from tests.harness.clients import SocketClient
 from tests.harness.replies import Error
 from tests.servers import Running

@@ -153,7 +153,7 @@ CASES: list[tuple[Any, Any]] = [
     ("SCRIPT FLUSH SYNC", OK),
     ("SCRIPT FLUSH foo", Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     ("RESET x", arity("reset")),
-]  # fmt: skip
+]
 
 
 def test_each_command_answers_as_redis_does(server: Server) -> None:
@@ -254,9 +254,18 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
     assert b"\r\n\r\n# Replication\r\nrole:master\r\n" in text
     titles = re.findall(rb"^# (\w+)", server.run("INFO"), re.MULTILINE)
     assert titles == [
-        b"Server", b"Clients", b"Memory", b"Persistence", b"Stats", b"Replication", b"CPU", b"Modules", b"Errorstats",
-        b"Cluster", b"Keyspace",
-    ]  # fmt: skip
+        b"Server",
+        b"Clients",
+        b"Memory",
+        b"Persistence",
+        b"Stats",
+        b"Replication",
+        b"CPU",
+        b"Modules",
+        b"Errorstats",
+        b"Cluster",
+        b"Keyspace",
+    ]
     assert b"# Commandstats\r\ncmdstat_" in server.run("INFO everything")
 
 
@@ -271,9 +280,13 @@ def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
     """Ten things: name, arity, flags, key positions, categories, tips, key specifications, subcommands."""
     (told,) = server.run(f"COMMAND INFO {name}")
     expected = {
-        "get": (2, 1, 1, 1), "xadd": (-5, 1, 1, 1), "xread": (-4, 0, 0, 0), "xreadgroup": (-7, 0, 0, 0),
-        "mset": (-3, 1, -1, 2), "xgroup": (-2, 0, 0, 0),
-    }  # fmt: skip
+        "get": (2, 1, 1, 1),
+        "xadd": (-5, 1, 1, 1),
+        "xread": (-4, 0, 0, 0),
+        "xreadgroup": (-7, 0, 0, 0),
+        "mset": (-3, 1, -1, 2),
+        "xgroup": (-2, 0, 0, 0),
+    }
     assert told[0] == name.encode()
     assert (told[1], *told[3:6]) == expected[name]
     assert len(told) == 10

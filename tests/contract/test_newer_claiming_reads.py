@@ -215,8 +215,10 @@ def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
 def test_nacked_entries_come_first(group: Server) -> None:
     """A claiming read gives NACKed entries first, in the order in which they were NACKed."""
     group.given("XNACK s g FAIL IDS 1 2-0", "XNACK s g FAIL IDS 1 1-0")
-    group.expect("XREADGROUP GROUP g b COUNT 3 CLAIM 99999999 STREAMS s >",
-                 got(claimed(2, ANY, 1), claimed(1, ANY, 1), claimed(3, 0, 0)))  # fmt: skip
+    group.expect(
+        "XREADGROUP GROUP g b COUNT 3 CLAIM 99999999 STREAMS s >",
+        got(claimed(2, ANY, 1), claimed(1, ANY, 1), claimed(3, 0, 0)),
+    )
 
 
 @since("8.8")
@@ -367,20 +369,46 @@ def test_the_full_record(group: Server) -> None:
     group.given("XGROUP CREATECONSUMER s g b")
     created = group.now
     consumers = [
-        Map({"name": "a", "seen-time": delivered, "active-time": delivered, "pel-count": 2,
-             "pending": [["1-0", delivered, 1], ["2-0", delivered, 1]]}),
+        Map(
+            {
+                "name": "a",
+                "seen-time": delivered,
+                "active-time": delivered,
+                "pel-count": 2,
+                "pending": [["1-0", delivered, 1], ["2-0", delivered, 1]],
+            }
+        ),
         Map({"name": "b", "seen-time": created, "active-time": -1, "pel-count": 0, "pending": []}),
-    ]  # fmt: skip
-    row = Map({
-        "name": "g", "last-delivered-id": "2-0", "entries-read": 2, "lag": 2, "pel-count": 2, "nacked-count": 0,
-        "pending": [["1-0", "a", delivered, 1], ["2-0", "a", delivered, 1]], "consumers": consumers,
-    })  # fmt: skip
+    ]
+    row = Map(
+        {
+            "name": "g",
+            "last-delivered-id": "2-0",
+            "entries-read": 2,
+            "lag": 2,
+            "pel-count": 2,
+            "nacked-count": 0,
+            "pending": [["1-0", "a", delivered, 1], ["2-0", "a", delivered, 1]],
+            "consumers": consumers,
+        }
+    )
     full = {
-        "length": 4, "radix-tree-keys": 1, "radix-tree-nodes": 2, "last-generated-id": "4-0",
-        "max-deleted-entry-id": "0-0", "entries-added": 4, "recorded-first-entry-id": "1-0", "idmp-duration": 100,
-        "idmp-maxsize": 100, "pids-tracked": 0, "iids-tracked": 0, "iids-added": 0, "iids-duplicates": 0,
-        "entries": entries("1-0 f 1", "2-0 f 2", "3-0 f 3", "4-0 f 4"), "groups": [row],
-    }  # fmt: skip
+        "length": 4,
+        "radix-tree-keys": 1,
+        "radix-tree-nodes": 2,
+        "last-generated-id": "4-0",
+        "max-deleted-entry-id": "0-0",
+        "entries-added": 4,
+        "recorded-first-entry-id": "1-0",
+        "idmp-duration": 100,
+        "idmp-maxsize": 100,
+        "pids-tracked": 0,
+        "iids-tracked": 0,
+        "iids-added": 0,
+        "iids-duplicates": 0,
+        "entries": entries("1-0 f 1", "2-0 f 2", "3-0 f 3", "4-0 f 4"),
+        "groups": [row],
+    }
     group.expect("XINFO STREAM s FULL", Map(full))
 
 

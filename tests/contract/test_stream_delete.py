@@ -115,15 +115,19 @@ TOP = Error("ERR The ID specified in XSETID is smaller than the target stream to
         ("XSETID s 9-0 ENTRIESADDED -1 MAXDELETEDID 0-0", Error("ERR entries_added must be positive")),
         ("XSETID s 9-0 ENTRIESADDED x MAXDELETEDID 0-0", Error("ERR value is not an integer or out of range")),
         ("XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID x", INVALID_ID),
-        ("XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID 9-1",
-         Error("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")),
-        ("XSETID s 9-0 ENTRIESADDED 2 MAXDELETEDID 0-0",
-         Error("ERR The entries_added specified in XSETID is smaller than the target stream length")),
+        (
+            "XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID 9-1",
+            Error("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"),
+        ),
+        (
+            "XSETID s 9-0 ENTRIESADDED 2 MAXDELETEDID 0-0",
+            Error("ERR The entries_added specified in XSETID is smaller than the target stream length"),
+        ),
         ("XSETID s 2-0 ENTRIESADDED 2 MAXDELETEDID 0-0", TOP),
         ("XSETID s 9-0 WAT 1", SYNTAX),
         ("XSETID s 9-0 ENTRIESADDED", SYNTAX),
     ],
-)  # fmt: skip
+)
 def test_refusals(three: Server, command: str, reply: Error) -> None:
     """XSETID's errors, in the order of its checks; nothing changes."""
     three.expect(command, reply)
@@ -186,8 +190,9 @@ def test_an_empty_stream(server: Server) -> None:
     server.expect("XINFO STREAM s", Map({**fields, "groups": 1, "first-entry": None, "last-entry": None}))
 
 
-@pytest.mark.parametrize("command", ["XINFO STREAM s", "XINFO STREAM s FULL", "XINFO STREAM s WAT", "XINFO GROUPS s",
-                                     "XINFO CONSUMERS s g"])  # fmt: skip
+@pytest.mark.parametrize(
+    "command", ["XINFO STREAM s", "XINFO STREAM s FULL", "XINFO STREAM s WAT", "XINFO GROUPS s", "XINFO CONSUMERS s g"]
+)
 def test_info_needs_a_key(server: Server, command: str) -> None:
     """XINFO on a missing key is an error, which comes before the syntax."""
     server.expect(command, NO_KEY)

@@ -24,11 +24,30 @@ PLAIN = [
     "XSETID s 9-9 ENTRIESADDED 5 MAXDELETEDID {}",
 ]
 #: Positions that also take ``-`` and ``+``, and ``(``.
-BOUNDS = ["XRANGE s {} +", "XREVRANGE s + {}", "XRANGE s - {}", "XREVRANGE s {} -", "XPENDING s g {} + 10",
-          "XPENDING s g - {} 10", "XAUTOCLAIM s g c 0 {}"]  # fmt: skip
+BOUNDS = [
+    "XRANGE s {} +",
+    "XREVRANGE s + {}",
+    "XRANGE s - {}",
+    "XREVRANGE s {} -",
+    "XPENDING s g {} + 10",
+    "XPENDING s g - {} 10",
+    "XAUTOCLAIM s g c 0 {}",
+]
 
-NOT_IDS = ["x", "1-x", "x-1", "1-", "-1", "1-1-1", "0x1-1", "1.5-1", "18446744073709551616-0", "0-18446744073709551616",
-           "1-1x", "1" * 128]  # fmt: skip
+NOT_IDS = [
+    "x",
+    "1-x",
+    "x-1",
+    "1-",
+    "-1",
+    "1-1-1",
+    "0x1-1",
+    "1.5-1",
+    "18446744073709551616-0",
+    "0-18446744073709551616",
+    "1-1x",
+    "1" * 128,
+]
 
 
 @pytest.fixture

@@ -37,9 +37,13 @@ def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
     server.run("CONFIG GET port")
     server.run("INCR k")
     expected = [
-        (b"0", b'"SET" "a" "1"'), (b"0", b'"GET" "a"'), (b"3", b'"SELECT" "3"'), (b"0", b'"SELECT" "0"'),
-        (b"0", b'"SET" "k" "a\\n\\"\\\\\\x01"'), (b"0", b'"INCR" "k"'),
-    ]  # fmt: skip
+        (b"0", b'"SET" "a" "1"'),
+        (b"0", b'"GET" "a"'),
+        (b"3", b'"SELECT" "3"'),
+        (b"0", b'"SELECT" "0"'),
+        (b"0", b'"SET" "k" "a\\n\\"\\\\\\x01"'),
+        (b"0", b'"INCR" "k"'),
+    ]
     assert [shown(watcher) for _ in expected] == expected
     watcher.expect_nothing()
 

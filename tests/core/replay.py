@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.config import Config
-from engine.core import ids
 from engine.core.dispatch import Core
-from engine.core.group import Group
-from engine.core.keyspace import type_name
-from engine.core.replies import CommandError
-from engine.core.stream import Stream
+from engine.core.keyspace.database import type_name
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.group import Group
+from engine.core.streams.stream import Stream
+from engine.settings.config import Config
 from engine.wire.parser import RequestParser
 
 NOW_US = 1_700_000_000_000_000

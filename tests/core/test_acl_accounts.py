@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.config import Config
-from engine.core.accounts import UsersError
+from engine.core.clients.accounts import UsersError
+from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.replies import BLOCKED, CommandError
-from engine.core.session import Session
+from engine.core.protocol.replies import BLOCKED, CommandError
+from engine.settings.config import Config
 from engine.wire.bulk import Scanner
 
 NOW_US = 1_700_000_000_000_000

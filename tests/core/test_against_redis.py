@@ -16,7 +16,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from engine.core.replies import BLOCKED
+from engine.core.protocol.replies import BLOCKED
 from engine.wire.encode import encoded
 from tests import servers
 from tests.core.replay import new_core
@@ -27,36 +27,112 @@ COMMANDS = int(os.environ.get("FUZZ_COMMANDS", "4000"))
 KEYS = [b"a", b"b", b"c", b"d"]
 FIELDS = [b"f1", b"f2", b"f3"]
 VALUES = [
-    b"", b"0", b"1", b"-1", b"10", b"9999", b"10000", b"9223372036854775807", b"-9223372036854775808", b"x",
-    b"hello world", b"y" * 44, b"z" * 45, b"1.5", b"-3e2", b"0x1A", b"inf", b"nan", b" 1", b"01", b"+1", b"3.0e3",
-    b"1e-10", b"-0", b".5", b"5.", b"1e4000",
-]  # fmt: skip
+    b"",
+    b"0",
+    b"1",
+    b"-1",
+    b"10",
+    b"9999",
+    b"10000",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"x",
+    b"hello world",
+    b"y" * 44,
+    b"z" * 45,
+    b"1.5",
+    b"-3e2",
+    b"0x1A",
+    b"inf",
+    b"nan",
+    b" 1",
+    b"01",
+    b"+1",
+    b"3.0e3",
+    b"1e-10",
+    b"-0",
+    b".5",
+    b"5.",
+    b"1e4000",
+]
 NUMBERS = [
-    b"0", b"1", b"-1", b"2", b"3", b"5", b"-5", b"10", b"100", b"9223372036854775807", b"-9223372036854775808",
-    b"x", b"",
-    b"1.5", b"99999999999", b"-2",
-]  # fmt: skip
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"3",
+    b"5",
+    b"-5",
+    b"10",
+    b"100",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"x",
+    b"",
+    b"1.5",
+    b"99999999999",
+    b"-2",
+]
 OPTIONS = [
-    b"NX", b"XX", b"GET", b"KEEPTTL", b"EX", b"PX", b"EXAT", b"PXAT", b"PERSIST", b"nx", b"LEFT", b"BEFORE", b"COUNT",
-    b"RANK", b"MAXLEN", b"GT", b"REPLACE", b"DB", b"WITHVALUES", b"MATCH", b"TYPE", b"ASYNC",
-]  # fmt: skip
+    b"NX",
+    b"XX",
+    b"GET",
+    b"KEEPTTL",
+    b"EX",
+    b"PX",
+    b"EXAT",
+    b"PXAT",
+    b"PERSIST",
+    b"nx",
+    b"LEFT",
+    b"BEFORE",
+    b"COUNT",
+    b"RANK",
+    b"MAXLEN",
+    b"GT",
+    b"REPLACE",
+    b"DB",
+    b"WITHVALUES",
+    b"MATCH",
+    b"TYPE",
+    b"ASYNC",
+]
 SECONDS = [
-    b"100000", b"200000", b"300000", b"0", b"-1", b"9223372036854775", b"9223372036854776", b"-9223372036854776",
-    b"9223372036854775807", b"-9223372036854775808", b"x",
-]  # fmt: skip
+    b"100000",
+    b"200000",
+    b"300000",
+    b"0",
+    b"-1",
+    b"9223372036854775",
+    b"9223372036854776",
+    b"-9223372036854776",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"x",
+]
 #: What the words of a line in FORMS stand for; a star lets a word come up to three times, perhaps not at all.
 KINDS = {
-    "key": KEYS, "field": FIELDS, "value": VALUES, "number": NUMBERS, "option": OPTIONS, "seconds": SECONDS,
-    "any": [*VALUES, *NUMBERS, *OPTIONS, *FIELDS], "side": [b"LEFT", b"right", b"x"], "db": [b"0", b"1", b"1",
-    b"16", b"x"],
-    "when": [b"4000000000", b"5000000000", b"1"], "condition": [b"NX", b"XX", b"GT", b"lt", b"FOO"],
-    "unit": [b"EX", b"px", b"EXAT", b"PXAT"], "place": [b"BEFORE", b"after", b"x"], "float": [b"0.1", b"1e300",
-    b"-7.25"],
-    "lpos": [b"RANK", b"COUNT", b"MAXLEN"], "offset": [b"0", b"3", b"50", b"-1", b"x", b"536870912"],
-    "now": [b"0.001", b"0.0001"], "timeout": [b"x", b"-1", b"1e400", b"inf", b"nan", b""], "glob": [b"*", b"[^a]",
-    b"?"],
+    "key": KEYS,
+    "field": FIELDS,
+    "value": VALUES,
+    "number": NUMBERS,
+    "option": OPTIONS,
+    "seconds": SECONDS,
+    "any": [*VALUES, *NUMBERS, *OPTIONS, *FIELDS],
+    "side": [b"LEFT", b"right", b"x"],
+    "db": [b"0", b"1", b"1", b"16", b"x"],
+    "when": [b"4000000000", b"5000000000", b"1"],
+    "condition": [b"NX", b"XX", b"GT", b"lt", b"FOO"],
+    "unit": [b"EX", b"px", b"EXAT", b"PXAT"],
+    "place": [b"BEFORE", b"after", b"x"],
+    "float": [b"0.1", b"1e300", b"-7.25"],
+    "lpos": [b"RANK", b"COUNT", b"MAXLEN"],
+    "offset": [b"0", b"3", b"50", b"-1", b"x", b"536870912"],
+    "now": [b"0.001", b"0.0001"],
+    "timeout": [b"x", b"-1", b"1e400", b"inf", b"nan", b""],
+    "glob": [b"*", b"[^a]", b"?"],
     "fact": [b"FREQ", b"FOO"],
-}  # fmt: skip
+}
 FORMS = """
 DEL key* | UNLINK key | EXISTS key key* | TYPE key | TOUCH key* | RENAME key key | RENAMENX key key | COPY key key
 COPY key key DB db | COPY key key REPLACE | COPY key key option* | MOVE key db | SWAPDB db db | EXPIRE key seconds

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import Config
-from engine.core import ids
 from engine.core.dispatch import Core
-from engine.core.replies import BLOCKED
+from engine.core.protocol import ids
+from engine.core.protocol.replies import BLOCKED
+from engine.settings.config import Config
 from engine.wire.bulk import WORTH_IT, AddRun, Scanner
 from engine.wire.encode import encode
 from engine.wire.parser import RequestParser
@@ -32,13 +32,15 @@ def pipelines(draw):
     explicit = draw(st.booleans())
     fields = draw(st.integers(1, 3))
     values = draw(
-        st.sampled_from([
-            VALUES,
-            st.binary(min_size=3, max_size=5),
-            st.integers(0, 60).map(lambda size: b"y" * size),
-            st.sampled_from([b"v", COMMAND, COMMAND[:30], COMMAND[9:], b"w"]),
-        ])
-    )  # fmt: skip
+        st.sampled_from(
+            [
+                VALUES,
+                st.binary(min_size=3, max_size=5),
+                st.integers(0, 60).map(lambda size: b"y" * size),
+                st.sampled_from([b"v", COMMAND, COMMAND[:30], COMMAND[9:], b"w"]),
+            ]
+        )
+    )
     out = []
     for number in range(draw(st.integers(1, 3 * MANY))):
         entry_id = b"%d-%d" % (number // 3 + 1, number % 3 + 1) if explicit else b"*"
@@ -64,10 +66,13 @@ def state(core: Core):
     return {
         key: (
             b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts),
-            stream.length, stream.last_id, stream.entries_added, stream.node_extents(),
+            stream.length,
+            stream.last_id,
+            stream.entries_added,
+            stream.node_extents(),
         )
         for key, stream, _ in core.databases[0].items()
-    }  # fmt: skip
+    }
 
 
 def make() -> tuple[Core, object]:
@@ -123,12 +128,16 @@ def test_a_plain_pipeline_is_one_run():
     for key, entry_id in ((b"s", b"*"), (b"s%d", b"*"), (b"s", b"%d-1")):
         data = b"".join(
             encoded(
-                b"XADD", key % (n % 10) if b"%" in key else key,
-                    entry_id % (n + 1000) if b"%" in entry_id else entry_id,
-                b"sensor", b"%d" % n, b"value", b"19.%d" % n,
+                b"XADD",
+                key % (n % 10) if b"%" in key else key,
+                entry_id % (n + 1000) if b"%" in entry_id else entry_id,
+                b"sensor",
+                b"%d" % n,
+                b"value",
+                b"19.%d" % n,
             )
             for n in range(1000)
-        )  # fmt: skip
+        )
         run = scan(data)
         assert run is not None
         assert (run.count, run.end) == (1000, len(data))

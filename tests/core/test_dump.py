@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.core import rdb, rdb_stream
-from engine.core.commands.dump import dumped
-from engine.core.replies import OK, CommandError
+from engine.core.commands.data.dump import dumped
+from engine.core.formats import rdb, rdb_stream
+from engine.core.protocol.replies import OK, CommandError
 from tests import servers
 from tests.core.replay import NOW_US, check_replay, new_core, state
 

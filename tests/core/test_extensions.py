@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import Config
-from engine.core import ids
 from engine.core.dispatch import Core
-from engine.core.replies import CommandError
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.settings.config import Config
 
 NOW = 1_700_000_000_000_000
 

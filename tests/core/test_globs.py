@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.core.globs import matches
+from engine.text.globs import matches
 from tests import servers
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.replies import BLOCKED, NIL_ARRAY, OK
-from engine.core.slots import Slots
+from engine.core.keyspace.slots import Slots
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.core.replay import NOW_US, new_core
 
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])

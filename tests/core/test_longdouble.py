@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import longdouble
+from engine.text import longdouble
 
 DECIMALS = st.builds(
     lambda sign, digits, exponent: f"{sign}{digits}e{exponent}",
@@ -32,11 +32,18 @@ def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        (b"3.0", b"3"), (b".5", b"0.5"), (b"5.", b"5"), (b"0x1A", b"26"), (b"0x.8p1", b"1"), (b"-0", b"0"),
+        (b"3.0", b"3"),
+        (b".5", b"0.5"),
+        (b"5.", b"5"),
+        (b"0x1A", b"26"),
+        (b"0x.8p1", b"1"),
+        (b"-0", b"0"),
         (b"1e-18", b"0"),
-        (b"+1e2", b"100"), (b"0.1", b"0.1"), (b"-2.50", b"-2.5"),
+        (b"+1e2", b"100"),
+        (b"0.1", b"0.1"),
+        (b"-2.50", b"-2.5"),
     ],
-)  # fmt: skip
+)
 def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
     """Decimal and hexadecimal forms, printed with up to 17 decimals."""
     number = longdouble.parse(word)

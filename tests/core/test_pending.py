@@ -7,9 +7,9 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import pending as pending_module
-from engine.core.ids import U64_MAX
-from engine.core.pending import NOBODY, PendingList
+from engine.core.protocol.ids import U64_MAX
+from engine.core.streams import pending as pending_module
+from engine.core.streams.pending import NOBODY, PendingList
 
 IDS = st.tuples(st.integers(0, 3), st.integers(0, 12)).map(lambda pair: pair[0] << 64 | pair[1])
 OWNERS = st.integers(1, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.core.replies import BLOCKED
+from engine.core.protocol.replies import BLOCKED
 from tests.core.replay import NOW_US, check_replay, commands, new_core
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import ids, packed, segment, storage
-from engine.core.codecs import compress, decompressor
-from engine.core.entries import Plain
-from engine.core.frames import fields_of, frame
-from engine.core.nodes import packed_int, packed_word, radix_nodes
-from engine.core.packing import pack
-from engine.core.storage import Storage
-from engine.core.stream import Stream, columns, frames
+from engine.core.protocol import ids
+from engine.core.streams import laid_out, packed, segment
+from engine.core.streams.codecs import compress, decompressor
+from engine.core.streams.entries import Plain
+from engine.core.streams.frames import fields_of, frame
+from engine.core.streams.laid_out import Storage
+from engine.core.streams.nodes import packed_int, packed_word, radix_nodes
+from engine.core.streams.packing import pack
+from engine.core.streams.stream import Stream, columns, frames
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
 
@@ -45,7 +46,7 @@ def small_sizes() -> Iterator[None]:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
         patch.setattr(packed, "PIECE_BYTES", 80)
-        patch.setattr(storage, "LAID_OUT_BYTES", 300)
+        patch.setattr(laid_out, "LAID_OUT_BYTES", 300)
         yield
 
 
@@ -190,7 +191,7 @@ def test_a_read_lays_out_what_it_touches():
 def test_what_is_laid_out_is_bounded(monkeypatch):
     """However much is read, no more stays laid out than LAID_OUT_BYTES, and all of it reads again."""
     stream = _packed_stream(60_000)
-    monkeypatch.setattr(storage, "LAID_OUT_BYTES", 600_000)
+    monkeypatch.setattr(laid_out, "LAID_OUT_BYTES", 600_000)
     for _ in range(2):
         page = stream.range(0, ids.MAX_ID, 0)
         assert page.count == 60_000
@@ -200,7 +201,7 @@ def test_what_is_laid_out_is_bounded(monkeypatch):
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_small_steps_through_packed_entries(monkeypatch, step):
     """Read in small steps, packed entries are what they were; the index made for that counts as laid out, too."""
-    monkeypatch.setattr(storage, "LAID_OUT_BYTES", 600_000)
+    monkeypatch.setattr(laid_out, "LAID_OUT_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
         entry_id += random.choice([1, 1, 2, 1 << 64, 5 << 64])
@@ -264,8 +265,16 @@ def test_radix_nodes(keys):
 def test_packed_sizes():
     """Integers and words cost in a packed list what the format says."""
     assert [packed_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
-        2, 2, 3, 3, 3, 4, 5, 6, 10,
-    ]  # fmt: skip
+        2,
+        2,
+        3,
+        3,
+        3,
+        4,
+        5,
+        6,
+        10,
+    ]
     assert packed_word(b"007") == 5
     assert packed_word(b"12") == 2
     assert packed_word(b"x" * 63) == 65

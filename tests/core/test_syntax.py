@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.core import dispatch
-from engine.core.registry import COMMANDS
-from engine.core.syntax import Argument, arguments
+from engine.core.table.registry import COMMANDS
+from engine.core.table.syntax import Argument, arguments
 
 
 def shown(one: Argument) -> str:
@@ -30,14 +30,16 @@ def shown(one: Argument) -> str:
         ("[channel [channel ...]]", "channel+?"),
         ("field value [field value ...]", "{field value}+"),
         ("[COUNT count] [NOACK]", "COUNT=count? NOACK?"),
-        ("GROUP group consumer [COUNT count] STREAMS key [key ...] id [id ...]",
-         "GROUP={group consumer} COUNT=count? STREAMS={key+ id+}"),
+        (
+            "GROUP group consumer [COUNT count] STREAMS key [key ...] id [id ...]",
+            "GROUP={group consumer} COUNT=count? STREAMS={key+ id+}",
+        ),
         ("key MAXLEN | MINID [= | ~] threshold", "key (MAXLEN | MINID) (= | ~)? threshold"),
         ("<* | id> field", "(* | id) field"),
         ("[NX|XX] [EX seconds|KEEPTTL]", "(NX | XX)? (EX=seconds | KEEPTTL)?"),
         ("[IDMPAUTO pid | IDMP pid iid]", "(IDMPAUTO=pid | IDMP={pid iid})?"),
     ],
-)  # fmt: skip
+)
 def test_a_syntax_line_is_understood(syntax: str, meaning: str) -> None:
     assert " ".join(map(shown, arguments(syntax))) == meaning
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from engine.config import Config
 from engine.core.dispatch import Core
-from engine.core.stream import Stream
+from engine.core.streams.stream import Stream
+from engine.settings.config import Config
 from engine.wire.encode import encoded
 
 Argv = list[bytes]
@@ -89,8 +89,13 @@ class Client:
         if kind == 4:
             return [self._add(key, "MAXLEN", random.randrange(20, 60))]
         if kind == 5:
-            return [_words("MULTI"), self._add(key), self._add(self.other), _words("INCR", b"count:%d" % self.number),
-                    _words("EXEC")]  # fmt: skip
+            return [
+                _words("MULTI"),
+                self._add(key),
+                self._add(self.other),
+                _words("INCR", b"count:%d" % self.number),
+                _words("EXEC"),
+            ]
         if kind == 6:
             # Refused: it must leave no trace.
             return [_words("XADD", key, "0-1", "never", "there")]

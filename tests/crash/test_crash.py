@@ -29,7 +29,7 @@ from tests.waiting import DEADLINE
 
 KILLS = int(os.environ.get("CRASH_KILLS", "15"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-#: More than the few whose replies leave one by one (`engine.shell.gate`).
+#: More than the few whose replies leave one by one (`engine.shell.network.reply_batch`).
 _CLIENTS = 8
 _NOTHING: Any = object()
 _SHARED = b"shared"
@@ -39,9 +39,24 @@ _SHARED = b"shared"
 def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
     """An engine on a directory that stays. What the test ends is ended with SIGKILL."""
     command = [
-        sys.executable, "-m", "engine", "--port", "0", "--dir", str(directory), "--save", "", "--appendonly", "yes",
-        "--appendfsync", policy, "--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "engine",
+        "--port",
+        "0",
+        "--dir",
+        str(directory),
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        policy,
+        "--auto-aof-rewrite-min-size",
+        "20kb",
+        "--auto-aof-rewrite-percentage",
+        "50",
+    ]
     output = directory / "errors.txt"
     environment = {**os.environ, "PYTHONPATH": str(servers.ROOT)}
     with output.open("ab") as sink:
@@ -117,8 +132,18 @@ def comparable(argv: list[bytes], reply: Any) -> Any:
         return [[entry_id, consumer, count] for entry_id, consumer, _, count in value]
     if argv[:2] == [b"XINFO", b"STREAM"] and isinstance(value, list):
         facts = dict(zip(value[::2], value[1::2], strict=True))
-        return {name: facts[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id",
-                                               b"entries-added", b"groups", b"first-entry", b"last-entry")}  # fmt: skip
+        return {
+            name: facts[name]
+            for name in (
+                b"length",
+                b"last-generated-id",
+                b"max-deleted-entry-id",
+                b"entries-added",
+                b"groups",
+                b"first-entry",
+                b"last-entry",
+            )
+        }
     return value
 
 

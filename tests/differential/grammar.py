@@ -20,10 +20,44 @@ MIN_IDLES = ["0", "0", "0", "500000", "2000000000", "-7"]
 IDLES = ["0", "1000000", "3000000000", "-1"]
 TIMES = ["1", "1000000", "-3", "99999999999999"]
 NOISE = [
-    "", "0", "1", "-1", "x", "*", "$", "-", ">", "(", "(1", "1-", "1-1", "9-*", "18446744073709551615", "COUNT",
-    "STREAMS", "MAXLEN", "MINID", "~", "=", "LIMIT", "GROUP", "JUSTID", "FORCE", "IDLE", "TIME", "NOACK", "1.5", " 1",
-    "9223372036854775808", "-9223372036854775808", "01", "g", "a", "s", "18446744073709551615-18446744073709551615",
-]  # fmt: skip
+    "",
+    "0",
+    "1",
+    "-1",
+    "x",
+    "*",
+    "$",
+    "-",
+    ">",
+    "(",
+    "(1",
+    "1-",
+    "1-1",
+    "9-*",
+    "18446744073709551615",
+    "COUNT",
+    "STREAMS",
+    "MAXLEN",
+    "MINID",
+    "~",
+    "=",
+    "LIMIT",
+    "GROUP",
+    "JUSTID",
+    "FORCE",
+    "IDLE",
+    "TIME",
+    "NOACK",
+    "1.5",
+    " 1",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "01",
+    "g",
+    "a",
+    "s",
+    "18446744073709551615-18446744073709551615",
+]
 
 
 class Grammar:
@@ -214,9 +248,16 @@ def _xclaim(g: Grammar) -> Words:
     options: Words = []
     for _ in range(g.number(0, 3)):
         options += g._random.choice(
-            [["IDLE", g.one(IDLES)], ["TIME", g.one(TIMES)], ["RETRYCOUNT", str(g.number(-1, 5))], ["FORCE"], ["FORCE"],
-             ["JUSTID"], ["LASTID", g.id()]]
-        )  # fmt: skip
+            [
+                ["IDLE", g.one(IDLES)],
+                ["TIME", g.one(TIMES)],
+                ["RETRYCOUNT", str(g.number(-1, 5))],
+                ["FORCE"],
+                ["FORCE"],
+                ["JUSTID"],
+                ["LASTID", g.id()],
+            ]
+        )
     return ["XCLAIM", g.key(), g.one(GROUPS), g.one(CONSUMERS), g.one(MIN_IDLES), *g.ids(), *options]
 
 

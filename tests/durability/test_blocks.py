@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.export import encode
-from engine.shell.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
-from engine.shell.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
-from engine.shell.replay import as_sent, parse_command
+from engine.core.formats.export import encode
+from engine.shell.durability.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
+from engine.shell.durability.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
+from engine.shell.durability.replay import as_sent, parse_command
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
 
@@ -90,9 +90,19 @@ def test_a_command_is_read_strictly(argv):
             parse_command(data[:size], 0)
 
 
-@pytest.mark.parametrize("data", [b"*x\r\n", b"*1\r\n:1\r\n", b"*1\r\n$01\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*0\r\n",
-b"*-1\r\n",
-                                  b"*1\n$1\r\na\r\n", b"*1\r\n$1\r\na\rX"])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"*x\r\n",
+        b"*1\r\n:1\r\n",
+        b"*1\r\n$01\r\na\r\n",
+        b"*1\r\n$1\r\nab\r\n",
+        b"*0\r\n",
+        b"*-1\r\n",
+        b"*1\n$1\r\na\r\n",
+        b"*1\r\n$1\r\na\rX",
+    ],
+)
 def test_what_is_no_command_is_damage(data):
     """Wrong marks, wrong numbers and words of other lengths are not read as anything."""
     with pytest.raises(DamagedError):
@@ -109,7 +119,7 @@ def test_what_is_no_command_is_damage(data):
         ("XADD k idmp p i 1-1 f v", "XADD k 1-1 f v", "p i 1-1"),
         ("XADD k IDMP p i * f v", "XADD k IDMP p i * f v", ""),
     ],
-)  # fmt: skip
+)
 def test_forms_that_only_a_redis_may_send(logged, sent, record):
     """LIMIT beside an exact threshold is left out, and the idempotent ID of an XADD with its final ID comes apart."""
     words, found = as_sent(logged.encode().split())
@@ -144,10 +154,20 @@ def test_a_flipped_bit_in_a_manifest_is_found():
             decode(bytes(data))
 
 
-@pytest.mark.parametrize("data", [b"", b"hello\n", b"file a seq 1\n", b"file a seq x type b\n",
-                                  b"file a seq 1 type z\n", b"file a/b seq 1 type b\n",
-                                  b"file a seq 1 type b\nfile b seq 2 type b\n",
-                                  b"file a seq 2 type i\nfile b seq 1 type i\n", b"file a seq 1 type i"])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"hello\n",
+        b"file a seq 1\n",
+        b"file a seq x type b\n",
+        b"file a seq 1 type z\n",
+        b"file a/b seq 1 type b\n",
+        b"file a seq 1 type b\nfile b seq 2 type b\n",
+        b"file a seq 2 type i\nfile b seq 1 type i\n",
+        b"file a seq 1 type i",
+    ],
+)
 def test_what_is_no_manifest_is_refused(data):
     """Lines that make no sense, two bases, and increments out of order are errors."""
     with pytest.raises(ManifestError):

@@ -12,7 +12,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from engine.core.replies import CommandError
+from engine.core.protocol.replies import CommandError
 from tests import servers
 from tests.durability.workload import Driver, small_segments
 from tests.faults.engines import Disk, Engine
@@ -89,8 +89,10 @@ def _stream(ask: Any, key: bytes) -> dict[str, Any]:
         consumers = [(one[b"name"], one[b"pending"]) for one in map(_flat, ask("XINFO", "CONSUMERS", key, name))]
         groups[name] = {**group, "pending entries": pending, "consumer list": consumers}
     return {
-        "entries": ask("XRANGE", key, "-", "+"), "about": {name: about[name] for name in names}, "groups": groups,
-    }  # fmt: skip
+        "entries": ask("XRANGE", key, "-", "+"),
+        "about": {name: about[name] for name in names},
+        "groups": groups,
+    }
 
 
 def asker(engine: Engine) -> Any:
@@ -165,19 +167,33 @@ def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
         for number in range(300):
             key = random.choice((b"a", b"b"))
             some = random.sample(known, min(len(known), 4)) or [b"1-1"]
-            words = random.choice([
-                ("XADD", key, "*", "f", number), ("XADD", key, "*", "f", b"x\r\ny", "g", number),
-                ("XADD", key, "MAXLEN", "~", 20, "LIMIT", 7, "*", "f", number),
-                ("XADD", key, "MINID", "~", some[0], "*", "f", number), ("XADD", key, "MAXLEN", 15, "*", "f", number),
-                ("XTRIM", key, "MAXLEN", "~", 10, "LIMIT", 6), ("XDEL", key, *some),
-                ("XGROUP", "CREATE", key, "g", "0", "MKSTREAM"), ("XGROUP", "SETID", key, "g", some[0]),
-                ("XREADGROUP", "GROUP", "g", random.choice("xyz"), "COUNT", 4, "STREAMS", key, ">"),
-                ("XREADGROUP", "GROUP", "g", "n", "NOACK", "COUNT", 4, "STREAMS", key, ">"),
-                ("XACK", key, "g", *some), ("XCLAIM", key, "g", "y", 0, *some, "IDLE", 5000, "RETRYCOUNT", 7),
-                ("XAUTOCLAIM", key, "g", "z", 0, "-"), ("XGROUP", "DELCONSUMER", key, "g", "x"),
-                ("SET", "k", number, "PX", 10**7), ("HSET", "h", "f", number), ("RPUSH", "l", number),
-                ("COPY", "a", "c", "REPLACE"), ("RENAME", "c", "d"), ("MULTI",), ("EXEC",), ("EXEC",),
-            ])  # fmt: skip
+            words = random.choice(
+                [
+                    ("XADD", key, "*", "f", number),
+                    ("XADD", key, "*", "f", b"x\r\ny", "g", number),
+                    ("XADD", key, "MAXLEN", "~", 20, "LIMIT", 7, "*", "f", number),
+                    ("XADD", key, "MINID", "~", some[0], "*", "f", number),
+                    ("XADD", key, "MAXLEN", 15, "*", "f", number),
+                    ("XTRIM", key, "MAXLEN", "~", 10, "LIMIT", 6),
+                    ("XDEL", key, *some),
+                    ("XGROUP", "CREATE", key, "g", "0", "MKSTREAM"),
+                    ("XGROUP", "SETID", key, "g", some[0]),
+                    ("XREADGROUP", "GROUP", "g", random.choice("xyz"), "COUNT", 4, "STREAMS", key, ">"),
+                    ("XREADGROUP", "GROUP", "g", "n", "NOACK", "COUNT", 4, "STREAMS", key, ">"),
+                    ("XACK", key, "g", *some),
+                    ("XCLAIM", key, "g", "y", 0, *some, "IDLE", 5000, "RETRYCOUNT", 7),
+                    ("XAUTOCLAIM", key, "g", "z", 0, "-"),
+                    ("XGROUP", "DELCONSUMER", key, "g", "x"),
+                    ("SET", "k", number, "PX", 10**7),
+                    ("HSET", "h", "f", number),
+                    ("RPUSH", "l", number),
+                    ("COPY", "a", "c", "REPLACE"),
+                    ("RENAME", "c", "d"),
+                    ("MULTI",),
+                    ("EXEC",),
+                    ("EXEC",),
+                ]
+            )
             reply = ask(*words)
             if words[0] == "XADD" and isinstance(reply, bytes) and reply != b"QUEUED":
                 known.append(reply)
@@ -216,7 +232,7 @@ def test_redis_refuses_our_own_base(tmp_path):
 
 def test_we_refuse_an_rdb_base_of_redis(tmp_path):
     """Redis's default base is an RDB file: the engine names it, and what to set."""
-    from engine.directives import ConfigError
+    from engine.settings.directives import ConfigError
 
     with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running:
         ask = Asker(running)

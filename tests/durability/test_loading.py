@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core import export, image
-from engine.core.export import encode
-from engine.directives import ConfigError
-from engine.shell.replay import Replay
+from engine.core.formats import export
+from engine.core.formats.export import encode
+from engine.core.keyspace import image
+from engine.settings.directives import ConfigError
+from engine.shell.durability.replay import Replay
 from tests.core.replay import NOW_US, state
 from tests.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
 from tests.faults.engines import Disk, Engine

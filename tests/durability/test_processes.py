@@ -231,9 +231,12 @@ def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
     path.write_bytes(data)
     done = subprocess.run(
         [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
-        capture_output=True, text=True, timeout=DEADLINE, check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(servers.ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert f"{path}, byte 32: " in done.stderr
 
@@ -243,8 +246,11 @@ def test_a_directory_in_use_is_refused(tmp_path):
     with life(tmp_path, *ALWAYS):
         done = subprocess.run(
             [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
-            capture_output=True, text=True, timeout=DEADLINE, check=False,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
             env={**os.environ, "PYTHONPATH": str(servers.ROOT)},
-        )  # fmt: skip
+        )
         assert done.returncode == 1
         assert "belongs to another engine" in done.stderr

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core import image
-from engine.shell import snapshot
-from engine.shell.blocks import DamagedError
-from engine.shell.files import Files
+from engine.core.keyspace import image
+from engine.shell.durability import snapshot
+from engine.shell.durability.blocks import DamagedError
+from engine.shell.durability.files import Files
 from tests.core.replay import NOW_US, new_core
 from tests.durability.workload import Driver, driven, empty_core, everything, freeze, loaded, small_segments
 

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from engine.core import ids, packed, segment
 from engine.core.dispatch import Core
-from engine.core.packing import pack
-from engine.core.replies import CommandError
-from engine.core.stream import Stream
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.core.streams import packed, segment
+from engine.core.streams.packing import pack
+from engine.core.streams.stream import Stream
 from tests.core.replay import NOW_US, new_core, state
 
 STREAMS = (b"s1", b"s2", b"s3")
@@ -58,32 +59,41 @@ class Driver:
         random = self.random
         key, group, consumer = random.choice(STREAMS), random.choice(GROUPS), random.choice(CONSUMERS)
         value = random.choice((b"", b"7", b"x" * 70, b"a\r\nb", bytes(range(256))))
-        words: list[Any] = random.choice([
-            ["XADD", key, "*", "f", value], ["XADD", key, "*", "f", value, "g", b"%d" % random.randrange(10**6)],
-            ["XADD", key, "*", "f", value], ["XADD", key, "*", "h", b"1"],
-            ["XADD", key, "MAXLEN", "~", random.randrange(30), "*", "f", value],
-            ["XADD", key, "MAXLEN", random.randrange(3, 30), "*", "f", value],
-            ["XTRIM", key, "MAXLEN", random.randrange(40)],
-            ["XTRIM", key, "MINID", "~", self._some_ids(key)[0]],
-            ["XDEL", key, *self._some_ids(key)],
-            ["XGROUP", "CREATE", key, group, random.choice(("0", "$"))],
-            ["XGROUP", "CREATE", key, group, "0", "MKSTREAM"],
-            ["XGROUP", "CREATECONSUMER", key, group, consumer],
-            ["XGROUP", "SETID", key, group, self._some_ids(key)[0]],
-            random.choice((["XGROUP", "DELCONSUMER", key, group, consumer], ["XGROUP", "DESTROY", key, group])),
-            ["XREADGROUP", "GROUP", group, consumer, "COUNT", random.randrange(1, 9), "STREAMS", key, ">"],
-            ["XREADGROUP", "GROUP", group, consumer, "STREAMS", key, ">"],
-            ["XREADGROUP", "GROUP", group, consumer, "COUNT", "3", "STREAMS", key, "0"],
-            ["XACK", key, group, *self._some_ids(key)],
-            ["XCLAIM", key, group, consumer, 0, *self._some_ids(key)],
-            ["XAUTOCLAIM", key, group, consumer, 0, "-", "COUNT", 3],
-            ["SET", "text", value], ["APPEND", "text", b"more"],
-            ["SET", "due", value, "PX", random.randrange(1, 10**7)],
-            ["HSET", "hash", value, value, "n", random.randrange(9)], ["RPUSH", "list", value, b"2"], ["LPOP", "list"],
-            ["XSETID", key, "99999999999999-0"] if random.random() < 0.05 else ["XLEN", key],
-            ["MULTI"], ["EXEC"], ["EXEC"],
-            *([] if self.old else self._newer(key, group, value)),
-        ])  # fmt: skip
+        words: list[Any] = random.choice(
+            [
+                ["XADD", key, "*", "f", value],
+                ["XADD", key, "*", "f", value, "g", b"%d" % random.randrange(10**6)],
+                ["XADD", key, "*", "f", value],
+                ["XADD", key, "*", "h", b"1"],
+                ["XADD", key, "MAXLEN", "~", random.randrange(30), "*", "f", value],
+                ["XADD", key, "MAXLEN", random.randrange(3, 30), "*", "f", value],
+                ["XTRIM", key, "MAXLEN", random.randrange(40)],
+                ["XTRIM", key, "MINID", "~", self._some_ids(key)[0]],
+                ["XDEL", key, *self._some_ids(key)],
+                ["XGROUP", "CREATE", key, group, random.choice(("0", "$"))],
+                ["XGROUP", "CREATE", key, group, "0", "MKSTREAM"],
+                ["XGROUP", "CREATECONSUMER", key, group, consumer],
+                ["XGROUP", "SETID", key, group, self._some_ids(key)[0]],
+                random.choice((["XGROUP", "DELCONSUMER", key, group, consumer], ["XGROUP", "DESTROY", key, group])),
+                ["XREADGROUP", "GROUP", group, consumer, "COUNT", random.randrange(1, 9), "STREAMS", key, ">"],
+                ["XREADGROUP", "GROUP", group, consumer, "STREAMS", key, ">"],
+                ["XREADGROUP", "GROUP", group, consumer, "COUNT", "3", "STREAMS", key, "0"],
+                ["XACK", key, group, *self._some_ids(key)],
+                ["XCLAIM", key, group, consumer, 0, *self._some_ids(key)],
+                ["XAUTOCLAIM", key, group, consumer, 0, "-", "COUNT", 3],
+                ["SET", "text", value],
+                ["APPEND", "text", b"more"],
+                ["SET", "due", value, "PX", random.randrange(1, 10**7)],
+                ["HSET", "hash", value, value, "n", random.randrange(9)],
+                ["RPUSH", "list", value, b"2"],
+                ["LPOP", "list"],
+                ["XSETID", key, "99999999999999-0"] if random.random() < 0.05 else ["XLEN", key],
+                ["MULTI"],
+                ["EXEC"],
+                ["EXEC"],
+                *([] if self.old else self._newer(key, group, value)),
+            ]
+        )
         return [word if isinstance(word, bytes) else str(word).encode() for word in words]
 
     def _newer(self, key: bytes, group: bytes, value: bytes) -> list[list[Any]]:
@@ -133,9 +143,13 @@ def everything(core: Core) -> dict[str, Any]:
                 producers = value.producers
                 known = None
                 if producers is not None:
-                    known = (producers.duration, producers.maxsize, producers.added, producers.duplicates, {
-                        name: list(sent.items()) for name, sent in producers.by_producer.items()
-                    })  # fmt: skip
+                    known = (
+                        producers.duration,
+                        producers.maxsize,
+                        producers.added,
+                        producers.duplicates,
+                        {name: list(sent.items()) for name, sent in producers.by_producer.items()},
+                    )
                 numbers = {
                     name: [(one.name, one.number) for one in group.consumers.values()]
                     for name, group in value.groups.items()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.shell.files import Buffer, Files
+from engine.shell.durability.files import Buffer, Files
 
 
 class Crash(BaseException):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.config import Config
 from engine.core.dispatch import Core
-from engine.core.replies import CommandError
-from engine.shell.files import Files
-from engine.shell.persistence import Persistence
+from engine.core.protocol.replies import CommandError
+from engine.settings.config import Config
+from engine.shell.durability.files import Files
+from engine.shell.durability.persistence import Persistence
 from tests.core.replay import NOW_US
 from tests.faults.disk import Crash, Disk
 
@@ -55,9 +55,14 @@ class Engine:
     """One life of an engine in ``directory``. ``settings`` are directives, with _ for -."""
 
     def __init__(
-        self, directory: Path, files: Files | None = None, *, at_once: bool = True, now_us: int = NOW_US,
+        self,
+        directory: Path,
+        files: Files | None = None,
+        *,
+        at_once: bool = True,
+        now_us: int = NOW_US,
         **settings: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         config = Config()
         words = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
         for name, value in words.items():

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from engine.config import Config
 from engine.core.dispatch import Core
+from engine.settings.config import Config
 from tests.core.replay import NOW_US, state
 from tests.faults.engines import Crash, Disk, Engine
 
 _BEFORE = [
-    "XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >",
-    "SET k v", "HSET h f 1",
-]  # fmt: skip
+    "XADD s 1-1 a 1",
+    "XADD s 2-1 a 2",
+    "XGROUP CREATE s g 0",
+    "XREADGROUP GROUP g c COUNT 1 STREAMS s >",
+    "SET k v",
+    "HSET h f 1",
+]
 _AFTER = ["XADD s 3-1 a 3", "XACK s g 1-1", "XDEL s 2-1", "XADD s 4-1 a 4"]
 
 Story = Callable[[Engine], Iterator[Any]]

@@ -8,8 +8,8 @@ import errno
 
 import pytest
 
-from engine.core import image
-from engine.directives import ConfigError
+from engine.core.keyspace import image
+from engine.settings.directives import ConfigError
 from tests.core.replay import state
 from tests.faults.engines import Disk, Engine
 
@@ -100,9 +100,18 @@ def test_a_block_that_cannot_be_taken_back(tmp_path):
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 @pytest.mark.parametrize(
     ("call", "where"),
-    [("create", "incr"), ("create", "manifest"), ("write", "rewriteaof"), ("write", "manifest"), ("sync", "rewriteaof"),
-     ("rename", "manifest"), ("rename", "base"), ("sync_directory", "appendonlydir"), ("create", "rewriteaof")],
-)  # fmt: skip
+    [
+        ("create", "incr"),
+        ("create", "manifest"),
+        ("write", "rewriteaof"),
+        ("write", "manifest"),
+        ("sync", "rewriteaof"),
+        ("rename", "manifest"),
+        ("rename", "base"),
+        ("sync_directory", "appendonlydir"),
+        ("create", "rewriteaof"),
+    ],
+)
 def test_a_rewrite_that_fails(tmp_path, call, where, policy):
     """An error at any step of a rewrite leaves the log in use and complete; the next one succeeds."""
     engine = Engine(tmp_path, appendfsync=policy)

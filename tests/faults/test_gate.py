@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from engine.shell.gate import Gate
+from engine.shell.network.reply_batch import Gate
 
 
 class Transport:

@@ -129,9 +129,9 @@ class CoreServer(Server):
 
     def __init__(self, proto: int) -> None:
         super().__init__()
-        from engine.config import Config
         from engine.core.dispatch import Core
-        from engine.core.replies import BLOCKED, NO_REPLY
+        from engine.core.protocol.replies import BLOCKED, NO_REPLY
+        from engine.settings.config import Config
         from engine.wire.encode import encoded
 
         self._encoded = encoded

@@ -8,8 +8,14 @@ from jobs import flight_check
 from jobs.flight_check import differences
 
 FIGURES = {
-    "scheduled": 3, "cancelled": 1, "late": 1, "very_late": 0, "delay_max": 20, "delay_mean": 10.5, "delay_stddev": 9.5,
-}  # fmt: skip
+    "scheduled": 3,
+    "cancelled": 1,
+    "late": 1,
+    "very_late": 0,
+    "delay_max": 20,
+    "delay_mean": 10.5,
+    "delay_stddev": 9.5,
+}
 GROUP = ("JFK", "<1")
 ALERT = ("UA", 1545, "N14228", "EWR", "IAH", "2013-01-01T10:00:00Z", 515, 200, 0.25, "<1")
 

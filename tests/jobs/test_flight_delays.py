@@ -28,10 +28,17 @@ def readings(spark: SparkSession, *rows: tuple[str, str, float | None]) -> DataF
 @pytest.mark.parametrize(
     ("miles", "band"),
     [
-        (0.0, "<1"), (0.99, "<1"), (1.0, "1-3"), (2.99, "1-3"), (3.0, "3-5"), (5.0, "3-5"), (5.01, ">5"), (10.0, ">5"),
+        (0.0, "<1"),
+        (0.99, "<1"),
+        (1.0, "1-3"),
+        (2.99, "1-3"),
+        (3.0, "3-5"),
+        (5.0, "3-5"),
+        (5.01, ">5"),
+        (10.0, ">5"),
         (None, "no reading"),
     ],
-)  # fmt: skip
+)
 def test_a_visibility_is_in_its_flight_category(spark: SparkSession, miles: float | None, band: str) -> None:
     rows = spark.createDataFrame([(miles,)], "visib double").select(flight_delays.visibility_band(F.col("visib")))
     assert rows.collect()[0][0] == band

@@ -3,9 +3,14 @@
 from jobs import flight_check, flight_report
 
 FIGURES = {
-    "scheduled": 111229.0, "cancelled": 2490.0, "late": 26741.0, "very_late": 1299.0,
-    "delay_max": 1126.0, "delay_mean": 14.344, "delay_stddev": 40.215,
-}  # fmt: skip
+    "scheduled": 111229.0,
+    "cancelled": 2490.0,
+    "late": 26741.0,
+    "very_late": 1299.0,
+    "delay_max": 1126.0,
+    "delay_mean": 14.344,
+    "delay_stddev": 40.215,
+}
 
 
 def test_a_line_holds_every_figure_of_its_group() -> None:
@@ -23,8 +28,11 @@ def test_lines_are_in_order_of_airport_then_visibility() -> None:
     groups = [("LGA", "<1"), ("EWR", "no reading"), ("EWR", ">5"), ("EWR", "<1")]
     lines = flight_report.table(dict.fromkeys(groups, FIGURES)).splitlines()[2:]
     assert [tuple(line.split()[:2]) for line in lines] == [
-        ("EWR", "<1"), ("EWR", ">5"), ("EWR", "no"), ("LGA", "<1"),
-    ]  # fmt: skip
+        ("EWR", "<1"),
+        ("EWR", ">5"),
+        ("EWR", "no"),
+        ("LGA", "<1"),
+    ]
 
 
 def test_lines_are_as_wide_as_the_header() -> None:

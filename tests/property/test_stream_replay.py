@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.stream import Stream
+from engine.core.streams.stream import Stream
 from tests.core.replay import replayed, state
 from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink

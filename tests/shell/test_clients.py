@@ -114,7 +114,7 @@ def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempP
     program.write_text(
         "import sys\n"
         "import engine.core.dispatch\n"
-        "from engine.core.registry import command\n"
+        "from engine.core.table.registry import command\n"
         "from engine.__main__ import main\n"
         "@command('boom', arity=1)\n"
         "def boom(ctx, argv):\n"
@@ -130,9 +130,12 @@ def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempP
         "sys.exit(main(['--port', '0']))\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": str(servers.ROOT)},
-    ) as process:  # fmt: skip
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None

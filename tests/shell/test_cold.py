@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from engine.config import Config
-from engine.core import ids
 from engine.core.dispatch import Core
+from engine.core.protocol import ids
+from engine.settings.config import Config
 from engine.shell.cold import Freezer
 from tests.waiting import DEADLINE
 

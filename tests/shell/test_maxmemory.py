@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from engine.config import Config
 from engine.core.dispatch import Core
-from engine.shell.memory import Memory, give_back, resident
+from engine.settings.config import Config
+from engine.shell.observation.memory import Memory, give_back, resident
 from tests import servers
 from tests.shell.connection import Connection
 from tests.waiting import wait_for

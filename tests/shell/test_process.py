@@ -51,9 +51,13 @@ def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) 
 
 def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "engine", *arguments], capture_output=True, text=True, timeout=DEADLINE,
-        cwd=servers.ROOT, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "engine", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        cwd=servers.ROOT,
+        check=False,
+    )
 
 
 def test_what_cannot_be_configured_is_said() -> None:

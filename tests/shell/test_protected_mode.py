@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from engine.config import Config
 from engine.core.dispatch import Core
-from engine.shell.protection import is_local, is_refused
+from engine.settings.config import Config
+from engine.shell.network.protection import is_local, is_refused
 from tests import servers
 from tests.shell.connection import Connection
 
@@ -16,12 +16,19 @@ from tests.shell.connection import Connection
 @pytest.mark.parametrize(
     ("peer", "local"),
     [
-        (("127.0.0.1", 1), True), (("127.1.2.3", 1), True), (("::1", 1, 0, 0), True), (("::ffff:127.0.0.1", 1), True),
-        ("", True), ("/run/socket", True), (None, True),
-        (("192.0.2.2", 1), False), (("fd00::2", 1, 0, 0), False), (("::ffff:10.0.0.1", 1), False),
+        (("127.0.0.1", 1), True),
+        (("127.1.2.3", 1), True),
+        (("::1", 1, 0, 0), True),
+        (("::ffff:127.0.0.1", 1), True),
+        ("", True),
+        ("/run/socket", True),
+        (None, True),
+        (("192.0.2.2", 1), False),
+        (("fd00::2", 1, 0, 0), False),
+        (("::ffff:10.0.0.1", 1), False),
         (("12.7.0.0", 1), False),
     ],
-)  # fmt: skip
+)
 def test_who_counts_as_local(peer: object, local: bool) -> None:
     """Loopback addresses and Unix sockets."""
     assert is_local(peer) is local

@@ -13,9 +13,9 @@ import hiredis
 import pytest
 import redis as redis_py
 
-from engine.config import Config
-from engine.directives import ConfigError
-from engine.shell.tls import context_of
+from engine.settings.config import Config
+from engine.settings.directives import ConfigError
+from engine.shell.network.tls import context_of
 from tests import servers
 from tests.servers import free_port
 from tests.shell.test_process import run_engine
@@ -34,24 +34,68 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     for name in ("ca", "other-ca"):
         openssl(
-            "req", "-x509", *curve, "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={name}",
-            "-days", "2", directory=directory,
-        )  # fmt: skip
+            "req",
+            "-x509",
+            *curve,
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+            "-subj",
+            f"/CN={name}",
+            "-days",
+            "2",
+            directory=directory,
+        )
     (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
     for name in ("server", "server2", "client"):
-        openssl("req", *curve, "-nodes", "-keyout", f"{name}.key", "-out", "request", "-subj", f"/CN={name}",
-                directory=directory)  # fmt: skip
-        openssl("x509", "-req", "-in", "request", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-                f"{name}.crt", "-days", "2", "-extfile", "names", directory=directory)  # fmt: skip
+        openssl(
+            "req",
+            *curve,
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            "request",
+            "-subj",
+            f"/CN={name}",
+            directory=directory,
+        )
+        openssl(
+            "x509",
+            "-req",
+            "-in",
+            "request",
+            "-CA",
+            "ca.crt",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-out",
+            f"{name}.crt",
+            "-days",
+            "2",
+            "-extfile",
+            "names",
+            directory=directory,
+        )
     openssl("pkcs8", "-topk8", "-in", "server.key", "-out", "locked.key", "-passout", "pass:pw", directory=directory)
     return directory
 
 
 def settings(directory: Path, port: int, *more: str) -> list[str]:
     return [
-        "--tls-port", str(port), "--tls-cert-file", str(directory / "server.crt"),
-        "--tls-key-file", str(directory / "server.key"), "--tls-ca-cert-file", str(directory / "ca.crt"), *more,
-    ]  # fmt: skip
+        "--tls-port",
+        str(port),
+        "--tls-cert-file",
+        str(directory / "server.crt"),
+        "--tls-key-file",
+        str(directory / "server.key"),
+        "--tls-ca-cert-file",
+        str(directory / "ca.crt"),
+        *more,
+    ]
 
 
 def context(directory: Path, certificate: str = "") -> ssl.SSLContext:
@@ -177,9 +221,14 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
     """rediss:// with a client's certificate, big values both ways, a blocked client; redis-cli --tls."""
     port = free_port()
     with servers.engine(*settings(certificates, port)):
-        files = {name: str(certificates / file) for name, file in (
-            ("ssl_ca_certs", "ca.crt"), ("ssl_certfile", "client.crt"), ("ssl_keyfile", "client.key"),
-        )}  # fmt: skip
+        files = {
+            name: str(certificates / file)
+            for name, file in (
+                ("ssl_ca_certs", "ca.crt"),
+                ("ssl_certfile", "client.crt"),
+                ("ssl_keyfile", "client.key"),
+            )
+        }
         with redis_py.Redis.from_url(f"rediss://localhost:{port}", **files) as client:  # type: ignore[arg-type]
             value = os.urandom(5_000_000)
             assert client.set("big", value)
@@ -192,10 +241,26 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
             assert client.xread({"s": "$"}, block=10) == []
         cli = servers.needed("redis-cli")
         done = subprocess.run(
-            [cli, "-p", str(port), "--tls", "--cacert", "ca.crt", "--cert", "client.crt", "--key", "client.key",
-             "XLEN", "s"],
-            cwd=certificates, capture_output=True, text=True, timeout=DEADLINE, check=False,
-        )  # fmt: skip
+            [
+                cli,
+                "-p",
+                str(port),
+                "--tls",
+                "--cacert",
+                "ca.crt",
+                "--cert",
+                "client.crt",
+                "--key",
+                "client.key",
+                "XLEN",
+                "s",
+            ],
+            cwd=certificates,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
         assert done.stdout.strip() == "5000", done.stderr
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.wire import alike, arrow, arrow_scalar, digits
-from spark_streams import values
+from spark_streams.codec import alike, arrow, arrow_reference, digits
+from spark_streams.columns import values
 
 unhurried = settings(deadline=None)
 NAMES = st.lists(st.sampled_from([b"a", b"b", b"", b"temperature", b"n*", b"12", b"x\r\ny"]), min_size=1, max_size=4)
@@ -56,7 +56,7 @@ def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], be
     """Whatever the values are, a page that is proven has the parser's columns, and numbers equal to their texts'."""
     frames, count, names = made
     buffer, start, stop = before + frames + SLACK, len(before), len(before) + len(frames)
-    slow = arrow_scalar.parse(buffer, start, stop, count)
+    slow = arrow_reference.parse(buffer, start, stop, count)
     page = alike.scan(buffer, start, stop, count)
     if page is not None:
         assert seen(page, names) == seen(slow, names)
@@ -90,7 +90,7 @@ def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], d
         damaged[at : at + (how < 2)] = b"" if how == 0 else data.draw(st.sampled_from([b"\n", b"*", b"9", b"$", b"x"]))
     page = alike.scan(HEAD + bytes(damaged) + SLACK, len(HEAD), len(HEAD) + len(damaged), count)
     if page is not None:
-        slow = arrow_scalar.parse(bytes(damaged), 0, len(damaged), count)
+        slow = arrow_reference.parse(bytes(damaged), 0, len(damaged), count)
         assert seen(page, names) == seen(slow, names)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.wire import arrow, arrow_scalar
+from spark_streams.codec import arrow, arrow_reference
 
 unhurried = settings(deadline=None)
 
@@ -73,7 +73,7 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
     """Whatever the entries hold, the vectorised half either declines or reads what the parser reads."""
     buffer = before + frames(entries)
     names = [b"a", b"b", b"", b"missing"]
-    expected = seen(arrow_scalar.parse(buffer, len(before), len(buffer), len(entries)), names)
+    expected = seen(arrow_reference.parse(buffer, len(before), len(buffer), len(entries)), names)
     page = arrow.scan(buffer, len(before), len(buffer), len(entries))
     if page is not None:
         assert seen(page, names) == expected
@@ -97,7 +97,7 @@ def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes
     buffer[at] = data.draw(st.integers(0, 255))
     page = arrow.scan(buffer, 0, len(buffer), len(entries))
     if page is not None:
-        expected = seen(arrow_scalar.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
+        expected = seen(arrow_reference.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
         assert seen(page, [b"a"]) == expected
 
 
@@ -168,7 +168,7 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
     """The vectorised encoder gives the slow one's bytes, row by row, and the same rows without any field."""
     fast = arrow.encode_adds(**table)  # type: ignore[arg-type]
-    assert fast.to_pylist() == arrow_scalar.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
+    assert fast.to_pylist() == arrow_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 
 
 @unhurried

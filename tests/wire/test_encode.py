@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.replies import (
+from engine.core.protocol.replies import (
     NIL_ARRAY,
     OK,
     Array,

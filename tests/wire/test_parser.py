@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import messages
+from engine.text import messages
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
 PING = b"*1\r\n$4\r\nPING\r\n"

@@ -1,59 +1,9 @@
-"""One module per family of commands; importing this package fills the command table (:mod:`engine.core.registry`)."""
+"""Every command, in three rooms: ``streams``, ``data`` (the other types, keys, expiry) and ``server``.
 
-from engine.core.commands import (
-    access,
-    alone,
-    claims,
-    client,
-    command_info,
-    config_commands,
-    connection,
-    debug,
-    dump,
-    expiry,
-    extensions,
-    groups,
-    hashes,
-    keys,
-    lists,
-    memory,
-    persistence,
-    production,
-    pubsub,
-    reading,
-    server,
-    stream_info,
-    streams,
-    strings,
-    transactions,
-    watching,
-)
+Importing this package fills the command table (:mod:`engine.core.table.registry`). A handler sees a
+:class:`engine.core.table.context.Context` and its words; it never sees a socket, a file or a clock.
+"""
 
-__all__ = [
-    "access",
-    "alone",
-    "claims",
-    "client",
-    "command_info",
-    "config_commands",
-    "connection",
-    "debug",
-    "dump",
-    "expiry",
-    "extensions",
-    "groups",
-    "hashes",
-    "keys",
-    "lists",
-    "memory",
-    "persistence",
-    "production",
-    "pubsub",
-    "reading",
-    "server",
-    "stream_info",
-    "streams",
-    "strings",
-    "transactions",
-    "watching",
-]
+from engine.core.commands import data, server, streams
+
+__all__ = ["data", "server", "streams"]

@@ -1,0 +1,254 @@
+"""The users of a server: who is logged in as whom, and what was refused.
+
+Each session has its :class:`engine.core.clients.acl.User`; dispatch looks at ``session.limited`` alone, which is kept
+true where there is anything to be checked. Whoever changes a user must call :meth:`Accounts.changed` afterwards, or
+sessions go on with what they were allowed before. Where users are kept between runs is the shell's
+(:attr:`Accounts.file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from engine.core.clients.acl import RuleError, User, merged
+from engine.core.clients.acl_log import AclLog
+from engine.core.protocol.replies import CommandError
+from engine.core.table.registry import Command
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.clients.session import Session
+    from engine.core.dispatch import Core
+
+DEFAULT = b"default"
+
+
+class AclFile(Protocol):
+    """The file that ``aclfile`` names. What fails is an OSError."""
+
+    name: bytes
+
+    def read(self) -> bytes:
+        """Its text."""
+
+    def write(self, text: bytes) -> None:
+        """Put ``text`` in its place, all or nothing."""
+
+
+class UsersError(ValueError):
+    """A text that cannot be taken as users; it says where and why."""
+
+
+class Accounts:
+    """All users of one core. ``draw(n)`` draws a number in 0 .. n-1 that nobody can guess."""
+
+    def __init__(self, core: Core, describe: Callable[[Session, int], bytes]) -> None:
+        self._core = core
+        self.draw: Callable[[int], int] = core.pick
+        self.file: AclFile | None = None
+        self.default = User.all_powerful(DEFAULT)
+        self.users: dict[bytes, User] = {DEFAULT: self.default}
+        self.log = AclLog(core.config, describe)
+        config = core.config
+        config.on_change("requirepass", self._follow_password)
+        if config.text("requirepass"):
+            self._follow_password()
+
+    # -- users ------------------------------------------------------------------------------------------------------
+
+    def sorted(self) -> list[User]:
+        """All users by name."""
+        return [self.users[name] for name in sorted(self.users)]
+
+    @property
+    def all_channels(self) -> bool:
+        """What ``acl-pubsub-default`` gives to a new user."""
+        return self._core.config.text("acl-pubsub-default") == b"allchannels"
+
+    def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
+        """Make or change a user; a CommandError where one of the rules cannot be taken, and nothing is done."""
+        if b" " in name or b"\0" in name:
+            raise CommandError(messages.ACL_USER_NAME)
+        ops, open_at = merged(rules)
+        if open_at is not None:
+            raise CommandError(messages.acl_open_selector(open_at))
+        old = self.users.get(name)
+        new = old.copy() if old is not None else User(name, self.all_channels)
+        for op in ops:
+            try:
+                new.take(op, self.all_channels)
+            except RuleError as error:
+                raise CommandError(messages.acl_rule_refused(op, error.reason)) from None
+        if old is None:
+            self.users[name] = new
+        else:
+            self._replace(old, new)
+
+    def _replace(self, old: User, new: User) -> None:
+        """A user gets other rules; who hears what he may hear no more is cut off."""
+        old.become(new)
+        for session in list(self._core.sessions.values()):
+            if session.user is old and not new.may_hear(session.channels, session.patterns):
+                self._core.close(session)
+        self.changed()
+
+    def delete(self, name: bytes) -> bool:
+        """Delete a user and close his connections; whether there was one."""
+        user = self.users.pop(name, None)
+        if user is not None:
+            self._cut_off(user)
+        return user is not None
+
+    def _cut_off(self, user: User) -> None:
+        for session in list(self._core.sessions.values()):
+            if session.user is user:
+                session.user, session.logged_in = self.default, False
+                self._refresh(session)
+                self._core.close(session)
+
+    def changed(self) -> None:
+        """Users have changed: every session is looked at anew."""
+        for session in self._core.sessions.values():
+            self._refresh(session)
+
+    def _follow_password(self) -> None:
+        password = self._core.config.text("requirepass")
+        self.default.take(b"resetpass", False)
+        self.default.take(b">" + password if password else b"nopass", False)
+        self.changed()
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    def greet(self, session: Session) -> None:
+        """A client that has said nothing yet is the default user, if that needs no password."""
+        session.user = self.default
+        session.logged_in = self.default.nopass and self.default.enabled
+        self._refresh(session)
+
+    def trust(self, session: Session) -> None:
+        """The session is the server's own: nothing is forbidden to it."""
+        session.user, session.logged_in = User.all_powerful(b""), True
+        self._refresh(session)
+
+    def _refresh(self, session: Session) -> None:
+        session.authenticated = session.logged_in or (self.default.nopass and self.default.enabled)
+        session.limited = not (session.authenticated and session.user.free)
+
+    def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
+        """The client is ``name`` from now on; a CommandError where the password is not his. ``word``: the command."""
+        user = self.users.get(name)
+        if user is None or not user.knows(password):
+            self.log.add("auth", session, word, name, self._core.now)
+            raise CommandError(messages.WRONG_PASSWORD)
+        session.user, session.logged_in = user, True
+        self._refresh(session)
+
+    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """A CommandError, and a line in the log, where a limited session may not call ``argv``."""
+        if "no_auth" in command.flags:
+            return
+        if not session.authenticated:
+            raise CommandError(messages.NO_AUTH)
+        denial = session.user.denial(command, argv)
+        if denial is None:
+            return
+        if not session.in_exec:
+            session.last_command = command.full_name
+        self.log.add(denial.reason, session, denial.name, session.user.name, self._core.now)
+        if session.in_exec:
+            raise CommandError(messages.NO_LONGER_ALLOWED[denial.reason])
+        if denial.reason == "command":
+            raise CommandError(messages.no_command_permission(session.user.name, denial.name))
+        no = messages.NO_KEY_PERMISSION if denial.reason == "key" else messages.NO_CHANNEL_PERMISSION
+        raise CommandError(no)
+
+    def may_call(self, session: Session, command: Command, commands: Iterable[list[bytes]]) -> bool:
+        """Whether a limited session may call all of ``commands``; nothing is logged."""
+        return session.authenticated and all(session.user.denial(command, argv) is None for argv in commands)
+
+    # -- users as text ----------------------------------------------------------------------------------------------
+
+    def text(self) -> bytes:
+        """All users, a line each, as ACL SAVE writes them."""
+        return b"".join(user.line() + b"\n" for user in self.sorted())
+
+    def configured(self) -> list[bytes]:
+        """The lines of a configuration file that bring the users back; none where a file of their own has them."""
+        pristine = [User.all_powerful(DEFAULT).line()]
+        lines = [user.line() for user in self.sorted()]
+        return [] if self.file is not None or lines == pristine else lines
+
+    def take_configured(self, users: Sequence[Sequence[bytes]]) -> None:
+        """Take the ``user`` lines of a configuration file, each [name, rule ...]; a UsersError where one is wrong."""
+        seen: set[bytes] = set()
+        for name, *rules in users:
+            if b" " in name or b"\0" in name:
+                raise UsersError(f"user {name!r}: {messages.ACL_USER_NAME[4:].decode()}")
+            if name in seen:
+                raise UsersError(f"Duplicate user '{name.decode(errors='replace')}' found")
+            seen.add(name)
+            # What a line says is all there is: the default user too begins anew.
+            self.users.setdefault(name, User(name, self.all_channels))
+            try:
+                self.set_user(name, rules if name != DEFAULT else [b"reset", *rules])
+            except CommandError as error:
+                raise UsersError(f"user {name.decode(errors='replace')}: {error.text[4:].decode()}") from None
+
+    def load(self, text: bytes, name: bytes) -> None:
+        """Have the users of ``text`` (of the file ``name``), and no others; a UsersError, and no change, where it is
+        wrong.
+
+        Connections of users that are gone, or may hear less, are closed.
+        """
+        users, errors = self._parsed(text, name)
+        if errors:
+            raise UsersError((errors + messages.ACL_UNCHANGED).decode(errors="replace"))
+        users.setdefault(DEFAULT, User.all_powerful(DEFAULT))
+        for gone in [old for old in self.users if old not in users]:
+            self.delete(gone)
+        for new in users.values():
+            old = self.users.get(new.name)
+            if old is None:
+                self.users[new.name] = new
+            else:
+                self._replace(old, new)
+
+    def _parsed(self, text: bytes, file: bytes) -> tuple[dict[bytes, User], bytes]:
+        """The users of a file, and what is wrong with it, each with its line."""
+        users: dict[bytes, User] = {}
+        errors = b""
+        for number, line in enumerate(text.split(b"\n"), 1):
+            words = line.strip(b" \t\r\n").split(b" ")
+            if words[0][:1] in (b"", b"#"):
+                continue
+            where = b"%b:%d" % (file, number)
+            if words[0] != b"user" or len(words) < 2:
+                errors += where + b" should start with user keyword followed by the username. "
+                continue
+            name = words[1]
+            if name in users:
+                errors += b"WARNING: Duplicate user '%b' found on line %d. " % (name, number)
+                continue
+            users[name] = user = User(name, self.all_channels)
+            errors += self._rules_of(user, [word for word in words[2:] if word], where)
+        return users, errors
+
+    def _rules_of(self, user: User, words: list[bytes], where: bytes) -> bytes:
+        """Give a user the rules of a line; what is wrong with them."""
+        rules, open_at = merged(words)
+        if open_at is not None:
+            return where + b": Unmatched parenthesis in selector definition."
+        errors = b""
+        said = False
+        for rule in rules:
+            try:
+                user.take(rule, self.all_channels)
+            except RuleError as error:
+                # Each unknown name is told; of other mistakes the first, because it may be why the next ones are some.
+                if error.unknown:
+                    errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
+                elif not said:
+                    errors += b"%b: %b. " % (where, error.reason)
+                    said = True
+        return errors

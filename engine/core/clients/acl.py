@@ -1,0 +1,458 @@
+"""Users and their rules: what each may call, which keys it may read and write, which channels it may use.
+
+A user has a root selector and perhaps more (``(...)`` in its rules); a command is allowed if one selector allows all of
+it. Rules are taken one at a time, as ACL SETUSER and the lines of a file give them; a :class:`RuleError` says why one
+cannot be. What a command touches is read from the command table, so a command that is declared wrongly there is
+guarded wrongly here. Who is logged in, and what is remembered of refusals, is :mod:`engine.core.clients.accounts`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.core.clients.foreign import FOREIGN
+from engine.core.table.registry import COMMANDS, Command
+from engine.text import messages
+from engine.text.globs import matches
+
+#: All categories, in the order in which ACL CAT has them.
+CATEGORIES = (
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+)
+READ, WRITE = 1, 2
+_HASH = re.compile(rb"[0-9a-f]{64}")
+_SPACE = re.compile(rb"[ \t\n\v\f\r\0]")
+_PREFIXES = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
+
+
+class RuleError(ValueError):
+    """A rule that cannot be taken; the text says why. ``unknown``: it names a command or category that there is not."""
+
+    def __init__(self, reason: bytes, *, unknown: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.unknown = unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a command is refused: ``command``, ``key`` or ``channel``, and which one."""
+
+    reason: str
+    name: bytes
+    #: How far the check came: of several selectors' refusals the one that came furthest is told.
+    rank: tuple[int, int] = (0, 0)
+
+
+def all_commands() -> Iterable[Command]:
+    """Every command, subcommands too."""
+    for one in COMMANDS.values():
+        yield one
+        yield from one.subcommands.values()
+
+
+def in_category(name: str) -> list[Command]:
+    """The commands of a category, containers left out where only their subcommands belong to it."""
+    return [one for one in all_commands() if name in one.categories()]
+
+
+def _named(name: bytes) -> Command | None:
+    container, bar, sub = name.upper().partition(b"|")
+    found = COMMANDS.get(container)
+    return found.subcommands.get(sub) if found is not None and bar else found
+
+
+class Selector:
+    """One set of permissions."""
+
+    __slots__ = ("all_channels", "all_commands", "all_keys", "allowed", "channels", "first_words", "patterns", "rules")
+
+    def __init__(self, all_channels: bool) -> None:
+        #: Everything, also what a later version may add: ``+@all`` without an exception.
+        self.all_commands = False
+        #: The full names of what may be called, where not everything may.
+        self.allowed: set[bytes] = set()
+        #: What may only be called with one of these as its first argument (in lower case).
+        self.first_words: dict[bytes, dict[bytes, None]] = {}
+        #: The rules about commands as they are shown; the first is ``+@all`` or ``-@all``.
+        self.rules: list[bytes] = [b"-@all"]
+        self.all_keys = False
+        #: Patterns of keys, with READ, WRITE or both.
+        self.patterns: dict[bytes, int] = {}
+        self.all_channels = all_channels
+        self.channels: dict[bytes, None] = {}
+
+    def copy(self) -> Selector:
+        """Another selector with the same rules."""
+        other = Selector(self.all_channels)
+        other.all_commands, other.all_keys = self.all_commands, self.all_keys
+        other.allowed, other.rules = set(self.allowed), list(self.rules)
+        other.first_words = {name: dict(words) for name, words in self.first_words.items()}
+        other.patterns, other.channels = dict(self.patterns), dict(self.channels)
+        return other
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether it forbids nothing."""
+        return self.all_commands and self.all_keys and self.all_channels
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+
+    def take(self, rule: bytes) -> None:
+        """Take one rule; a RuleError where it is none."""
+        match rule.lower():
+            case b"allkeys" | b"~*":
+                self.all_keys = True
+                self.patterns.clear()
+            case b"resetkeys":
+                self.all_keys = False
+                self.patterns.clear()
+            case b"allchannels" | b"&*":
+                self.all_channels = True
+                self.channels.clear()
+            case b"resetchannels":
+                self.all_channels = False
+                self.channels.clear()
+            case b"allcommands" | b"+@all":
+                self._take_everything(True)
+            case b"nocommands" | b"-@all":
+                self._take_everything(False)
+            case _:
+                self._take_pattern(rule)
+
+    def _take_pattern(self, rule: bytes) -> None:
+        first = rule[:1]
+        if first in (b"~", b"%"):
+            self._take_keys(rule)
+        elif first == b"&":
+            if self.all_channels:
+                raise RuleError(messages.ACL_AFTER_ALL_CHANNELS)
+            if _SPACE.search(rule):
+                raise RuleError(messages.ACL_SYNTAX)
+            self.channels[rule[1:]] = None
+        elif rule[:2] in (b"+@", b"-@"):
+            self._take_category(rule)
+        elif first in (b"+", b"-"):
+            self._take_command(rule)
+        else:
+            raise RuleError(messages.ACL_SYNTAX)
+
+    def _take_keys(self, rule: bytes) -> None:
+        if self.all_keys:
+            raise RuleError(messages.ACL_AFTER_ALL_KEYS)
+        access, pattern = READ | WRITE, rule[1:]
+        if rule[:1] == b"%":
+            access, pattern = _key_access(rule)
+        if _SPACE.search(pattern):
+            raise RuleError(messages.ACL_SYNTAX)
+        if pattern == b"*" and access == READ | WRITE:
+            self.all_keys = True
+            self.patterns.clear()
+        else:
+            self.patterns[pattern] = self.patterns.get(pattern, 0) | access
+
+    def _take_everything(self, allowed: bool) -> None:
+        self.all_commands = allowed
+        self.allowed = {one.full_name for one in all_commands()} if allowed else set()
+        self.first_words.clear()
+        self.rules = [b"+@all" if allowed else b"-@all"]
+
+    def _take_category(self, rule: bytes) -> None:
+        name = rule[2:].decode("latin-1").lower()
+        if name not in CATEGORIES:
+            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+        for one in in_category(name):
+            self._allow(one, rule[:1] == b"+")
+        self._show(rule)
+
+    def _take_command(self, rule: bytes) -> None:
+        name, allowed = rule[1:], rule[:1] == b"+"
+        found = _named(name)
+        if found is None and name.lower() in FOREIGN:
+            # Redis has it, the engine has not: files written for Redis can be loaded, and there is nothing to guard.
+            pass
+        elif found is None:
+            self._take_first_word(name, allowed)
+        else:
+            for one in (found, *found.subcommands.values()):
+                self._allow(one, allowed)
+        self._show(rule)
+
+    def _take_first_word(self, name: bytes, allowed: bool) -> None:
+        """``+select|0``: a command with this as its first argument."""
+        command, bar, word = name.rpartition(b"|")
+        found = _named(command)
+        if not allowed or not bar or (found is None and command.lower() not in FOREIGN):
+            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+        if b"|" in command:
+            raise RuleError(messages.ACL_FIRST_WORD_OF_SUBCOMMAND)
+        if not word:
+            raise RuleError(messages.ACL_SYNTAX)
+        if found is None:
+            return
+        if found.subcommands:
+            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+        if found.full_name not in self.allowed:
+            self.first_words.setdefault(found.full_name, {})[word.lower()] = None
+
+    def _allow(self, one: Command, allowed: bool) -> None:
+        self.first_words.pop(one.full_name, None)
+        if allowed:
+            self.allowed.add(one.full_name)
+        else:
+            self.allowed.discard(one.full_name)
+
+    def _show(self, rule: bytes) -> None:
+        """Note a rule about commands; it takes the place of earlier ones about the same, and about its parts."""
+        name = rule[1:].lower()
+        if name[:1] != b"@":
+            container, bar, rest = name.partition(b"|")
+            name = container + bar + (rest if _named(name) is not None else rule[len(container) + 2 :])
+        self.rules[1:] = [old for old in self.rules[1:] if old[1:] != name and not old[1:].startswith(name + b"|")]
+        self.rules.append(rule[:1] + name)
+        self.all_commands = self.rules[0] == b"+@all" and not any(old[:1] == b"-" for old in self.rules)
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    def shown_keys(self) -> bytes:
+        """The rules about keys."""
+        if self.all_keys:
+            return b"~*"
+        return b" ".join(_PREFIXES[access] + pattern for pattern, access in self.patterns.items())
+
+    def shown_channels(self) -> bytes:
+        """The rules about channels."""
+        return b"&*" if self.all_channels else b" ".join(b"&" + channel for channel in self.channels)
+
+    def shown_commands(self) -> bytes:
+        """The rules about commands."""
+        return b" ".join(self.rules)
+
+    def line(self) -> bytes:
+        """All rules, as ACL LIST has them."""
+        reset = b"" if self.all_channels else b"resetchannels"
+        words = (self.shown_keys(), reset, self.shown_channels(), self.shown_commands())
+        return b" ".join(word for word in words if word)
+
+    # -- checking ---------------------------------------------------------------------------------------------------
+
+    def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
+        """Why it forbids ``argv``, None where it does not."""
+        if not (self.all_commands or self._may_call(command, argv)):
+            return Denial("command", command.full_name, (1, 0))
+        if not self.all_keys:
+            for number, (key, use) in enumerate(command.touched(argv)):
+                if not self._may_touch(key, use.reads, use.writes):
+                    return Denial("key", key, (2, number))
+        if command.channels is not None and not self.all_channels:
+            for number, channel in enumerate(command.channels.of(argv)):
+                if not self.may_use(channel, command.channels.patterns):
+                    return Denial("channel", channel, (3, number))
+        return None
+
+    def _may_call(self, command: Command, argv: list[bytes]) -> bool:
+        if command.full_name in self.allowed or "no_auth" in command.flags:
+            return True
+        words = self.first_words.get(command.full_name, ())
+        return len(argv) > 1 and argv[1].lower() in words
+
+    def _may_touch(self, key: bytes, reads: bool, writes: bool) -> bool:
+        needed = (READ if reads else 0) | (WRITE if writes else 0)
+        return any(access & needed == needed and matches(pattern, key) for pattern, access in self.patterns.items())
+
+    def may_use(self, channel: bytes, is_pattern: bool) -> bool:
+        """Whether a channel may be used; a pattern of channels only if just that pattern is allowed."""
+        if self.all_channels or (is_pattern and channel in self.channels):
+            return True
+        return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)
+
+
+def _key_access(rule: bytes) -> tuple[int, bytes]:
+    """What ``%RW~pattern`` allows, and the pattern."""
+    letters = rule[1 : rule.find(b"~")] if b"~" in rule else rule[1:]
+    pattern = rule[len(letters) + 2 :]
+    access = 0
+    for letter in letters.upper():
+        bit = {ord("R"): READ, ord("W"): WRITE}.get(letter, 0)
+        if not bit or access & bit:
+            raise RuleError(messages.ACL_SYNTAX)
+        access |= bit
+    if not access:
+        raise RuleError(messages.ACL_SYNTAX)
+    return access, pattern
+
+
+class User:
+    """A user. ``free``: nothing is forbidden, so nobody needs to look."""
+
+    __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
+
+    def __init__(self, name: bytes, all_channels: bool = False) -> None:
+        self.name = name
+        self.enabled = False
+        self.nopass = False
+        #: SHA-256 in hexadecimal digits, in the order in which they were added.
+        self.passwords: dict[bytes, None] = {}
+        self.sanitize = True
+        #: The root selector, then the others.
+        self.selectors = [Selector(all_channels)]
+        self.free = False
+
+    @classmethod
+    def all_powerful(cls, name: bytes) -> User:
+        """A user that may do everything, without a password."""
+        user = cls(name)
+        user.take_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
+        return user
+
+    def copy(self) -> User:
+        """Another user with the same name and rules."""
+        other = User(self.name)
+        other.become(self)
+        other.passwords = dict(self.passwords)
+        other.selectors = [selector.copy() for selector in self.selectors]
+        return other
+
+    def become(self, other: User) -> None:
+        """Have the rules of ``other`` from now on."""
+        for name in self.__slots__:
+            if name != "name":
+                setattr(self, name, getattr(other, name))
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+
+    def take_all(self, rules: Iterable[bytes], all_channels: bool) -> None:
+        """Take rules one after the other; ``all_channels`` is what new selectors and ``reset`` begin with."""
+        for rule in rules:
+            self.take(rule, all_channels)
+
+    def take(self, rule: bytes, all_channels: bool) -> None:
+        """Take one rule, perhaps a whole selector in parentheses."""
+        self._take(rule, all_channels)
+        self.free = self.selectors[0].allows_all
+
+    def _take(self, rule: bytes, all_channels: bool) -> None:
+        match rule.lower():
+            case b"on":
+                self.enabled = True
+            case b"off":
+                self.enabled = False
+            case b"nopass":
+                self.nopass = True
+                self.passwords.clear()
+            case b"resetpass":
+                self.nopass = False
+                self.passwords.clear()
+            case b"sanitize-payload":
+                self.sanitize = True
+            case b"skip-sanitize-payload":
+                self.sanitize = False
+            case b"clearselectors":
+                del self.selectors[1:]
+            case b"reset":
+                self.become(User(self.name, all_channels))
+            case _ if rule[:1] in (b">", b"#"):
+                self.passwords[_hashed(rule)] = None
+                self.nopass = False
+            case _ if rule[:1] in (b"<", b"!"):
+                if self.passwords.pop(_hashed(rule), self) is self:
+                    raise RuleError(messages.ACL_NO_SUCH_PASSWORD)
+            case _ if rule[:1] == b"(" and rule[-1:] == b")":
+                selector = Selector(all_channels)
+                for inner in rule[1:-1].split():
+                    selector.take(inner)
+                self.selectors.append(selector)
+            case _:
+                self.selectors[0].take(rule)
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    def flags(self) -> list[bytes]:
+        """``on`` or ``off``, ``nopass``, and how RESTORE treats it."""
+        flags = [b"on" if self.enabled else b"off"]
+        if self.nopass:
+            flags.append(b"nopass")
+        flags.append(b"sanitize-payload" if self.sanitize else b"skip-sanitize-payload")
+        return flags
+
+    def line(self) -> bytes:
+        """The line of ACL LIST, of a file: ``user name rules``."""
+        root, *others = self.selectors
+        words = [b"user", self.name, *self.flags(), *(b"#" + password for password in self.passwords), root.line()]
+        return b" ".join([*words, *(b"(%b)" % other.line() for other in others)])
+
+    # -- checking ---------------------------------------------------------------------------------------------------
+
+    def knows(self, password: bytes) -> bool:
+        """Whether the user may log in with this password."""
+        return self.enabled and (self.nopass or hashlib.sha256(password).hexdigest().encode() in self.passwords)
+
+    def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
+        """Why no selector allows ``argv``; None where one does."""
+        worst: Denial | None = None
+        for selector in self.selectors:
+            denial = selector.denial(command, argv)
+            if denial is None:
+                return None
+            if worst is None or denial.rank > worst.rank:
+                worst = denial
+        return worst
+
+    def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
+        """Whether it may be subscribed to all of these."""
+        return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
+            any(one.may_use(name, True) for one in self.selectors) for name in patterns
+        )
+
+
+def _hashed(rule: bytes) -> bytes:
+    """The hash of the password that a rule names."""
+    if rule[:1] in (b">", b"<"):
+        return hashlib.sha256(rule[1:]).hexdigest().encode()
+    if not _HASH.fullmatch(rule[1:]):
+        raise RuleError(messages.ACL_PASSWORD_HASH)
+    return rule[1:]
+
+
+def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
+    """Rules from words that blanks divided: the words of a selector are put together again.
+
+    The second value is where a selector begins that does not end, None if there is none.
+    """
+    rules: list[bytes] = []
+    open_at: bytes | None = None
+    parts: list[bytes] = []
+    for word in words:
+        if open_at is None and word[:1] == b"(":
+            open_at, parts = word, []
+        if open_at is None:
+            rules.append(word)
+            continue
+        parts.append(word)
+        if word[-1:] == b")":
+            rules.append(b" ".join(parts))
+            open_at = None
+    return rules, open_at

@@ -1,0 +1,71 @@
+"""What was refused lately, for ACL LOG and INFO: by reason, user and object, repetitions within a minute as one entry.
+
+Entries are counted and cut here; what they are shown as is :mod:`engine.core.commands.server.access`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.settings.config import Config
+
+if TYPE_CHECKING:
+    from engine.core.clients.session import Session
+
+#: Within so many milliseconds a refusal like an earlier one is counted there.
+_ALIKE_MS = 60_000
+#: How many of the latest entries are looked at for one that is alike.
+_LOOK_BACK = 10
+
+
+@dataclass(slots=True)
+class Entry:
+    """Refusals of one kind. Times are milliseconds since the epoch."""
+
+    number: int
+    reason: str
+    context: str
+    name: bytes
+    user: bytes
+    created_ms: int
+    updated_ms: int
+    client: bytes
+    count: int = 1
+
+
+class AclLog:
+    """The latest entries, newest first. ``describe`` gives CLIENT LIST's line of a session."""
+
+    def __init__(self, config: Config, describe: Callable[[Session, int], bytes]) -> None:
+        self._config = config
+        self._describe = describe
+        self._next = 0
+        self.entries: list[Entry] = []
+        #: How often what was refused.
+        self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0}
+
+    def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int) -> None:
+        """Something was refused: the password of ``user``, or a command, key or channel ``name``."""
+        self.denied[reason] += 1
+        context = "multi" if session.multi is not None or session.in_exec else "toplevel"
+        client = self._describe(session, now)
+        kind = (reason, context, name, user)
+        for entry in self.entries[:_LOOK_BACK]:
+            alike = (entry.reason, entry.context, entry.name, entry.user) == kind
+            if alike and now - entry.updated_ms <= _ALIKE_MS:
+                entry.count += 1
+                entry.updated_ms, entry.client = now, client
+                self.entries.remove(entry)
+                self.entries.insert(0, entry)
+                return
+        limit = self._config.integer("acllog-max-len")
+        if limit:
+            self.entries.insert(0, Entry(self._next, reason, context, name, user, now, now, client))
+            self._next += 1
+            del self.entries[limit:]
+
+    def reset(self) -> None:
+        """Forget the entries."""
+        self.entries.clear()

@@ -1,0 +1,90 @@
+"""Channels: who listens to which, and the keyspace events that are told there.
+
+Subscriptions are kept both ways, by channel and in the session, so that publishing and leaving cost what they touch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import Push
+from engine.settings.directives import Events
+from engine.text.globs import matches
+
+if TYPE_CHECKING:
+    from engine.core.clients.session import Session
+    from engine.core.dispatch import Core
+
+
+class PubSub:
+    """All subscriptions of one core."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.channels: dict[bytes, dict[Session, None]] = {}
+        self.patterns: dict[bytes, dict[Session, None]] = {}
+        #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
+        self.keyspace_events: frozenset[str] = frozenset()
+        core.config.on_change("notify-keyspace-events", self._configure)
+        self._configure()
+
+    def _configure(self) -> None:
+        events = self._core.config.text("notify-keyspace-events")
+        assert isinstance(events, Events)
+        self.keyspace_events = events.letters if events.letters & {"K", "E"} else frozenset()
+
+    def subscribe(self, session: Session, channel: bytes) -> None:
+        """The session hears ``channel`` from now on."""
+        self.channels.setdefault(channel, {})[session] = None
+        session.channels.add(channel)
+
+    def subscribe_pattern(self, session: Session, pattern: bytes) -> None:
+        """The session hears every channel that matches ``pattern``."""
+        self.patterns.setdefault(pattern, {})[session] = None
+        session.patterns.add(pattern)
+
+    def unsubscribe(self, session: Session, channel: bytes) -> None:
+        """The session no longer hears ``channel``."""
+        session.channels.discard(channel)
+        self._leave(self.channels, channel, session)
+
+    def unsubscribe_pattern(self, session: Session, pattern: bytes) -> None:
+        """The session no longer hears ``pattern``."""
+        session.patterns.discard(pattern)
+        self._leave(self.patterns, pattern, session)
+
+    @staticmethod
+    def _leave(table: dict[bytes, dict[Session, None]], name: bytes, session: Session) -> None:
+        listeners = table.get(name)
+        if listeners is not None:
+            listeners.pop(session, None)
+            if not listeners:
+                del table[name]
+
+    def drop(self, session: Session) -> None:
+        """The session has gone."""
+        for channel in list(session.channels):
+            self.unsubscribe(session, channel)
+        for pattern in list(session.patterns):
+            self.unsubscribe_pattern(session, pattern)
+
+    def publish(self, channel: bytes, message: bytes) -> int:
+        """Send ``message`` to whoever hears ``channel``; how many deliveries that made."""
+        outbox = self._core.outbox
+        before = len(outbox)
+        for session in self.channels.get(channel, ()):
+            outbox.append((session, Push([b"message", channel, message])))
+        for pattern, sessions in self.patterns.items():
+            if matches(pattern, channel):
+                for session in sessions:
+                    outbox.append((session, Push([b"pmessage", pattern, channel, message])))
+        return len(outbox) - before
+
+    def keyspace_event(self, kind: str, event: bytes, key: bytes, db: int) -> None:
+        """Tell an event of class ``kind`` on the channels that notify-keyspace-events asks for."""
+        events = self.keyspace_events
+        if kind in events:
+            if "K" in events:
+                self.publish(b"__keyspace@%d__:%b" % (db, key), event)
+            if "E" in events:
+                self.publish(b"__keyevent@%d__:%b" % (db, event), key)

@@ -1,0 +1,119 @@
+"""What the core knows of one client: plain data, no socket.
+
+The shell makes a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), fills in what it alone
+knows (addresses, the descriptor), and keeps the way back from the session to the connection to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.core.clients.acl import User
+
+if TYPE_CHECKING:
+    from engine.core.bulk_add import Run
+    from engine.core.keyspace.waiters import Waiter
+    from engine.core.table.registry import Command
+
+NOBODY = User(b"")
+
+
+class Session:
+    """One client's state."""
+
+    __slots__ = (
+        "addr",
+        "argv_bytes",
+        "authenticated",
+        "channels",
+        "close_after_reply",
+        "close_requested",
+        "created_ms",
+        "db",
+        "dirty_exec",
+        "fd",
+        "id",
+        "in_exec",
+        "laddr",
+        "last_command",
+        "last_ms",
+        "lib_name",
+        "lib_ver",
+        "limited",
+        "logged_in",
+        "monitor",
+        "multi",
+        "multi_failed",
+        "name",
+        "no_evict",
+        "no_touch",
+        "patterns",
+        "proto",
+        "reply_mode",
+        "transport_info",
+        "user",
+        "waiter",
+        "watching",
+    )
+
+    def __init__(self, session_id: int, now_ms: int) -> None:
+        self.id = session_id
+        self.db = 0
+        self.name = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.proto = 2
+        #: Who it is, whether it has said so with a password (or needed none), and whether it may run commands at all:
+        #: :mod:`engine.core.clients.accounts` keeps these. ``limited``: not everything is allowed, commands must be
+        #: checked.
+        self.user = NOBODY
+        self.logged_in = False
+        self.authenticated = True
+        self.limited = False
+        #: Commands queued since MULTI, None outside a transaction; many XADDs at once stand there as one run.
+        self.multi: list[tuple[Command, list[bytes] | Run]] | None = None
+        #: A command could not be queued: EXEC aborts.
+        self.multi_failed = False
+        #: A watched key changed: EXEC answers nil.
+        self.dirty_exec = False
+        #: EXEC is running this session's commands: nothing blocks.
+        self.in_exec = False
+        #: Watched (database, key) pairs, each with whether it was then still there though its time had come.
+        self.watching: dict[tuple[int, bytes], bool] = {}
+        #: What the client waits for while it is blocked.
+        self.waiter: Waiter | None = None
+        self.channels: set[bytes] = set()
+        self.patterns: set[bytes] = set()
+        self.monitor = False
+        #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
+        self.reply_mode = "on"
+        #: The shell closes the connection: at once, or when what is queued has been sent.
+        self.close_requested = False
+        self.close_after_reply = False
+        self.addr = b""
+        self.laddr = b""
+        self.fd = -1
+        self.created_ms = now_ms
+        self.last_ms = now_ms
+        self.last_command = b"NULL"
+        self.argv_bytes = 0
+        self.no_evict = False
+        self.no_touch = False
+        #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields,
+        #: and whether CLIENT PAUSE holds a command back (``held-back``).
+        self.transport_info: Callable[[], dict[bytes, int]] | None = None
+
+    def queued(self) -> tuple[int, int]:
+        """How many commands the transaction has queued (-1: there is none), and the bytes of their words."""
+        if self.multi is None:
+            return -1, 0
+        count = size = 0
+        for _, words in self.multi:
+            if isinstance(words, list):
+                count += 1
+                size += sum(map(len, words))
+            else:
+                count += words.count
+                size += sum(words.sizes)
+        return count, size

@@ -1,0 +1,19 @@
+"""Commands of the other types, of keys, and of their expiry."""
+
+from engine.core.commands.data import (
+    dump,
+    expiry,
+    hashes,
+    keys,
+    lists,
+    strings,
+)
+
+__all__ = [
+    "dump",
+    "expiry",
+    "hashes",
+    "keys",
+    "lists",
+    "strings",
+]

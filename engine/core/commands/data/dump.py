@@ -1,0 +1,215 @@
+"""DUMP and RESTORE: values in Redis's own form, so that they travel between this engine and real servers, both ways."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.expiry import is_past
+from engine.core.commands.data.hashes import small_hash_limits
+from engine.core.commands.streams.entries import new_stream
+from engine.core.formats import rdb_stream
+from engine.core.formats.rdb import BadFormatError, Reader, crc64, length, listpack, read_listpack, string
+from engine.core.keyspace.database import Value
+from engine.core.keyspace.hash import Hash
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.streams.stream import Stream
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_STRING, _LIST, _HASH, _HASH_LISTPACK, _QUICKLIST = 0, 1, 4, 16, 18
+_PLAIN, _PACKED = 1, 2
+#: What every server since 7.0 reads.
+_RDB_VERSION = 10
+#: The newest version that is read.
+_NEWEST_RDB_VERSION = 14
+_TAIL = struct.Struct("<HQ")
+#: Elements of a list are packed in nodes of about this many bytes; longer ones stand alone.
+_NODE_BYTES = 4096
+
+
+def dumped(value: Value) -> bytes:
+    """The payload of a value: type, value, version, check sum."""
+    version = _RDB_VERSION
+    if isinstance(value, bytes | bytearray):
+        body = bytes((_STRING,)) + string(bytes(value))
+    elif isinstance(value, Hash):
+        body = _dump_hash(value)
+    elif isinstance(value, deque):
+        nodes = _list_nodes(value)
+        body = bytes((_QUICKLIST,)) + length(len(nodes)) + b"".join(nodes)
+    else:
+        form = rdb_stream.form_of(value)
+        version = rdb_stream.RDB_VERSIONS[form]
+        body = bytes((form,)) + rdb_stream.dump(value, form)
+    body += struct.pack("<H", version)
+    return body + struct.pack("<Q", crc64(body))
+
+
+def _dump_hash(fields: Hash) -> bytes:
+    words = [word for pair in fields.items() for word in pair]
+    if fields.big:
+        return bytes((_HASH,)) + length(len(fields)) + b"".join(map(string, words))
+    packed = listpack(words)
+    return bytes((_HASH_LISTPACK,)) + length(len(packed)) + packed
+
+
+def _list_nodes(items: deque[bytes]) -> list[bytes]:
+    nodes: list[bytes] = []
+    waiting: list[bytes] = []
+    size = 0
+
+    def pack() -> None:
+        if waiting:
+            packed = listpack(waiting)
+            nodes.append(length(_PACKED) + length(len(packed)) + packed)
+            waiting.clear()
+
+    for item in items:
+        if size + len(item) > _NODE_BYTES:
+            pack()
+            size = 0
+        if len(item) > _NODE_BYTES:
+            nodes.append(length(_PLAIN) + length(len(item)) + item)
+        else:
+            waiting.append(item)
+            size += len(item)
+    pack()
+    return nodes
+
+
+def _loaded(ctx: Context, payload: bytes) -> Value:
+    """The value of a payload; a CommandError where it is none."""
+    if len(payload) < _TAIL.size:
+        raise CommandError(messages.BAD_DUMP)
+    version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
+    if version > _NEWEST_RDB_VERSION or crc64(payload[:-8]) != check:
+        raise CommandError(messages.BAD_DUMP)
+    reader = Reader(payload[: -_TAIL.size])
+    try:
+        value = _load_value(ctx, reader)
+    except (BadFormatError, KeyError, ValueError, StopIteration, RuntimeError, OverflowError):
+        raise CommandError(messages.BAD_DUMP_BODY) from None
+    if value is None or reader.at != len(reader.data):
+        raise CommandError(messages.BAD_DUMP_BODY)
+    return value
+
+
+def _load_value(ctx: Context, reader: Reader) -> Value | None:
+    """The value, None where its type is unknown or it is empty."""
+    kind = reader.byte()
+    if kind == _STRING:
+        return reader.string()
+    if kind in rdb_stream.FORMS:
+        config = ctx.core.config
+
+        def defaults() -> tuple[int, int]:
+            return config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
+
+        stream: Stream = rdb_stream.load(reader, kind, new_stream(ctx), defaults)
+        return stream
+    if kind in (_HASH, _HASH_LISTPACK):
+        words = (
+            [reader.string() for _ in range(2 * reader.length())] if kind == _HASH else read_listpack(reader.string())
+        )
+        fields, limits = Hash(), small_hash_limits(ctx)
+        for at in range(0, len(words), 2):
+            if not fields.put(words[at], words[at + 1], limits):
+                raise BadFormatError
+        return fields or None
+    if kind in (_LIST, _QUICKLIST):
+        return _load_list(reader, kind) or None
+    return None
+
+
+def _load_list(reader: Reader, kind: int) -> deque[bytes]:
+    items: deque[bytes] = deque()
+    for _ in range(reader.length()):
+        if kind == _LIST:
+            items.append(reader.string())
+            continue
+        container, data = reader.length(), reader.string()
+        if container == _PLAIN:
+            items.append(data)
+        elif container == _PACKED:
+            items.extend(read_listpack(data))
+        else:
+            raise BadFormatError
+    return items
+
+
+@command(
+    "dump",
+    arity=2,
+    flags="readonly",
+    keys=ONE_KEY,
+    since="2.6.0",
+    acl="keyspace",
+    summary="A key's value as bytes that RESTORE understands.",
+    complexity="O(size)",
+    syntax="key",
+)
+def dump(ctx: Context, argv: list[bytes]) -> Reply:
+    value = ctx.db.read(argv[1])
+    return None if value is None else dumped(value)
+
+
+@command(
+    "restore",
+    arity=-4,
+    flags="write denyoom",
+    keys=ONE_KEY,
+    access="OW update",
+    since="2.6.0",
+    acl="keyspace dangerous",
+    summary="Make a key from what DUMP gave.",
+    complexity="O(size)",
+    syntax="key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+)
+def restore(ctx: Context, argv: list[bytes]) -> Reply:
+    key, payload, db = argv[1], argv[3], ctx.db
+    args = Args(argv, 4)
+    replace = absolute = False
+    idle = freq = None
+    while len(args):
+        if args.flag(b"REPLACE"):
+            replace = True
+        elif args.flag(b"ABSTTL"):
+            absolute = True
+        elif freq is None and args.option(b"IDLETIME"):
+            idle = args.take_int()
+            if idle < 0:
+                raise CommandError(messages.RESTORE_IDLETIME)
+        elif idle is None and args.option(b"FREQ"):
+            freq = args.take_int()
+            if not 0 <= freq <= 255:
+                raise CommandError(messages.RESTORE_FREQ)
+        else:
+            raise CommandError(messages.SYNTAX)
+    if not replace and db.get(key) is not None:
+        raise CommandError(messages.BUSY_KEY)
+    ttl = parse_int(argv[2])
+    if ttl < 0:
+        raise CommandError(messages.RESTORE_TTL)
+    value = _loaded(ctx, payload)
+    deadline = None
+    if ttl:
+        deadline = ttl if absolute else ttl + ctx.now
+    deleted = db.delete(key)
+    if deadline is not None and is_past(ctx, deadline):
+        if deleted:
+            ctx.effect(b"DEL", key)
+            ctx.core.notify("g", b"del", key, db.index)
+        return OK
+    db.add(key, value)
+    db.set_deadline(key, deadline)
+    if idle is not None:
+        db.set_idle(key, idle * 1000)
+    ctx.core.notify("g", b"restore", key, db.index)
+    ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
+    return OK

@@ -1,0 +1,234 @@
+"""EXPIRE and its kin, TTL and its kin, PERSIST. When a key has expired it is gone for every lookup, see the keyspace.
+
+The log gets absolute times in milliseconds, so that a replay at any moment gives the same keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.args import I64_MAX, Args
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
+_EXPIRE_SYNTAX = "[NX|XX|GT|LT]"
+
+
+def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
+    """The deadline that an option like EX asks for, in milliseconds; only a positive amount will do."""
+    error = CommandError(messages.invalid_expire(command_name))
+    if amount <= 0 or (seconds and amount > I64_MAX // 1000):
+        raise error
+    deadline = amount * 1000 if seconds else amount
+    if not absolute:
+        deadline += ctx.now
+    if deadline > I64_MAX:
+        raise error
+    return deadline
+
+
+def is_past(ctx: Context, deadline: int) -> bool:
+    """Whether a key with this deadline goes at once."""
+    return deadline <= ctx.now and not ctx.core.replaying
+
+
+def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
+    """Let an existing key expire then, at once if that is in the past; the log and the listeners hear of it."""
+    if is_past(ctx, deadline):
+        ctx.db.delete(key)
+        ctx.effect(b"DEL", key)
+        ctx.core.notify("g", b"del", key, ctx.db.index)
+        return
+    ctx.db.set_deadline(key, deadline)
+    ctx.db.touch(key)
+    ctx.effect(b"PEXPIREAT", key, b"%d" % deadline)
+    ctx.core.notify("g", b"expire", key, ctx.db.index)
+
+
+def persist_key(ctx: Context, key: bytes) -> bool:
+    """Let an existing key live for ever; whether it had a deadline."""
+    if ctx.db.deadline(key) is None:
+        return False
+    ctx.db.set_deadline(key, None)
+    ctx.db.touch(key)
+    ctx.effect(b"PERSIST", key)
+    ctx.core.notify("g", b"persist", key, ctx.db.index)
+    return True
+
+
+def _conditions(argv: list[bytes]) -> set[bytes]:
+    chosen = set()
+    for word in argv[3:]:
+        if word.upper() not in _CONDITIONS:
+            raise CommandError(messages.unsupported_option(word))
+        chosen.add(word.upper())
+    if b"NX" in chosen and len(chosen) > 1:
+        raise CommandError(messages.EXPIRE_NX)
+    if {b"GT", b"LT"} <= chosen:
+        raise CommandError(messages.EXPIRE_GT_LT)
+    return chosen
+
+
+def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
+    conditions = _conditions(argv)
+    key = argv[1]
+    when = Args(argv, 2).take_int()
+    base = 0 if absolute else ctx.now
+    limit = I64_MAX // 1000 * 1000
+    if seconds:
+        when *= 1000
+    if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
+        raise CommandError(messages.invalid_expire(argv[0].lower()))
+    deadline = when + base
+    if ctx.db.get(key) is None:
+        return 0
+    current = ctx.db.deadline(key)
+    if (
+        (b"NX" in conditions and current is not None)
+        or (b"XX" in conditions and current is None)
+        or (b"GT" in conditions and (current is None or deadline <= current))
+        or (b"LT" in conditions and current is not None and deadline >= current)
+    ):
+        return 0
+    expire_key(ctx, key, deadline)
+    return 1
+
+
+@command(
+    "expire",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    acl="keyspace",
+    summary="Let a key expire after so many seconds.",
+    syntax=f"key seconds {_EXPIRE_SYNTAX}",
+)
+def expire(ctx: Context, argv: list[bytes]) -> Reply:
+    return _expire(ctx, argv, seconds=True, absolute=False)
+
+
+@command(
+    "pexpire",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    since="2.6.0",
+    acl="keyspace",
+    summary="Let a key expire after so many milliseconds.",
+    syntax=f"key milliseconds {_EXPIRE_SYNTAX}",
+)
+def pexpire(ctx: Context, argv: list[bytes]) -> Reply:
+    return _expire(ctx, argv, seconds=False, absolute=False)
+
+
+@command(
+    "expireat",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    since="1.2.0",
+    acl="keyspace",
+    summary="Let a key expire at a time, in seconds since the epoch.",
+    syntax=f"key unix-time-seconds {_EXPIRE_SYNTAX}",
+)
+def expireat(ctx: Context, argv: list[bytes]) -> Reply:
+    return _expire(ctx, argv, seconds=True, absolute=True)
+
+
+@command(
+    "pexpireat",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    since="2.6.0",
+    acl="keyspace",
+    summary="Let a key expire at a time, in milliseconds since the epoch.",
+    syntax=f"key unix-time-milliseconds {_EXPIRE_SYNTAX}",
+)
+def pexpireat(ctx: Context, argv: list[bytes]) -> Reply:
+    return _expire(ctx, argv, seconds=False, absolute=True)
+
+
+def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
+    key = argv[1]
+    if ctx.db.read(key, use=False) is None:
+        return -2
+    deadline = ctx.db.deadline(key)
+    if deadline is None:
+        return -1
+    shown = deadline if absolute else max(deadline - ctx.now, 0)
+    return (shown + 500) // 1000 if seconds else shown
+
+
+@command(
+    "ttl",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    acl="keyspace",
+    summary="How many seconds a key has to live (-1: for ever, -2: no such key).",
+    syntax="key",
+)
+def ttl(ctx: Context, argv: list[bytes]) -> Reply:
+    return _time(ctx, argv, seconds=True, absolute=False)
+
+
+@command(
+    "pttl",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    since="2.6.0",
+    acl="keyspace",
+    summary="How many milliseconds a key has to live (-1: for ever, -2: no such key).",
+    syntax="key",
+)
+def pttl(ctx: Context, argv: list[bytes]) -> Reply:
+    return _time(ctx, argv, seconds=False, absolute=False)
+
+
+@command(
+    "expiretime",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    since="7.0.0",
+    acl="keyspace",
+    summary="When a key expires, in seconds since the epoch.",
+    syntax="key",
+)
+def expiretime(ctx: Context, argv: list[bytes]) -> Reply:
+    return _time(ctx, argv, seconds=True, absolute=True)
+
+
+@command(
+    "pexpiretime",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    since="7.0.0",
+    acl="keyspace",
+    summary="When a key expires, in milliseconds since the epoch.",
+    syntax="key",
+)
+def pexpiretime(ctx: Context, argv: list[bytes]) -> Reply:
+    return _time(ctx, argv, seconds=False, absolute=True)
+
+
+@command(
+    "persist",
+    arity=2,
+    flags="write fast",
+    keys=ONE_KEY,
+    since="2.2.0",
+    acl="keyspace",
+    summary="Take a key's expiry away.",
+    syntax="key",
+)
+def persist(ctx: Context, argv: list[bytes]) -> Reply:
+    return int(ctx.db.get(argv[1]) is not None and persist_key(ctx, argv[1]))

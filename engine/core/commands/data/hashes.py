@@ -1,0 +1,389 @@
+"""Hashes. What a client sees of their order and of HSCAN follows from :class:`engine.core.keyspace.hash.Hash`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.keys import parse_cursor, parse_scan_options
+from engine.core.commands.data.strings import sum_of_floats
+from engine.core.keyspace.hash import Hash
+from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
+from engine.core.protocol.replies import OK, CommandError, Map, Reply
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import longdouble, messages
+from engine.text.globs import matches
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+
+def _hash(ctx: Context, key: bytes) -> Hash | None:
+    value: Hash | None = ctx.db.typed(key, Hash)
+    return value
+
+
+def _read(ctx: Context, key: bytes) -> Hash:
+    """The hash at ``key``, an empty one where there is none."""
+    value: Hash | None = ctx.db.read_typed(key, Hash)
+    return value if value is not None else Hash()
+
+
+def small_hash_limits(ctx: Context) -> tuple[int, int]:
+    """Up to how many fields, and up to which length, a hash is small."""
+    config = ctx.core.config
+    return config.integer("hash-max-listpack-entries"), config.integer("hash-max-listpack-value")
+
+
+def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
+    """Set fields; how many are new. The log gets an HSET."""
+    fields = _hash(ctx, key)
+    if fields is None:
+        fields = Hash()
+        ctx.db.add(key, fields)
+    limits = small_hash_limits(ctx)
+    new = sum([fields.put(pairs[at], pairs[at + 1], limits) for at in range(0, len(pairs), 2)])
+    ctx.db.touch(key)
+    ctx.core.notify("h", event, key, ctx.db.index)
+    ctx.effect(b"HSET", key, *pairs)
+    return new
+
+
+@command(
+    "hset",
+    arity=-4,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Set fields of a hash; how many are new.",
+    complexity="O(fields)",
+    syntax="key field value [field value ...]",
+)
+def hset(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) % 2:
+        raise CommandError(messages.wrong_arity(b"hset"))
+    return _put(ctx, argv[1], argv[2:], b"hset")
+
+
+@command(
+    "hmset",
+    arity=-4,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Set fields of a hash.",
+    complexity="O(fields)",
+    syntax="key field value [field value ...]",
+)
+def hmset(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) % 2:
+        raise CommandError(messages.wrong_arity(b"hmset"))
+    _put(ctx, argv[1], argv[2:], b"hset")
+    return OK
+
+
+@command(
+    "hsetnx",
+    arity=4,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    access="RW insert",
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Set a field of a hash unless it exists.",
+    syntax="key field value",
+)
+def hsetnx(ctx: Context, argv: list[bytes]) -> Reply:
+    if argv[2] in (_hash(ctx, argv[1]) or ()):
+        return 0
+    return _put(ctx, argv[1], argv[2:], b"hset")
+
+
+@command(
+    "hget",
+    arity=3,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="The value of a field.",
+    syntax="key field",
+)
+def hget(ctx: Context, argv: list[bytes]) -> Reply:
+    return _read(ctx, argv[1]).get(argv[2])
+
+
+@command(
+    "hmget",
+    arity=-3,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="The values of several fields.",
+    complexity="O(fields)",
+    syntax="key field [field ...]",
+)
+def hmget(ctx: Context, argv: list[bytes]) -> Reply:
+    return list(map(_read(ctx, argv[1]).get, argv[2:]))
+
+
+@command(
+    "hgetall",
+    arity=2,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="All fields with their values.",
+    complexity="O(size)",
+    syntax="key",
+)
+def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
+    return Map(word for pair in _read(ctx, argv[1]).items() for word in pair)
+
+
+@command(
+    "hkeys",
+    arity=2,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="All fields.",
+    complexity="O(size)",
+    syntax="key",
+)
+def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
+    return list(_read(ctx, argv[1]))
+
+
+@command(
+    "hvals",
+    arity=2,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="All values.",
+    complexity="O(size)",
+    syntax="key",
+)
+def hvals(ctx: Context, argv: list[bytes]) -> Reply:
+    return list(_read(ctx, argv[1]).values())
+
+
+@command(
+    "hlen",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    access="RO",
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="How many fields a hash has.",
+    syntax="key",
+)
+def hlen(ctx: Context, argv: list[bytes]) -> Reply:
+    return len(_read(ctx, argv[1]))
+
+
+@command(
+    "hexists",
+    arity=3,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    access="RO",
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Whether a field exists.",
+    syntax="key field",
+)
+def hexists(ctx: Context, argv: list[bytes]) -> Reply:
+    return int(argv[2] in _read(ctx, argv[1]))
+
+
+@command(
+    "hstrlen",
+    arity=3,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    access="RO",
+    group="hash",
+    since="3.2.0",
+    acl="hash",
+    summary="The length of a field's value.",
+    syntax="key field",
+)
+def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
+    return len(_read(ctx, argv[1]).get(argv[2], b""))
+
+
+@command(
+    "hdel",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    access="RW delete",
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Delete fields; how many there were.",
+    complexity="O(fields)",
+    syntax="key field [field ...]",
+)
+def hdel(ctx: Context, argv: list[bytes]) -> Reply:
+    key, db = argv[1], ctx.db
+    fields = _hash(ctx, key)
+    if fields is None:
+        return 0
+    gone = [field for field in argv[2:] if fields.remove(field)]
+    if gone:
+        db.touch(key)
+        ctx.core.notify("h", b"hdel", key, db.index)
+        ctx.effect(b"HDEL", key, *gone)
+        if not fields:
+            db.delete(key)
+            ctx.core.notify("g", b"del", key, db.index)
+    return len(gone)
+
+
+@command(
+    "hincrby",
+    arity=4,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    access="RW access update",
+    group="hash",
+    since="2.0.0",
+    acl="hash",
+    summary="Add to the integer in a field.",
+    syntax="key field increment",
+)
+def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
+    key, field = argv[1], argv[2]
+    by = parse_int(argv[3])
+    fields = _hash(ctx, key) or Hash()
+    result = parse_int(fields.get(field, b"0"), messages.HASH_NOT_AN_INTEGER) + by
+    if not I64_MIN <= result <= I64_MAX:
+        raise CommandError(messages.OVERFLOW)
+    _put(ctx, key, [field, b"%d" % result], b"hincrby")
+    return result
+
+
+@command(
+    "hincrbyfloat",
+    arity=4,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    access="RW access update",
+    group="hash",
+    since="2.6.0",
+    acl="hash",
+    summary="Add to the number in a field.",
+    syntax="key field increment",
+)
+def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
+    key, field = argv[1], argv[2]
+    try:
+        by = longdouble.parse(argv[3])
+    except longdouble.InfiniteError:
+        raise CommandError(messages.INCREMENT_NOT_FINITE) from None
+    if by is None:
+        raise CommandError(messages.NOT_A_FLOAT)
+    fields = _hash(ctx, key) or Hash()
+    word = fields.get(field, b"0")
+    try:
+        number = longdouble.parse(word)
+    except longdouble.InfiniteError:
+        raise CommandError(messages.NOT_FINITE) from None
+    result = longdouble.text(sum_of_floats(number, by, messages.HASH_NOT_A_FLOAT))
+    _put(ctx, key, [field, result], b"hincrbyfloat")
+    return result
+
+
+@command(
+    "hscan",
+    arity=-3,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="hash",
+    since="2.8.0",
+    acl="hash",
+    summary="Walk over a hash in steps: each field that is there all the time is returned.",
+    complexity="O(COUNT) a step",
+    syntax="key cursor [MATCH pattern] [COUNT count]",
+)
+def hscan(ctx: Context, argv: list[bytes]) -> Reply:
+    cursor = parse_cursor(argv[2])
+    fields = _read(ctx, argv[1])
+    if not fields:
+        return [b"0", []]
+    pattern, count, _ = parse_scan_options(Args(argv, 3), with_type=False)
+    following, names = fields.slots.walk(cursor, count) if fields.big else (0, list(fields))
+    if pattern != b"*":
+        names = [name for name in names if matches(pattern, name)]
+    return [b"%d" % following, [word for name in names for word in (name, fields[name])]]
+
+
+# -- chance ---------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "hrandfield",
+    arity=-2,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="hash",
+    since="6.2.0",
+    acl="hash",
+    summary="Fields drawn by chance: different ones, or with a negative count any.",
+    complexity="O(count)",
+    syntax="key [count [WITHVALUES]]",
+)
+def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) == 2:
+        fields = _read(ctx, argv[1])
+        return fields.slots[ctx.core.pick(len(fields))] if fields else None
+    count = parse_int(argv[2], messages.NOT_AN_INTEGER)
+    if count == I64_MIN:
+        raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
+    if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
+        raise CommandError(messages.SYNTAX)
+    with_values = len(argv) == 4
+    if with_values and not -I64_MAX // 2 <= count <= I64_MAX // 2:
+        raise CommandError(messages.OUT_OF_RANGE)
+    fields = _read(ctx, argv[1])
+    names = _draw(ctx, fields, count) if fields else []
+    if not with_values:
+        return names
+    pairs: list[Reply] = [[name, fields[name]] for name in names]
+    return pairs if ctx.resp3 else [word for pair in pairs for word in pair]
+
+
+def _draw(ctx: Context, fields: Hash, count: int) -> list[bytes]:
+    """``count`` different fields (all, if there are no more), or -``count`` fields of which some may be equal."""
+    pick, slots, size = ctx.core.pick, fields.slots, len(fields)
+    if count < 0:
+        return [slots[pick(size)] for _ in range(-count)]
+    if count >= size:
+        return list(fields)
+    # The first steps of a shuffle, with only the places that moved written down.
+    moved: dict[int, int] = {}
+    names = []
+    for place in range(count):
+        drawn = place + pick(size - place)
+        names.append(slots[moved.get(drawn, drawn)])
+        moved[drawn] = moved.get(place, place)
+    return names

@@ -1,0 +1,505 @@
+"""Commands on keys whatever they hold: deletion, renaming, copies, iteration, OBJECT. Expiry has its own module."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.core.keyspace.database import Database, Value, type_name
+from engine.core.keyspace.hash import Hash
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import OK, CommandError, Reply, Simple
+from engine.core.table.registry import ALL_KEYS, ONE_KEY, SUB_KEY, Keys, command, container
+from engine.text import messages
+from engine.text.globs import matches
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_CURSOR = re.compile(rb"[+-]?\d+|")
+_I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
+#: Redis keeps the numbers 0 .. 9999 once and shares them; their reference count is this.
+_SHARED_NUMBERS = 10_000
+_SHARED_REFCOUNT = 2147483647
+_EMBEDDED_MAX = 44
+
+# -- coming and going -----------------------------------------------------------------------------------------------
+
+
+def _delete(ctx: Context, argv: list[bytes]) -> int:
+    gone = [key for key in argv[1:] if ctx.db.delete(key) and _tell_deleted(ctx, key)]
+    if gone:
+        ctx.effect(b"DEL", *gone)
+    return len(gone)
+
+
+def _tell_deleted(ctx: Context, key: bytes) -> bool:
+    ctx.core.notify("g", b"del", key, ctx.db.index)
+    return True
+
+
+@command(
+    "del",
+    arity=-2,
+    flags="write",
+    keys=ALL_KEYS,
+    access="RM delete",
+    acl="keyspace",
+    summary="Delete keys.",
+    complexity="O(keys)",
+    syntax="key [key ...]",
+)
+def delete(ctx: Context, argv: list[bytes]) -> Reply:
+    return _delete(ctx, argv)
+
+
+@command(
+    "unlink",
+    arity=-2,
+    flags="write fast",
+    keys=ALL_KEYS,
+    access="RM delete",
+    since="4.0.0",
+    acl="keyspace",
+    summary="Delete keys.",
+    complexity="O(keys)",
+    syntax="key [key ...]",
+)
+def unlink(ctx: Context, argv: list[bytes]) -> Reply:
+    return _delete(ctx, argv)
+
+
+@command(
+    "flushdb",
+    arity=-1,
+    flags="write",
+    group="server",
+    acl="keyspace dangerous",
+    summary="Delete all keys of the selected database.",
+    complexity="O(keys)",
+    syntax="[ASYNC|SYNC]",
+)
+def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
+    _flush_option(argv)
+    ctx.db.clear()
+    ctx.effect(b"FLUSHDB")
+    return OK
+
+
+@command(
+    "flushall",
+    arity=-1,
+    flags="write",
+    group="server",
+    acl="keyspace dangerous",
+    summary="Delete all keys of all databases.",
+    complexity="O(keys)",
+    syntax="[ASYNC|SYNC]",
+)
+def flushall(ctx: Context, argv: list[bytes]) -> Reply:
+    _flush_option(argv)
+    for db in ctx.core.databases:
+        db.clear()
+    ctx.effect(b"FLUSHALL")
+    return OK
+
+
+def _flush_option(argv: list[bytes]) -> None:
+    args = Args(argv)
+    if not args.flag(b"ASYNC"):
+        args.flag(b"SYNC")
+    args.finish()
+
+
+# -- asking ---------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "exists",
+    arity=-2,
+    flags="readonly fast",
+    keys=ALL_KEYS,
+    access="RO",
+    acl="keyspace",
+    summary="How many of the keys exist, a key named twice counted twice.",
+    complexity="O(keys)",
+    syntax="key [key ...]",
+)
+def exists(ctx: Context, argv: list[bytes]) -> Reply:
+    return sum(ctx.db.read(key, use=False) is not None for key in argv[1:])
+
+
+@command(
+    "touch",
+    arity=-2,
+    flags="readonly fast",
+    keys=ALL_KEYS,
+    access="RO",
+    since="3.2.1",
+    acl="keyspace",
+    summary="Mark keys as used now; how many of them exist.",
+    complexity="O(keys)",
+    syntax="key [key ...]",
+)
+def touch(ctx: Context, argv: list[bytes]) -> Reply:
+    return sum(ctx.db.read(key) is not None for key in argv[1:])
+
+
+@command(
+    "type",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    access="RO",
+    acl="keyspace",
+    summary="The type of a key's value.",
+    syntax="key",
+)
+def type_of(ctx: Context, argv: list[bytes]) -> Reply:
+    value = ctx.db.read(argv[1], use=False)
+    return Simple(b"none" if value is None else type_name(value))
+
+
+@command(
+    "dbsize",
+    arity=1,
+    flags="readonly fast",
+    group="server",
+    acl="keyspace",
+    summary="How many keys the selected database has.",
+)
+def dbsize(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return len(ctx.db)
+
+
+@command("randomkey", arity=1, flags="readonly", acl="keyspace", summary="A key drawn by chance.")
+def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return ctx.db.random_key()
+
+
+@command(
+    "keys",
+    arity=2,
+    flags="readonly",
+    acl="keyspace dangerous",
+    summary="The keys that match a pattern.",
+    complexity="O(all keys)",
+    syntax="pattern",
+)
+def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
+    keys = ctx.db.keys()
+    return keys if argv[1] == b"*" else list(filter(partial(matches, argv[1]), keys))
+
+
+# -- walking --------------------------------------------------------------------------------------------------------
+
+
+def parse_cursor(word: bytes) -> int:
+    """A cursor of SCAN and HSCAN; any number of 64 bits will do."""
+    if _CURSOR.fullmatch(word) and abs(cursor := int(word or b"0")) < 1 << 64:
+        return cursor % (1 << 64)
+    raise CommandError(messages.INVALID_CURSOR)
+
+
+def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
+    """(pattern, count, type in lower case or empty) of a walk."""
+    pattern, count, kind = b"*", 10, b""
+    while len(args):
+        if args.option(b"COUNT"):
+            count = args.take_int()
+            if count < 1:
+                raise CommandError(messages.SYNTAX)
+        elif args.option(b"MATCH"):
+            pattern = args.take()
+        elif with_type and args.option(b"TYPE"):
+            kind = args.take().lower()
+        else:
+            raise CommandError(messages.SYNTAX)
+    return pattern, count, kind
+
+
+@command(
+    "scan",
+    arity=-2,
+    flags="readonly",
+    since="2.8.0",
+    acl="keyspace",
+    summary="Walk over the keys in steps: each key that is there all the time is returned.",
+    complexity="O(COUNT) a step",
+    syntax="cursor [MATCH pattern] [COUNT count] [TYPE type]",
+)
+def scan(ctx: Context, argv: list[bytes]) -> Reply:
+    cursor = parse_cursor(argv[1])
+    pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
+    following, keys = ctx.db.scan(cursor, count)
+    if pattern != b"*":
+        keys = [key for key in keys if matches(pattern, key)]
+    if kind:
+        keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
+    return [b"%d" % following, keys]
+
+
+# -- other names, other places --------------------------------------------------------------------------------------
+
+
+def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
+    """Let ``key`` come into being in place of whatever is there."""
+    db.delete(key)
+    db.add(key, value)
+    db.set_deadline(key, deadline)
+
+
+def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
+    source, target = argv[1], argv[2]
+    db = ctx.db
+    if db.get(source) is None:
+        raise CommandError(messages.NO_SUCH_KEY)
+    if source == target:
+        return replace
+    if not replace and db.get(target) is not None:
+        return False
+    value, deadline = db.take(source)
+    _put(db, target, value, deadline)
+    ctx.core.notify("g", b"rename_from", source, db.index)
+    ctx.core.notify("g", b"rename_to", target, db.index)
+    ctx.effect(b"RENAME", source, target)
+    return True
+
+
+@command(
+    "rename",
+    arity=3,
+    flags="write",
+    keys=Keys(1, 2, 1),
+    access="RW access delete, OW update",
+    acl="keyspace",
+    summary="Give a key another name, in place of the key that has it.",
+    syntax="key newkey",
+)
+def rename(ctx: Context, argv: list[bytes]) -> Reply:
+    _rename(ctx, argv, replace=True)
+    return OK
+
+
+@command(
+    "renamenx",
+    arity=3,
+    flags="write fast",
+    keys=Keys(1, 2, 1),
+    access="RW access delete, OW insert",
+    acl="keyspace",
+    summary="Give a key another name unless a key has it.",
+    syntax="key newkey",
+)
+def renamenx(ctx: Context, argv: list[bytes]) -> Reply:
+    return int(_rename(ctx, argv, replace=False))
+
+
+def _database(ctx: Context, word: bytes) -> Database:
+    """The database with that number."""
+    index = parse_int(word)
+    if not _I32_MIN <= index <= _I32_MAX:
+        raise CommandError(messages.out_of_range(_I32_MIN, _I32_MAX))
+    if not 0 <= index < len(ctx.core.databases):
+        raise CommandError(messages.DB_INDEX_RANGE)
+    return ctx.core.databases[index]
+
+
+def copy_of(value: Value) -> Value:
+    """A value of its own, equal to ``value``."""
+    return value if type(value) is bytes else value.copy()
+
+
+@command(
+    "copy",
+    arity=-3,
+    flags="write denyoom",
+    keys=Keys(1, 2, 1),
+    access="RO access, OW update",
+    since="6.2.0",
+    acl="keyspace",
+    summary="Copy a key with its expiry.",
+    complexity="O(size)",
+    syntax="source destination [DB destination-db] [REPLACE]",
+)
+def copy(ctx: Context, argv: list[bytes]) -> Reply:
+    args = Args(argv, 3)
+    target_db, replace = ctx.db, False
+    while len(args):
+        if args.flag(b"REPLACE"):
+            replace = True
+        elif args.option(b"DB"):
+            target_db = _database(ctx, args.take())
+        else:
+            raise CommandError(messages.SYNTAX)
+    source, target = argv[1], argv[2]
+    if target_db is ctx.db and source == target:
+        raise CommandError(messages.SAME_OBJECT)
+    value = ctx.db.read(source)
+    if value is None or (not replace and target_db.get(target) is not None):
+        return 0
+    _put(target_db, target, copy_of(value), ctx.db.deadline(source))
+    ctx.core.notify("g", b"copy_to", target, target_db.index)
+    ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")
+    return 1
+
+
+@command(
+    "move",
+    arity=3,
+    flags="write fast",
+    keys=ONE_KEY,
+    access="RW access update",
+    acl="keyspace",
+    summary="Move a key to another database unless it exists there.",
+    syntax="key db",
+)
+def move(ctx: Context, argv: list[bytes]) -> Reply:
+    key, source, target = argv[1], ctx.db, _database(ctx, argv[2])
+    if source is target:
+        raise CommandError(messages.SAME_OBJECT)
+    if source.get(key) is None or target.get(key) is not None:
+        return 0
+    value, deadline = source.take(key)
+    _put(target, key, value, deadline)
+    ctx.core.notify("g", b"move_from", key, source.index)
+    ctx.core.notify("g", b"move_to", key, target.index)
+    ctx.effect(b"MOVE", key, b"%d" % target.index)
+    return 1
+
+
+@command(
+    "swapdb",
+    arity=3,
+    flags="write fast",
+    group="server",
+    since="4.0.0",
+    acl="keyspace dangerous",
+    summary="Two databases trade their keys.",
+    complexity="O(watched keys and keys waited for)",
+    syntax="index1 index2",
+)
+def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
+    first = parse_int(argv[1], messages.SWAP_FIRST_INDEX)
+    if not _I32_MIN <= first <= _I32_MAX:
+        raise CommandError(messages.SWAP_FIRST_INDEX)
+    second = parse_int(argv[2], messages.SWAP_SECOND_INDEX)
+    if not _I32_MIN <= second <= _I32_MAX:
+        raise CommandError(messages.SWAP_SECOND_INDEX)
+    databases = ctx.core.databases
+    if not (0 <= first < len(databases) and 0 <= second < len(databases)):
+        raise CommandError(messages.DB_INDEX_RANGE)
+    if first != second:
+        databases[first].swap(databases[second])
+    ctx.effect(b"SWAPDB", argv[1], argv[2])
+    return OK
+
+
+# -- OBJECT ---------------------------------------------------------------------------------------------------------
+
+container(
+    "object",
+    group="generic",
+    since="2.2.3",
+    summary="Facts about how a value is kept.",
+    acl="",
+)
+
+
+def is_number(value: bytes) -> bool:
+    """Whether Redis would keep the string as a number."""
+    if len(value) > 20:
+        return False
+    try:
+        parse_int(value)
+    except CommandError:
+        return False
+    return True
+
+
+def encoding(value: Value) -> bytes:
+    """How Redis would keep the value."""
+    if type(value) is bytes:
+        return b"int" if is_number(value) else b"embstr" if len(value) <= _EMBEDDED_MAX else b"raw"
+    if type(value) is bytearray:
+        return b"raw"
+    if type(value) is Hash:
+        return b"hashtable" if value.big else b"listpack"
+    return b"quicklist" if type(value) is deque else b"stream"
+
+
+@command(
+    "object|encoding",
+    arity=3,
+    flags="readonly",
+    keys=SUB_KEY,
+    access="RO",
+    since="2.2.3",
+    acl="keyspace",
+    summary="How the value is kept.",
+    syntax="key",
+)
+def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
+    value = ctx.db.peek(argv[2])
+    return None if value is None else encoding(value)
+
+
+@command(
+    "object|refcount",
+    arity=3,
+    flags="readonly",
+    keys=SUB_KEY,
+    access="RO",
+    since="2.2.3",
+    acl="keyspace",
+    summary="How many references to the value there are.",
+    syntax="key",
+)
+def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
+    value = ctx.db.peek(argv[2])
+    if value is None:
+        return None
+    shared = type(value) is bytes and is_number(value) and 0 <= int(value) < _SHARED_NUMBERS
+    return _SHARED_REFCOUNT if shared else 1
+
+
+@command(
+    "object|idletime",
+    arity=3,
+    flags="readonly",
+    keys=SUB_KEY,
+    access="RO",
+    since="2.2.3",
+    acl="keyspace",
+    summary="For how many seconds the key has not been used.",
+    syntax="key",
+)
+def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
+    return None if ctx.db.peek(argv[2]) is None else ctx.db.idle(argv[2]) // 1000
+
+
+@command(
+    "object|freq",
+    arity=3,
+    flags="readonly",
+    keys=SUB_KEY,
+    access="RO",
+    since="4.0.0",
+    acl="keyspace",
+    summary="How often the key is used, under an LFU policy.",
+    syntax="key",
+)
+def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
+    if ctx.db.peek(argv[2]) is None:
+        return None
+    raise CommandError(messages.NO_LFU)
+
+
+@command("object|help", arity=2, flags="loading stale", since="6.2.0", acl="keyspace", summary="What OBJECT can do.")
+def object_help(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.OBJECT_HELP]

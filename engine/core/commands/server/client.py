@@ -1,0 +1,473 @@
+"""CLIENT: what is known of the connections, and what one may do to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from engine.core.commands.server.connection import check_name
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Simple, Verbatim
+from engine.core.table.registry import command, container
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.clients.session import Session
+    from engine.core.table.context import Context
+
+_FLAGS = "noscript loading stale"
+
+container("client", group="connection", since="2.4.0", summary="Facts about connections.")
+
+
+def session_type(session: Session) -> bytes:
+    """The class of a client, as CLIENT LIST TYPE names it."""
+    return b"pubsub" if session.channels or session.patterns else b"normal"
+
+
+def _type_named(word: bytes) -> bytes:
+    name = word.lower()
+    if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
+        raise CommandError(messages.unknown_client_type(word))
+    return name
+
+
+def _on_off(word: bytes) -> bool:
+    if word.lower() not in (b"on", b"off"):
+        raise CommandError(messages.SYNTAX)
+    return word.lower() == b"on"
+
+
+# -- one's own connection -------------------------------------------------------------------------------------------
+
+
+@command(
+    "client|id",
+    arity=2,
+    flags=_FLAGS,
+    group="connection",
+    since="5.0.0",
+    acl="connection",
+    summary="The number of this connection.",
+)
+def client_id(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return ctx.session.id
+
+
+@command(
+    "client|getname",
+    arity=2,
+    flags=_FLAGS,
+    group="connection",
+    since="2.6.9",
+    acl="connection",
+    summary="The name of this connection.",
+)
+def getname(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return ctx.session.name or None
+
+
+@command(
+    "client|setname",
+    arity=3,
+    flags=_FLAGS,
+    group="connection",
+    since="2.6.9",
+    acl="connection",
+    summary="Name this connection.",
+    syntax="connection-name",
+)
+def setname(ctx: Context, argv: list[bytes]) -> Reply:
+    ctx.session.name = check_name(argv[2])
+    return OK
+
+
+@command(
+    "client|setinfo",
+    arity=4,
+    flags=_FLAGS,
+    group="connection",
+    since="7.2.0",
+    acl="connection",
+    summary="Say which library this connection is of.",
+    syntax="<LIB-NAME libname | LIB-VER libver>",
+)
+def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
+    option = argv[2].lower()
+    if option not in (b"lib-name", b"lib-ver"):
+        raise CommandError(messages.unrecognized_client_option(argv[2]))
+    if any(not 33 <= char <= 126 for char in argv[3]):
+        raise CommandError(messages.client_info_characters(option))
+    if option == b"lib-name":
+        ctx.session.lib_name = argv[3]
+    else:
+        ctx.session.lib_ver = argv[3]
+    return OK
+
+
+@command(
+    "client|reply",
+    arity=3,
+    flags=_FLAGS,
+    group="connection",
+    since="3.2.0",
+    acl="connection",
+    summary="Have replies sent, or not, or not the next one.",
+    syntax="<ON | OFF | SKIP>",
+)
+def reply_(ctx: Context, argv: list[bytes]) -> Reply:
+    session, mode = ctx.session, argv[2].lower()
+    if mode == b"on":
+        session.reply_mode = "on"
+        return OK
+    if mode == b"off":
+        session.reply_mode = "off"
+    elif mode == b"skip":
+        if session.reply_mode != "off":
+            session.reply_mode = "skip-next"
+    else:
+        raise CommandError(messages.SYNTAX)
+    return NO_REPLY
+
+
+@command(
+    "client|no-evict",
+    arity=3,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="7.0.0",
+    acl="connection",
+    summary="Exempt this connection from eviction.",
+    syntax="<ON | OFF>",
+)
+def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
+    ctx.session.no_evict = _on_off(argv[2])
+    return OK
+
+
+@command(
+    "client|no-touch",
+    arity=3,
+    flags=_FLAGS,
+    group="connection",
+    since="7.2.0",
+    acl="connection",
+    summary="Let this connection's commands not count as use of keys.",
+    syntax="<ON | OFF>",
+)
+def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
+    ctx.session.no_touch = _on_off(argv[2])
+    return OK
+
+
+@command(
+    "client|trackinginfo",
+    arity=2,
+    flags=_FLAGS,
+    group="connection",
+    since="6.2.0",
+    acl="connection",
+    summary="Whether keys are tracked for this connection (they never are).",
+)
+def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return Map([b"flags", Set([b"off"]), b"redirect", -1, b"prefixes", []])
+
+
+@command(
+    "client|tracking",
+    arity=-3,
+    flags=_FLAGS,
+    group="connection",
+    since="6.0.0",
+    acl="connection",
+    summary="Keys are not tracked: OFF is accepted.",
+    syntax="<ON | OFF>",
+)
+def tracking(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    if _on_off(argv[2]):
+        raise CommandError(messages.NO_TRACKING)
+    return OK
+
+
+@command(
+    "client|caching",
+    arity=3,
+    flags=_FLAGS,
+    group="connection",
+    since="6.0.0",
+    acl="connection",
+    summary="Keys are not tracked, so there is nothing to cache.",
+    syntax="<YES | NO>",
+)
+def caching(ctx: Context, argv: list[bytes]) -> Reply:
+    raise CommandError(messages.NOT_TRACKING)
+
+
+@command(
+    "client|getredir",
+    arity=2,
+    flags=_FLAGS,
+    group="connection",
+    since="6.0.0",
+    acl="connection",
+    summary="Where tracking messages go (nowhere).",
+)
+def getredir(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return -1
+
+
+# -- all connections ------------------------------------------------------------------------------------------------
+
+
+def _flags(session: Session, held_back: int) -> bytes:
+    marks = (
+        (b"O", session.monitor),
+        (b"P", bool(session.channels or session.patterns)),
+        (b"x", session.multi is not None),
+        (b"b", session.waiter is not None or bool(held_back)),
+        (b"d", session.dirty_exec),
+        (b"c", session.close_after_reply),
+        (b"e", session.no_evict),
+        (b"T", session.no_touch),
+    )
+    return b"".join(mark for mark, on in marks if on) or b"N"
+
+
+def describe(session: Session, now_ms: int) -> bytes:
+    """The line of CLIENT LIST for a session, without its end."""
+    sizes = session.transport_info() if session.transport_info is not None else {}
+    flags = _flags(session, sizes.get(b"held-back", 0))
+    queued, queued_bytes = session.queued()
+    fields: list[tuple[bytes, bytes | int]] = [
+        (b"id", session.id),
+        (b"addr", session.addr),
+        (b"laddr", session.laddr),
+        (b"fd", session.fd),
+        (b"name", session.name),
+        (b"age", max(now_ms - session.created_ms, 0) // 1000),
+        (b"idle", max(now_ms - session.last_ms, 0) // 1000),
+        (b"flags", flags),
+        (b"db", session.db),
+        (b"sub", len(session.channels)),
+        (b"psub", len(session.patterns)),
+        (b"ssub", 0),
+        (b"multi", queued),
+        (b"watch", len(session.watching)),
+        (b"qbuf", sizes.get(b"qbuf", 0)),
+        (b"qbuf-free", sizes.get(b"qbuf-free", 0)),
+        (b"argv-mem", session.argv_bytes),
+        (b"multi-mem", queued_bytes),
+        (b"rbs", 0),
+        (b"rbp", 0),
+        (b"obl", sizes.get(b"obl", 0)),
+        (b"oll", sizes.get(b"oll", 0)),
+        (b"omem", sizes.get(b"omem", 0)),
+        (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued),
+        (b"events", b"r"),
+        (b"cmd", session.last_command),
+        (b"user", session.user.name),
+        (b"redir", -1),
+        (b"resp", session.proto),
+        (b"lib-name", session.lib_name),
+        (b"lib-ver", session.lib_ver),
+    ]
+    return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)
+
+
+@command(
+    "client|info",
+    arity=2,
+    flags=_FLAGS,
+    group="connection",
+    since="6.2.0",
+    acl="connection",
+    summary="What CLIENT LIST says of this connection.",
+)
+def info(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return Verbatim(describe(ctx.session, ctx.now) + b"\n")
+
+
+@command(
+    "client|list",
+    arity=-2,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="2.4.0",
+    acl="connection",
+    summary="All connections, or those of a type, or some.",
+    complexity="O(connections)",
+    syntax="[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+)
+def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    args = Args(argv, 2)
+    sessions: Iterable[Session] = ctx.core.sessions.values()
+    if len(argv) == 4 and args.flag(b"TYPE"):
+        wanted = _type_named(args.take())
+        sessions = [one for one in sessions if session_type(one) == wanted]
+    elif len(argv) > 3 and args.flag(b"ID"):
+        numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
+        sessions = [ctx.core.sessions[number] for number in numbers if number in ctx.core.sessions]
+    elif len(argv) > 2:
+        raise CommandError(messages.SYNTAX)
+    return Verbatim(b"".join(describe(one, ctx.now) + b"\n" for one in sessions))
+
+
+@command(
+    "client|kill",
+    arity=-3,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="2.4.0",
+    acl="connection",
+    summary="Close connections.",
+    complexity="O(connections)",
+    syntax="<addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
+    "[LADDR addr] [SKIPME <YES | NO>] [MAXAGE maxage]>",
+)
+def kill(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) == 3:
+        found = [one for one in ctx.core.sessions.values() if one.addr == argv[2]]
+        if not found:
+            raise CommandError(messages.NO_SUCH_CLIENT)
+        _close(ctx, found[:1])
+        return OK
+    if len(argv) % 2:
+        raise CommandError(messages.SYNTAX)
+    tests, skip_me = _filters(ctx, argv)
+    found = [one for one in ctx.core.sessions.values() if all(test(one) for test in tests)]
+    if skip_me:
+        found = [one for one in found if one is not ctx.session]
+    _close(ctx, found)
+    return len(found)
+
+
+def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], bool]], bool]:
+    """What CLIENT KILL's options ask of a session, and whether the caller is spared."""
+    tests: list[Callable[[Session], bool]] = []
+    skip_me = True
+    for option, word in zip(argv[2::2], argv[3::2], strict=True):
+        match option.upper():
+            case b"ID":
+                number = parse_int(word, messages.CLIENT_ID_POSITIVE)
+                if number < 1:
+                    raise CommandError(messages.CLIENT_ID_POSITIVE)
+                tests.append(lambda one, number=number: one.id == number)  # type: ignore[misc]
+            case b"TYPE":
+                kind = _type_named(word)
+                tests.append(lambda one, kind=kind: session_type(one) == kind)  # type: ignore[misc]
+            case b"ADDR":
+                tests.append(lambda one, word=word: one.addr == word)  # type: ignore[misc]
+            case b"LADDR":
+                tests.append(lambda one, word=word: one.laddr == word)  # type: ignore[misc]
+            case b"USER":
+                user = ctx.core.accounts.users.get(word)
+                if user is None:
+                    raise CommandError(messages.no_such_user(word))
+                tests.append(lambda one, user=user: one.user is user)  # type: ignore[misc]
+            case b"MAXAGE":
+                age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
+                if age < 1:
+                    raise CommandError(messages.MAXAGE_POSITIVE)
+                tests.append(lambda one, age=age: ctx.now - one.created_ms >= age * 1000)  # type: ignore[misc]
+            case b"SKIPME" if word.lower() in (b"yes", b"no"):
+                skip_me = word.lower() == b"yes"
+            case _:
+                raise CommandError(messages.SYNTAX)
+    return tests, skip_me
+
+
+def _close(ctx: Context, sessions: list[Session]) -> None:
+    for session in sessions:
+        ctx.core.close(session)
+
+
+@command(
+    "client|unblock",
+    arity=-3,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="5.0.0",
+    acl="connection",
+    summary="Wake a connection from a blocking command.",
+    syntax="client-id [TIMEOUT | ERROR]",
+    complexity="O(log N)",
+)
+def unblock(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) > 4:
+        raise CommandError(messages.subcommand_arguments(b"client", argv[1]))
+    how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
+    if how not in (b"TIMEOUT", b"ERROR"):
+        raise CommandError(messages.UNBLOCK_REASON)
+    target = ctx.core.sessions.get(parse_int(argv[2]))
+    if target is None or target.waiter is None:
+        return 0
+    if how == b"TIMEOUT":
+        ctx.core.time_out(target)
+    else:
+        ctx.core.cancel_wait(target)
+        ctx.core.outbox.append((target, CommandError(messages.UNBLOCKED)))
+    return 1
+
+
+@command(
+    "client|pause",
+    arity=-3,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="3.0.0",
+    acl="connection",
+    summary="Hold all commands back for a while, or those that write.",
+    syntax="timeout [WRITE | ALL]",
+)
+def pause(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) > 4:
+        raise CommandError(messages.subcommand_arguments(b"client", argv[1]))
+    mode = argv[3].upper() if len(argv) == 4 else b"ALL"
+    if mode not in (b"WRITE", b"ALL"):
+        raise CommandError(messages.PAUSE_MODE)
+    timeout = parse_int(argv[2], messages.TIMEOUT_NOT_INTEGER)
+    if timeout < 0:
+        raise CommandError(messages.TIMEOUT_NEGATIVE)
+    core = ctx.core
+    # A pause within a pause makes it longer and stricter, never the contrary.
+    core.pauses_all = mode == b"ALL" or (core.pauses_all and core.paused_until > ctx.now)
+    core.paused_until = max(core.paused_until, ctx.now + timeout)
+    core.requests.append(("pause", None))
+    return OK
+
+
+@command(
+    "client|unpause",
+    arity=2,
+    flags="admin noscript loading stale",
+    group="connection",
+    since="6.2.0",
+    acl="connection",
+    summary="End CLIENT PAUSE.",
+    complexity="O(connections)",
+)
+def unpause(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    ctx.core.paused_until = 0
+    ctx.core.requests.append(("pause", None))
+    return OK
+
+
+@command(
+    "client|help",
+    arity=2,
+    flags="loading stale",
+    group="connection",
+    since="5.0.0",
+    acl="connection",
+    summary="What CLIENT can do.",
+)
+def help_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.CLIENT_HELP]

@@ -1,0 +1,269 @@
+"""COMMAND: the command table as clients may ask for it. Everything is derived from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
+from engine.core.table.registry import COMMANDS, Command, Use, command, container
+from engine.core.table.syntax import arguments
+from engine.text import messages
+from engine.text.globs import matches
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_FLAGS = "loading stale"
+#: Flags of ours that COMMAND INFO does not show.
+_HIDDEN = frozenset({"skip_slowlog"})
+
+
+def find(name: bytes) -> Command | None:
+    """The declaration of ``name``, or of ``container|subcommand``."""
+    parent, bar, sub = name.upper().partition(b"|")
+    found = COMMANDS.get(parent)
+    return found.subcommands.get(sub) if found is not None and bar else found
+
+
+def _all() -> Iterator[Command]:
+    for one in COMMANDS.values():
+        yield one
+        yield from one.subcommands.values()
+
+
+def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
+    return Set([Simple(f"{prefix}{name}".encode()) for name in names])
+
+
+# -- INFO -------------------------------------------------------------------------------------------------------------
+
+
+def _access(use: Use) -> Set:
+    return _words(list(use.words))
+
+
+def _key_specs(one: Command) -> Set:
+    keys = one.keys
+    if len(one.uses) > 1:
+        return Set([_range(use, keys.first + number, 0, 1) for number, use in enumerate(one.uses)])
+    if keys.find is not None and "STREAMS" in one.syntax:
+        at = 4 if one.name == "xreadgroup" else 1
+        begin = Map([b"type", b"keyword", b"spec", Map([b"keyword", b"STREAMS", b"startfrom", at])])
+        return Set([_spec(one.uses[0], begin, -1, 1, 2)])
+    if keys.find is not None:
+        unknown = Map([b"type", b"unknown", b"spec", Map()])
+        return Set([Map([b"flags", _access(one.uses[0]), b"begin_search", unknown, b"find_keys", unknown])])
+    if not keys.first:
+        return Set()
+    last = keys.last if keys.last < 0 else keys.last - keys.first
+    return Set([_range(one.uses[0], keys.first, last, keys.step)])
+
+
+def _range(use: Use, first: int, last: int, step: int) -> Map:
+    """Keys at fixed places, ``last`` counted from the first one."""
+    return _spec(use, Map([b"type", b"index", b"spec", Map([b"index", first])]), last, step, 0)
+
+
+def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
+    found = Map([b"type", b"range", b"spec", Map([b"lastkey", last, b"keystep", step, b"limit", limit])])
+    return Map([b"flags", _access(use), b"begin_search", begin, b"find_keys", found])
+
+
+def described(one: Command) -> Reply:
+    """A command as COMMAND INFO gives it."""
+    return [
+        one.full_name,
+        one.arity,
+        _words(sorted(one.flags - _HIDDEN)),
+        one.keys.first,
+        one.keys.last,
+        one.keys.step,
+        _words(sorted(one.categories()), "@"),
+        Set(),
+        _key_specs(one),
+        [described(sub) for sub in one.subcommands.values()],
+    ]
+
+
+def _all_described(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [described(one) for one in COMMANDS.values()]
+
+
+container(
+    "command",
+    group="server",
+    since="2.8.13",
+    arity=-1,
+    flags=_FLAGS,
+    acl="connection",
+    summary="Facts about commands.",
+    alone=_all_described,
+)
+
+
+@command(
+    "command|info",
+    arity=-2,
+    flags=_FLAGS,
+    group="server",
+    since="2.8.13",
+    acl="connection",
+    summary="Facts about some commands, or all.",
+    complexity="O(commands)",
+    syntax="[command-name [command-name ...]]",
+)
+def info(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) == 2:
+        return _all_described(ctx, argv)
+    found = [find(name) for name in argv[2:]]
+    return [None if one is None else described(one) for one in found]
+
+
+@command(
+    "command|count",
+    arity=2,
+    flags=_FLAGS,
+    group="server",
+    since="2.8.13",
+    acl="connection",
+    summary="How many commands there are.",
+)
+def count(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return len(COMMANDS)
+
+
+@command(
+    "command|list",
+    arity=-2,
+    flags=_FLAGS,
+    group="server",
+    since="7.0.0",
+    acl="connection",
+    summary="The names of commands.",
+    complexity="O(commands)",
+    syntax="[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+)
+def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    if len(argv) == 2:
+        return [one.full_name for one in _all()]
+    if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
+        raise CommandError(messages.SYNTAX)
+    kind, word = argv[3].upper(), argv[4]
+    if kind == b"MODULE":
+        return []
+    if kind == b"ACLCAT":
+        category = word.decode("latin-1").lower()
+        return [one.full_name for one in _all() if category in one.categories()]
+    if kind == b"PATTERN":
+        return [one.full_name for one in _all() if matches(word, one.full_name, ignore_case=True)]
+    raise CommandError(messages.SYNTAX)
+
+
+# -- DOCS -------------------------------------------------------------------------------------------------------------
+
+
+def _documented(one: Command) -> Map:
+    out = Map(
+        [
+            b"summary",
+            one.summary.encode(),
+            b"since",
+            one.since.encode(),
+            b"group",
+            one.group.encode(),
+            b"complexity",
+            one.complexity.encode(),
+        ]
+    )
+    if one.syntax:
+        out += [b"arguments", [argument.described() for argument in arguments(one.syntax)]]
+    if one.subcommands:
+        out += [b"subcommands", Map([x for sub in one.subcommands.values() for x in (sub.full_name, _documented(sub))])]
+    return out
+
+
+@command(
+    "command|docs",
+    arity=-2,
+    flags=_FLAGS,
+    group="server",
+    since="7.0.0",
+    acl="connection",
+    summary="The documentation of some commands, or all.",
+    complexity="O(commands)",
+    syntax="[command-name [command-name ...]]",
+)
+def docs(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    found = [find(name) for name in argv[2:]] if len(argv) > 2 else list(COMMANDS.values())
+    return Map([x for one in found if one is not None for x in (one.full_name, _documented(one))])
+
+
+# -- GETKEYS ----------------------------------------------------------------------------------------------------------
+
+
+def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
+    one = find(argv[0])
+    if one is not None and one.subcommands and len(argv) > 1:
+        one = one.subcommands.get(argv[1].upper())
+    if one is None:
+        raise CommandError(messages.GETKEYS_UNKNOWN)
+    if not one.keys.first and one.keys.find is None:
+        raise CommandError(messages.GETKEYS_NO_KEYS)
+    if not one.arity_fits(len(argv)):
+        raise CommandError(messages.GETKEYS_ARITY)
+    keys = one.keys.of(argv)
+    if not keys:
+        raise CommandError(messages.GETKEYS_NOT_FOUND)
+    return one, keys
+
+
+@command(
+    "command|getkeys",
+    arity=-4,
+    flags=_FLAGS,
+    group="server",
+    since="2.8.13",
+    acl="connection",
+    summary="The keys in a command.",
+    complexity="O(words)",
+    syntax="command [arg [arg ...]]",
+)
+def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    return _keys_of(argv[2:])[1]
+
+
+@command(
+    "command|getkeysandflags",
+    arity=-4,
+    flags=_FLAGS,
+    group="server",
+    since="7.0.0",
+    acl="connection",
+    summary="The keys in a command, and what it does with them.",
+    complexity="O(words)",
+    syntax="command [arg [arg ...]]",
+)
+def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx
+    one, _ = _keys_of(argv[2:])
+    return [[key, _access(use)] for key, use in one.touched(argv[2:])]
+
+
+@command(
+    "command|help",
+    arity=2,
+    flags=_FLAGS,
+    group="server",
+    since="5.0.0",
+    acl="connection",
+    summary="What COMMAND can do.",
+)
+def help_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.COMMAND_HELP]

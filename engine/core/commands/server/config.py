@@ -1,0 +1,88 @@
+"""CONFIG: asking for directives, changing them, writing them to the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple
+from engine.core.table.registry import command, container
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_FLAGS = "admin noscript loading stale"
+
+container("config", group="server", since="2.0.0", summary="The configuration.")
+
+
+@command(
+    "config|get",
+    arity=-3,
+    flags=_FLAGS,
+    group="server",
+    since="2.0.0",
+    complexity="O(directives)",
+    summary="The values of directives.",
+    syntax="parameter [parameter ...]",
+)
+def get(ctx: Context, argv: list[bytes]) -> Reply:
+    return Map([word for pair in ctx.core.config.find(argv[2:]) for word in pair])
+
+
+@command(
+    "config|set",
+    arity=-4,
+    flags=_FLAGS,
+    group="server",
+    since="2.0.0",
+    complexity="O(directives)",
+    summary="Change directives, all or none.",
+    syntax="parameter value [parameter value ...]",
+)
+def set_(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) % 2:
+        raise CommandError(messages.SYNTAX)
+    error = ctx.core.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
+    if error is not None:
+        raise CommandError(error)
+    return OK
+
+
+@command(
+    "config|rewrite",
+    arity=2,
+    flags=_FLAGS,
+    group="server",
+    since="2.8.0",
+    summary="Write the values in force to the configuration file.",
+)
+def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    if ctx.core.config.file is None or "rewrite" not in ctx.core.facts:
+        raise CommandError(messages.NO_CONFIG_FILE)
+    failure: str = ctx.core.facts["rewrite"]()
+    if failure:
+        raise CommandError(messages.rewrite_failed(failure))
+    return OK
+
+
+@command("config|resetstat", arity=2, flags=_FLAGS, group="server", since="2.0.0", summary="Begin INFO's counts anew.")
+def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    core = ctx.core
+    core.telemetry.stats.clear()
+    core.error_stats.clear()
+    core.commands_processed = 0
+    core.expired_keys = 0
+    for db in core.databases:
+        db.hits = db.misses = 0
+    if "reset" in core.facts:
+        core.facts["reset"]()
+    return OK
+
+
+@command("config|help", arity=2, flags="loading stale", group="server", since="5.0.0", summary="What CONFIG can do.")
+def help_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.CONFIG_HELP]

@@ -1,0 +1,161 @@
+"""MEMORY: what keys take (:mod:`engine.core.keyspace.footprint`), and what the shell knows of the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.core.keyspace import footprint
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
+from engine.core.table.registry import SUB_KEY, command, container
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_SAMPLES = 5
+
+container("memory", group="server", since="4.0.0", summary="Facts about memory.")
+
+
+@command(
+    "memory|usage",
+    arity=-3,
+    flags="readonly",
+    keys=SUB_KEY,
+    access="RO",
+    group="server",
+    since="4.0.0",
+    summary="The bytes that a key and its value take.",
+    complexity="O(segments and blocks, or samples)",
+    syntax="key [SAMPLES count]",
+)
+def usage(ctx: Context, argv: list[bytes]) -> Reply:
+    args, samples = Args(argv, 3), _SAMPLES
+    while len(args):
+        if not args.option(b"SAMPLES"):
+            raise CommandError(messages.SYNTAX)
+        samples = args.take_int()
+        if samples < 0:
+            raise CommandError(messages.SYNTAX)
+    key = argv[2]
+    value = ctx.db.peek(key)
+    if value is None:
+        return None
+    return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
+
+
+def _facts(ctx: Context) -> dict[str, Any]:
+    return ctx.core.facts["process"]() if "process" in ctx.core.facts else {}
+
+
+@command("memory|stats", arity=2, group="server", since="4.0.0", summary="Where memory is.")
+def stats(ctx: Context, argv: list[bytes]) -> Reply:
+    """Names as Redis has them. The allocator is the interpreter's: what is resident stands for what it has."""
+    del argv
+    facts = _facts(ctx)
+    used, peak, start = (int(facts.get(name, 0)) for name in ("memory", "memory_peak", "memory_start"))
+    keys = sum(map(len, ctx.core.databases))
+    dataset = max(used - start, 0)
+    clients = sum(session.argv_bytes for session in ctx.core.sessions.values())
+    per_db = [
+        (b"db.%d" % db.index, Map([b"overhead.hashtable.main", 0, b"overhead.hashtable.expires", 0]))
+        for db in ctx.core.databases
+        if len(db)
+    ]
+    return Map(
+        [
+            b"peak.allocated",
+            peak,
+            b"total.allocated",
+            used,
+            b"startup.allocated",
+            start,
+            b"replication.backlog",
+            0,
+            b"clients.slaves",
+            0,
+            b"clients.normal",
+            clients,
+            b"cluster.links",
+            0,
+            b"aof.buffer",
+            0,
+            b"lua.caches",
+            0,
+            b"functions.caches",
+            0,
+            *[word for pair in per_db for word in pair],
+            b"overhead.total",
+            used - dataset,
+            b"keys.count",
+            keys,
+            b"keys.bytes-per-key",
+            dataset // keys if keys else 0,
+            b"dataset.bytes",
+            dataset,
+            b"dataset.percentage",
+            _percent(dataset, used),
+            b"peak.percentage",
+            _percent(used, peak),
+            b"allocator.allocated",
+            used,
+            b"allocator.active",
+            used,
+            b"allocator.resident",
+            used,
+            b"allocator-fragmentation.ratio",
+            1.0,
+            b"allocator-fragmentation.bytes",
+            0,
+            b"allocator-rss.ratio",
+            1.0,
+            b"allocator-rss.bytes",
+            0,
+            b"rss-overhead.ratio",
+            1.0,
+            b"rss-overhead.bytes",
+            0,
+            b"fragmentation",
+            1.0,
+            b"fragmentation.bytes",
+            0,
+        ]
+    )
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+@command("memory|doctor", arity=2, group="server", since="4.0.0", summary="What can be said about memory.")
+def doctor(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    facts = _facts(ctx)
+    if not facts:
+        return Verbatim(messages.MEMORY_REPORT_EMPTY)
+    limit = ctx.core.config.integer("maxmemory")
+    lines = [f"{facts['memory'] / 1e6:.1f} MB are in use, {facts['memory_peak'] / 1e6:.1f} MB at most so far."]
+    if limit:
+        lines.append(f"maxmemory is {limit / 1e6:.1f} MB: {_percent(facts['memory'], limit):.0f} per cent are in use.")
+    return Verbatim("\n".join(lines).encode())
+
+
+@command("memory|malloc-stats", arity=2, group="server", since="4.0.0", summary="The allocator's own report.")
+def malloc_stats(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return Verbatim(b"Stats not supported for the current allocator")
+
+
+@command("memory|purge", arity=2, group="server", since="4.0.0", summary="Give free memory back to the system.")
+def purge(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    if "give_back" in ctx.core.facts:
+        ctx.core.facts["give_back"]()
+    return OK
+
+
+@command("memory|help", arity=2, flags="loading stale", group="server", since="4.0.0", summary="What MEMORY can do.")
+def help_(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.MEMORY_HELP]

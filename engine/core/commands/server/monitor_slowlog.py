@@ -1,0 +1,227 @@
+"""MONITOR, SLOWLOG and LATENCY: what the server is doing, and how long that takes.
+
+What is asked here is kept by :mod:`engine.core.clients.monitors` and :mod:`engine.core.clients.telemetry`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.core.clients.telemetry import Event
+from engine.core.protocol.args import parse_int
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
+from engine.core.table.registry import COMMANDS, Command, command, container
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+_ADMIN = "admin loading stale"
+
+
+@command(
+    "monitor",
+    arity=1,
+    flags="admin noscript loading stale",
+    group="server",
+    summary="See every command that any client runs.",
+)
+def monitor(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    ctx.core.monitors.add(ctx.session)
+    return OK
+
+
+# -- SLOWLOG ----------------------------------------------------------------------------------------------------------
+
+container("slowlog", group="server", since="2.2.12", summary="The commands that took long.")
+
+
+@command(
+    "slowlog|get",
+    arity=-2,
+    flags=_ADMIN,
+    group="server",
+    since="2.2.12",
+    summary="The newest entries of the slow log.",
+    complexity="O(count)",
+    syntax="[count]",
+)
+def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
+    if len(argv) > 3:
+        raise CommandError(messages.subcommand_arguments(b"slowlog", argv[1]))
+    count = parse_int(argv[2], messages.SLOWLOG_COUNT) if len(argv) == 3 else 10
+    if count < -1:
+        raise CommandError(messages.SLOWLOG_COUNT)
+    entries = list(ctx.core.telemetry.slow_log)
+    return [
+        [one.number, one.at, one.microseconds, one.words, one.address, one.name]
+        for one in (entries if count < 0 else entries[:count])
+    ]
+
+
+@command(
+    "slowlog|len", arity=2, flags=_ADMIN, group="server", since="2.2.12", summary="How many entries the slow log has."
+)
+def slowlog_len(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return len(ctx.core.telemetry.slow_log)
+
+
+@command(
+    "slowlog|reset",
+    arity=2,
+    flags=_ADMIN,
+    group="server",
+    since="2.2.12",
+    summary="Empty the slow log.",
+    complexity="O(entries)",
+)
+def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    ctx.core.telemetry.slow_log.clear()
+    return OK
+
+
+@command("slowlog|help", arity=2, flags="loading stale", group="server", since="6.2.0", summary="What SLOWLOG can do.")
+def slowlog_help(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.SLOWLOG_HELP]
+
+
+# -- LATENCY ----------------------------------------------------------------------------------------------------------
+
+container("latency", group="server", since="2.8.13", summary="What took longer than latency-monitor-threshold.")
+_LATENCY = "admin noscript loading stale"
+
+
+@command(
+    "latency|latest",
+    arity=2,
+    flags=_LATENCY,
+    group="server",
+    since="2.8.13",
+    summary="Each event with its latest and its longest sample.",
+)
+def latest(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    return [[name, *event.samples[-1], event.longest] for name, event in ctx.core.telemetry.events.items()]
+
+
+@command(
+    "latency|history",
+    arity=3,
+    flags=_LATENCY,
+    group="server",
+    since="2.8.13",
+    summary="The samples of an event.",
+    syntax="event",
+)
+def history(ctx: Context, argv: list[bytes]) -> Reply:
+    event = ctx.core.telemetry.events.get(argv[2])
+    return [list(sample) for sample in event.samples] if event is not None else []
+
+
+@command(
+    "latency|reset",
+    arity=-2,
+    flags=_LATENCY,
+    group="server",
+    since="2.8.13",
+    summary="Forget events; how many.",
+    syntax="[event [event ...]]",
+)
+def reset(ctx: Context, argv: list[bytes]) -> Reply:
+    events = ctx.core.telemetry.events
+    return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
+
+
+@command(
+    "latency|graph",
+    arity=3,
+    flags=_LATENCY,
+    group="server",
+    since="2.8.13",
+    summary="The samples of an event, drawn.",
+    syntax="event",
+)
+def graph(ctx: Context, argv: list[bytes]) -> Reply:
+    event = ctx.core.telemetry.events.get(argv[2])
+    if event is None:
+        raise CommandError(messages.no_latency_samples(argv[2]))
+    return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
+
+
+#: Heights of a column.
+_HEIGHTS = "_.-=#"
+
+
+def _drawn(name: bytes, event: Event, now: int) -> bytes:
+    values = [milliseconds for _, milliseconds in event.samples]
+    low, high = min(values), max(values)
+    steps = len(_HEIGHTS) - 1
+    columns = "".join(_HEIGHTS[(value - low) * steps // max(high - low, 1)] for value in values)
+    head = f"{name.decode('latin-1')} - high {high} ms, low {low} ms (all time high {event.longest} ms)"
+    first, last = (now - event.samples[at][0] for at in (0, -1))
+    return f"{head}\n{'-' * 80}\n{columns}\n\nfrom {first} to {last} seconds ago\n".encode("latin-1")
+
+
+@command(
+    "latency|doctor",
+    arity=2,
+    flags=_LATENCY,
+    group="server",
+    since="2.8.13",
+    summary="What can be said about the events, for people.",
+)
+def doctor(ctx: Context, argv: list[bytes]) -> Reply:
+    del argv
+    telemetry = ctx.core.telemetry
+    if telemetry.events:
+        lines = [
+            b"%b: %d samples, the latest %d ms, the longest %d ms."
+            % (name, len(event.samples), event.samples[-1][1], event.longest)
+            for name, event in telemetry.events.items()
+        ]
+        return Verbatim(b"\n".join([*lines, b"SLOWLOG GET tells which commands took long."]))
+    off = not ctx.core.config.integer("latency-monitor-threshold")
+    return Verbatim(messages.LATENCY_OFF if off else messages.LATENCY_NONE)
+
+
+@command(
+    "latency|histogram",
+    arity=-2,
+    flags=_LATENCY,
+    group="server",
+    since="7.0.0",
+    summary="How many calls of commands took how long.",
+    syntax="[command [command ...]]",
+    complexity="O(commands)",
+)
+def histogram(ctx: Context, argv: list[bytes]) -> Reply:
+    stats = ctx.core.telemetry.stats
+    names = list(dict.fromkeys(name for word in argv[2:] for name in _named(word))) if len(argv) > 2 else list(stats)
+    found: list[Reply] = []
+    for name in names:
+        stat = stats.get(name)
+        if stat is not None and stat.calls:
+            counts = [number for pair in stat.distribution() for number in pair]
+            found += [name, Map([b"calls", stat.calls, b"histogram_usec", Map(counts)])]
+    return Map(found)
+
+
+def _named(word: bytes) -> list[bytes]:
+    """The full names that a command's name stands for: its own, or those of its subcommands."""
+    parent, bar, sub = word.upper().partition(b"|")
+    one: Command | None = COMMANDS.get(parent)
+    if one is not None and bar:
+        one = one.subcommands.get(sub)
+    if one is None:
+        return []
+    return [one.full_name, *(child.full_name for child in one.subcommands.values())]
+
+
+@command("latency|help", arity=2, flags="loading stale", group="server", since="2.8.13", summary="What LATENCY can do.")
+def latency_help(ctx: Context, argv: list[bytes]) -> Reply:
+    del ctx, argv
+    return [Simple(line) for line in messages.LATENCY_HELP]

@@ -1,0 +1,304 @@
+"""Taking over pending entries: XCLAIM and XAUTOCLAIM, and the effect that every delivery leaves."""
+
+from __future__ import annotations
+
+from array import array
+
+from engine.core.protocol import ids
+from engine.core.protocol.args import I64_MAX, Args, parse_int
+from engine.core.protocol.replies import CommandError, Frames, Reply
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.pending import NOBODY
+from engine.core.streams.pending_block import Block
+from engine.core.streams.stream import Stream, columns, frames
+from engine.core.table.context import Context
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+_SCANNED_PER_COUNT = 10
+#: Fewer records are claimed one by one.
+_STRETCH = 8
+
+
+def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
+    """The stream and the group; WRONGTYPE or NOGROUP where they are not."""
+    stream = ctx.db.read_stream(key)
+    group = stream.groups.get(name) if stream is not None else None
+    if stream is None or group is None:
+        raise CommandError(messages.no_group(key, name))
+    return stream, group
+
+
+def touch_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
+    """The consumer, seen now, made if it was not there."""
+    consumer, made = group.consumer(name, ctx.now)
+    if made:
+        ctx.core.dirty += 1
+        ctx.core.notify("t", b"xgroup-createconsumer", key, ctx.db.index)
+        ctx.effect(b"XGROUP", b"CREATECONSUMER", key, group_name, name)
+    return consumer
+
+
+def claim_effect(ctx: Context, key: bytes, group_name: bytes, group: Group, entry_id: int) -> None:
+    """What the log keeps of a delivery: the pending record as it is now."""
+    if not ctx.core.recording:
+        return
+    record = group.pending.find(entry_id)
+    assert record is not None
+    block, index = record
+    ctx.effect(
+        b"XCLAIM",
+        key,
+        group_name,
+        group.owner_name(record),
+        b"0",
+        ids.text(entry_id),
+        b"TIME",
+        b"%d" % block.time_at(index),
+        b"RETRYCOUNT",
+        b"%d" % block.count_at(index),
+        b"FORCE",
+        b"JUSTID",
+        b"LASTID",
+        ids.text(group.last_id),
+    )
+
+
+class Claim:
+    """A claim in progress: entries go to one consumer, under one set of rules.
+
+    ``time`` (milliseconds) is what they will be said to have been delivered at; ``count`` None: one more than before,
+    or as before with ``justid``.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        key: bytes,
+        stream: Stream,
+        group_name: bytes,
+        group: Group,
+        consumer: Consumer,
+        min_idle: int,
+        time: int,
+        count: int | None,
+        justid: bool,
+    ) -> None:
+        self.ctx, self.key, self.stream, self.group_name, self.group = ctx, key, stream, group_name, group
+        self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
+        #: What goes into the reply, and how many entries that is.
+        self.parts: list[bytes | memoryview] = []
+        self.taken = 0
+
+    def take_stretch(self, block: Block, low: int, high: int) -> int:
+        """Claim the records [low, high) at once, if they may all be claimed and their entries lie together; how many.
+
+        0: nothing was done, they have to be looked at one by one.
+        """
+        group, count, now = self.group, high - low, self.ctx.now
+        if count < _STRETCH or group.nacked or self.ctx.core.recording:
+            return 0
+        latest = block.time if block.owners is None else max(block.times[low:high])
+        if self.min_idle and now - latest < self.min_idle:
+            return 0
+        runs = self.stream.take(block.id_at(low), block.id_at(high - 1), count + 1)
+        ms, seq = columns(runs)
+        if len(ms) != count or ms != block.ms[low:high] or seq != block.seq[low:high]:
+            return 0
+        if self.justid:
+            self.parts += [ids.text(one << 64 | two) for one, two in zip(ms, seq, strict=True)]
+        else:
+            self.parts += frames(runs).parts
+        self.taken += count
+        more = 0 if self.justid else 1
+        if self.count is not None:
+            counts = array("q", [self.count]) * count
+        elif block.owners is None:
+            counts = array("q", [min(block.count + more, I64_MAX)]) * count
+        else:
+            counts = array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
+        group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
+        self.consumer.active_time = now
+        self.ctx.core.dirty += count
+        return count
+
+    def take_all(self, entry_ids: list[int], force: bool) -> None:
+        """Claim these entries, in this order; records of entries that have gone are removed."""
+        ms, seq = ids.columns(entry_ids)
+        at = 0
+        while at < len(entry_ids):
+            record = self.group.pending.find(entry_ids[at]) if len(entry_ids) - at >= _STRETCH else None
+            if record is not None:
+                block, index = record
+                taken = self.take_stretch(block, index, index + block.matches(index, ms, seq, at))
+                if taken:
+                    at += taken
+                    continue
+            if not self.vanished(entry_ids[at]):
+                self.take(entry_ids[at], force)
+            at += 1
+
+    def vanished(self, entry_id: int) -> bool:
+        """Whether the entry has gone from the stream; its record, if there is one, goes too."""
+        if entry_id in self.stream:
+            return False
+        if self.group.acknowledge(entry_id):
+            self.ctx.core.dirty += 1
+            self.ctx.effect(b"XACK", self.key, self.group_name, ids.text(entry_id))
+        return True
+
+    def take(self, entry_id: int, force: bool = False) -> bool:
+        """Claim one entry that is still in the stream; whether the rules allowed it."""
+        group, pending = self.group, self.group.pending
+        record = pending.find(entry_id)
+        if record is None:
+            if not force:
+                return False
+            pending.put(entry_id, self.consumer.number, self.time, 1)
+            record = pending.find(entry_id)
+            assert record is not None
+        elif self.min_idle:
+            block, index = record
+            if block.owner_at(index) != NOBODY and self.ctx.now - block.time_at(index) < self.min_idle:
+                return False
+        block, index = record
+        count = block.count_at(index)
+        if self.count is not None:
+            count = self.count
+        elif not self.justid:
+            count = min(count + 1, I64_MAX)
+        group.assign(record, self.consumer, self.time, count)
+        self.consumer.active_time = self.ctx.now
+        self.ctx.core.dirty += 1
+        self.taken += 1
+        if self.justid:
+            self.parts.append(ids.text(entry_id))
+        else:
+            self.parts.append(self.stream.frame(entry_id) or b"")
+        claim_effect(self.ctx, self.key, self.group_name, group, entry_id)
+        return True
+
+    def reply(self) -> Reply:
+        """What was claimed: entries, or their IDs."""
+        return list(self.parts) if self.justid else Frames(self.taken, self.parts)
+
+
+@command(
+    "xclaim",
+    arity=-6,
+    flags="write fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Makes a consumer the owner of pending entries.",
+    complexity="O(log N) for each ID, with N pending.",
+    syntax="key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
+    "[FORCE] [JUSTID] [LASTID lastid]",
+)
+def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Change the owner of pending entries; the reply is what was claimed."""
+    key, group_name = argv[1], argv[2]
+    stream, group = need_group(ctx, key, group_name)
+    min_idle = max(parse_int(argv[4], messages.CLAIM_MIN_IDLE), 0)
+    args = Args(argv, 5)
+    entry_ids = []
+    while len(args):
+        try:
+            entry_ids.append(ids.parse(argv[args.pos]))
+        except CommandError:
+            break
+        args.take()
+    time, count, force, justid, last_id = ctx.now, None, False, False, 0
+    while len(args):
+        if args.flag(b"FORCE"):
+            force = True
+        elif args.flag(b"JUSTID"):
+            justid = True
+        elif args.option(b"IDLE"):
+            time = ctx.now - args.take_int(messages.CLAIM_IDLE)
+        elif args.option(b"TIME"):
+            time = args.take_int(messages.CLAIM_TIME)
+        elif args.option(b"RETRYCOUNT"):
+            given = args.take_int(messages.CLAIM_RETRYCOUNT)
+            count = given if given >= 0 else None
+        elif args.option(b"LASTID"):
+            last_id = args.take_id()
+        else:
+            raise CommandError(messages.unrecognized_claim_option(argv[args.pos]))
+    moved = last_id > group.last_id
+    if moved:
+        group.last_id = last_id
+        ctx.core.dirty += 1
+    if not 0 <= time <= ctx.now:
+        time = ctx.now
+    consumer = touch_consumer(ctx, key, group_name, group, argv[3])
+    claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, time, count, justid)
+    claim.take_all(entry_ids, force)
+    if moved and not claim.parts:
+        read = b"%d" % group.entries_read
+        ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(last_id), b"ENTRIESREAD", read)
+    return claim.reply()
+
+
+@command(
+    "xautoclaim",
+    arity=-6,
+    flags="write fast",
+    keys=ONE_KEY,
+    access="RW delete",
+    group="stream",
+    since="6.2.0",
+    acl="stream",
+    summary="Makes a consumer the owner of pending entries that have been idle, scanning from an ID on.",
+    complexity="O(COUNT)",
+    syntax="key group consumer min-idle-time start [COUNT count] [JUSTID]",
+)
+def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Claim idle entries; the reply is the ID to go on from, what was claimed, and the IDs that no longer exist."""
+    key, group_name = argv[1], argv[2]
+    min_idle = max(parse_int(argv[4], messages.AUTOCLAIM_MIN_IDLE), 0)
+    start = ids.parse_low(argv[5])
+    args = Args(argv, 6)
+    count, justid = 100, False
+    while len(args):
+        if args.option(b"COUNT"):
+            count = args.take_int(messages.AUTOCLAIM_COUNT)
+            if not 0 < count <= I64_MAX // 16:
+                raise CommandError(messages.AUTOCLAIM_COUNT)
+        elif args.flag(b"JUSTID"):
+            justid = True
+        else:
+            raise CommandError(messages.SYNTAX)
+    stream, group = need_group(ctx, key, group_name)
+    consumer = touch_consumer(ctx, key, group_name, group, argv[3])
+    claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
+    attempts = count * _SCANNED_PER_COUNT
+    deleted: list[Reply] = []
+    while count and attempts:
+        stretch = next(group.pending.blocks(start, ids.MAX_ID), None)
+        if stretch is None:
+            break
+        block, low, high = stretch
+        high = min(high, low + count)
+        last = block.id_at(high - 1)
+        taken = claim.take_stretch(block, low, high)
+        if taken:
+            count, attempts, start = count - taken, attempts - taken, last + 1
+            continue
+        for entry_id in map(_join, block.ms[low:high], block.seq[low:high]):
+            if not attempts:
+                break
+            attempts, start = attempts - 1, entry_id + 1
+            if claim.vanished(entry_id):
+                deleted.append(ids.text(entry_id))
+                count -= 1
+            elif claim.take(entry_id):
+                count -= 1
+    behind = next(group.pending.blocks(start, ids.MAX_ID), None)
+    cursor = behind[0].id_at(behind[1]) if behind is not None else 0
+    return [ids.text(cursor), claim.reply(), deleted]
+
+
+def _join(ms: int, seq: int) -> int:
+    return ms << 64 | seq

@@ -1,0 +1,458 @@
+"""The commands on a stream's entries: XADD XLEN XRANGE XREVRANGE XDEL XDELEX XTRIM XSETID."""
+
+from __future__ import annotations
+
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
+from engine.core.streams.frames import frame
+from engine.core.streams.idempotency import Producers, content_id
+from engine.core.streams.stream import Stream
+from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
+from engine.core.table.context import Context
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+_MAX_ENTRY_BYTES = 1 << 30
+
+
+def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
+    """The stream at ``key``, for ``reading`` alone or for a change; an error where there is none."""
+    stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
+    if stream is None:
+        raise CommandError(messages.NO_SUCH_KEY)
+    return stream
+
+
+def new_stream(ctx: Context) -> Stream:
+    """An empty stream that is not in the keyspace yet."""
+    return Stream(ctx.core.storage)
+
+
+def producers_of(ctx: Context, stream: Stream) -> Producers:
+    """What the stream remembers of idempotent producers, made with the server's settings at first use."""
+    if stream.producers is None:
+        config = ctx.core.config
+        stream.producers = Producers(config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize"))
+    ctx.core.idempotent[stream] = None
+    return stream.producers
+
+
+# -- XADD -------------------------------------------------------------------------------------------------------------
+
+
+class _Add:
+    """XADD's words, taken apart."""
+
+    __slots__ = ("auto_iid", "fields", "id_word", "iid", "nomkstream", "producer", "trim")
+
+    def __init__(self, argv: list[bytes]) -> None:
+        self.nomkstream = False
+        self.trim = Trim()
+        self.producer = self.iid = b""
+        self.auto_iid = False
+        args = Args(argv, 2)
+        while self._option(args):
+            pass
+        self.id_word = args.take()
+        if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
+            ids.parse(self.id_word)
+        elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
+            raise CommandError(messages.INVALID_ID)
+        self.trim.check(required=False)
+        self.fields = args.rest()
+        if not self.fields or len(self.fields) % 2:
+            raise CommandError(messages.wrong_arity(b"xadd"))
+        if self.producer and self.id_word != b"*":
+            raise CommandError(messages.IDMP_EXPLICIT_ID)
+
+    def _option(self, args: Args) -> bool:
+        if args.option(b"NOMKSTREAM"):
+            self.nomkstream = True
+            return True
+        word = args.peek()
+        if word == b"IDMPAUTO" and len(args) > 1:
+            args.take()
+            self._take_producer(args, messages.IDMPAUTO_NO_PRODUCER)
+            self.auto_iid = True
+            return True
+        if word == b"IDMP" and len(args) > 2:
+            args.take()
+            self._take_producer(args, messages.IDMP_NO_PRODUCER)
+            self.iid = args.take()
+            if not self.iid:
+                raise CommandError(messages.IDMP_NO_IID)
+            return True
+        return self.trim.take_option(args)
+
+    def _take_producer(self, args: Args, empty: bytes) -> None:
+        if self.producer:
+            raise CommandError(messages.IDMP_TWICE)
+        self.producer = args.take()
+        if not self.producer:
+            raise CommandError(empty)
+
+
+def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
+    """The ID that ``*``, ``ms-*`` or an explicit ID stands for, above the stream's last one."""
+    last_id = stream.last_id if stream is not None else 0
+    if word == b"*":
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        return now_ms << 64 if now_ms > last_id >> 64 else last_id + 1
+    if word.endswith(b"-*"):
+        ms = ids.parse_u64(word[:-2])
+        if ms < 0:
+            raise CommandError(messages.INVALID_ID)
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        entry_id = last_id + 1 if last_id >> 64 == ms else ms << 64
+        if not entry_id:
+            entry_id = 1
+        if entry_id <= last_id or entry_id >> 64 != ms:
+            raise CommandError(messages.ID_TOO_SMALL)
+        return entry_id
+    entry_id = ids.parse(word)
+    if last_id == ids.MAX_ID:
+        raise CommandError(messages.ID_EXHAUSTED)
+    if entry_id <= last_id:
+        raise CommandError(messages.ID_TOO_SMALL)
+    return entry_id
+
+
+@command(
+    "xadd",
+    arity=-5,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Appends an entry to a stream, creating the stream where it does not exist.",
+    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
+    syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
+    "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+)
+def xadd(ctx: Context, argv: list[bytes]) -> Reply:
+    """Append one entry; the reply is its ID."""
+    word = argv[2]
+    if word == b"*":
+        if not len(argv) & 1:
+            raise CommandError(messages.wrong_arity(b"xadd"))
+        add, fields = None, argv[3:]
+    else:
+        add = _Add(argv)
+        word, fields = add.id_word, add.fields
+        if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
+            raise CommandError(messages.ID_ZERO)
+    key, db = argv[1], ctx.db
+    stream = db.stream(key)
+    if stream is None and add is not None and add.nomkstream:
+        return None
+    if add is not None and add.producer:
+        iid = content_id(fields) if add.auto_iid else add.iid
+        if stream is not None and stream.producers is not None:
+            known = stream.producers.find(add.producer, iid)
+            if known is not None:
+                stream.producers.duplicates += 1
+                ctx.core.dirty += 1
+                ctx.effect(*argv)
+                return ids.text(known)
+        add.iid = iid
+    entry_id = next_id(stream, word, ctx.now)
+    text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
+    entry = frame(text, fields)
+    if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
+        raise CommandError(messages.ENTRY_TOO_LARGE)
+    core = ctx.core
+    if stream is None:
+        stream = new_stream(ctx)
+        stream.append(entry_id, entry)
+        db.add(key, stream)
+    else:
+        stream.append(entry_id, entry)
+        db.touch(key)
+        db.signal(key)
+    if core.pubsub.keyspace_events:
+        core.notify("t", b"xadd", key, db.index)
+    if add is None:
+        if core.recording:
+            ctx.effect(b"XADD", key, text, *fields)
+        return text
+    if add.producer:
+        producers_of(ctx, stream).remember(add.producer, add.iid, entry_id)
+    trimmed = add.trim.apply(stream)
+    if trimmed:
+        core.notify("t", b"xtrim", key, db.index)
+    if core.recording:
+        options = effect_words(stream, add.trim) if trimmed else []
+        ctx.effect(b"XADD", key, *options, text, *fields)
+        if add.producer:
+            ctx.effect(b"XIDMPRECORD", key, add.producer, add.iid, text)
+    return text
+
+
+# -- reading
+# ------------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "xlen",
+    arity=2,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    access="RO",
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Returns the number of entries of a stream.",
+    syntax="key",
+)
+def xlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """How many entries there are."""
+    stream = ctx.db.read_stream(argv[1])
+    return stream.length if stream is not None else 0
+
+
+def _take_count(argv: list[bytes]) -> int | None:
+    count = None
+    args = Args(argv, 4)
+    while len(args):
+        if not args.option(b"COUNT"):
+            raise CommandError(messages.SYNTAX)
+        count = args.take_int()
+    return count
+
+
+@command(
+    "xrange",
+    arity=-4,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Returns the entries of a range of IDs, in order.",
+    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+    syntax="key start end [COUNT count]",
+)
+def xrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """The entries from start to end."""
+    low, high, count = ids.parse_low(argv[2]), ids.parse_high(argv[3]), _take_count(argv)
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return stream.range(low, high, count or 0)
+
+
+@command(
+    "xrevrange",
+    arity=-4,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Returns the entries of a range of IDs, in reverse order.",
+    complexity="O(N) with N entries returned, after O(log M) to find the last of M.",
+    syntax="key end start [COUNT count]",
+)
+def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """The entries from end back to start."""
+    low, high = _parse_reverse(argv)
+    count = _take_count(argv)
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return stream.range_backward(low, high, count or 0)
+
+
+def _parse_reverse(argv: list[bytes]) -> tuple[int, int]:
+    low = ids.parse_low(argv[3])
+    return low, ids.parse_high(argv[2])
+
+
+# -- deleting
+# -----------------------------------------------------------------------------------------------------------
+
+
+def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int]) -> int:
+    """Delete what is there of these; how many. Events and WATCH as XDEL has them."""
+    deleted = 0
+    for entry_id in entry_ids:
+        deleted += stream.delete(entry_id)
+    if deleted:
+        ctx.db.touch(key)
+        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+    return deleted
+
+
+@command(
+    "xdel",
+    arity=-3,
+    flags="write fast",
+    keys=ONE_KEY,
+    access="RW delete",
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Deletes entries of a stream.",
+    complexity="O(1) for each ID.",
+    syntax="key id [id ...]",
+)
+def xdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Delete entries by ID; how many there were."""
+    stream = ctx.db.stream(argv[1])
+    if stream is None:
+        return 0
+    deleted = delete_entries(ctx, argv[1], stream, ids.parse_many(argv[2:]))
+    if deleted:
+        ctx.core.dirty += deleted - 1
+        ctx.effect(*argv)
+    return deleted
+
+
+def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
+    """``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
+    policy, words = b"", None
+    while len(args):
+        word = args.peek()
+        if word in POLICIES and not policy:
+            policy = args.take().upper()
+        elif word == b"IDS" and len(args) > 1 and words is None:
+            args.take()
+            count = args.take_int(messages.NUMIDS_NOT_POSITIVE)
+            if count <= 0:
+                raise CommandError(messages.NUMIDS_NOT_POSITIVE)
+            if count > len(args):
+                raise CommandError(messages.NUMIDS_MISMATCH)
+            words = [args.take() for _ in range(count)]
+        else:
+            raise CommandError(messages.SYNTAX)
+    if words is None:
+        raise CommandError(messages.IDS_REQUIRED)
+    return policy, words
+
+
+@command(
+    "xdelex",
+    arity=-5,
+    flags="write fast",
+    keys=ONE_KEY,
+    access="RW delete",
+    group="stream",
+    since="8.2.0",
+    acl="stream",
+    summary="Deletes entries of a stream, with a say over what consumer groups still hold of them.",
+    complexity="O(1) for each ID.",
+    syntax="key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+)
+def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Delete entries by ID: 1 deleted, -1 not there, 2 still referenced, each."""
+    policy, words = take_policy_and_ids(Args(argv, 2))
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return [-1] * len(words)
+    results, changes, deleted = [], 0, 0
+    for entry_id in [ids.parse(word) for word in words]:
+        if policy == ACKED and referenced(stream, entry_id):
+            results.append(2)
+            continue
+        dropped = policy == DELREF and drop_references(stream, entry_id)
+        gone = stream.delete(entry_id)
+        deleted += gone
+        changes += gone or dropped
+        results.append(1 if gone else -1)
+    if deleted:
+        ctx.db.touch(key)
+        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+    if changes:
+        ctx.core.dirty += changes - bool(deleted)
+        ctx.effect(*argv)
+    return results
+
+
+@command(
+    "xtrim",
+    arity=-4,
+    flags="write",
+    keys=ONE_KEY,
+    access="RW delete",
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Removes entries from the beginning of a stream.",
+    complexity="O(N) with N entries removed.",
+    syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+)
+def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Trim; how many entries went."""
+    trim = Trim()
+    args = Args(argv, 2)
+    while len(args):
+        if not trim.take_option(args):
+            raise CommandError(messages.SYNTAX)
+    trim.check(required=True)
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return 0
+    removed = trim.apply(stream)
+    if removed:
+        ctx.db.touch(key)
+        ctx.core.dirty += removed - 1
+        ctx.core.notify("t", b"xtrim", key, ctx.db.index)
+        ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
+    return removed
+
+
+@command(
+    "xsetid",
+    arity=-3,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Sets a stream's last ID and counters; an internal command.",
+    syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+)
+def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
+    """Set the last ID, and the counters if given."""
+    args = Args(argv, 2)
+    last_id, added, max_deleted = args.take_id(), None, None
+    while len(args):
+        if args.option(b"ENTRIESADDED"):
+            added = args.take_int()
+            if added < 0:
+                raise CommandError(messages.ENTRIES_ADDED_NEGATIVE)
+        elif args.option(b"MAXDELETEDID"):
+            max_deleted = args.take_id()
+            if last_id < max_deleted:
+                raise CommandError(messages.SETID_BELOW_GIVEN_DELETED)
+        else:
+            raise CommandError(messages.SYNTAX)
+    stream = need_stream(ctx, argv[1])
+    if last_id < stream.max_deleted_id:
+        raise CommandError(messages.SETID_BELOW_DELETED)
+    if stream.length:
+        if last_id < stream.last_entry_id:
+            raise CommandError(messages.SETID_BELOW_TOP)
+        if added is not None and added < stream.length:
+            raise CommandError(messages.SETID_ADDED_TOO_SMALL)
+    stream.last_id = last_id
+    if added is not None:
+        stream.entries_added = added
+        for group in stream.groups.values():
+            group.entries_read = min(group.entries_read, added)
+    if max_deleted:
+        stream.max_deleted_id = max_deleted
+    ctx.core.dirty += 1
+    ctx.core.notify("t", b"xsetid", argv[1], ctx.db.index)
+    ctx.effect(*argv)
+    return OK

@@ -1,0 +1,148 @@
+"""Commands that Redis does not have (prefix ``PS.``), made for reading streams in ranges.
+
+A client finds out with ``COMMAND INFO`` whether they are there. Ranges are half open: behind ``after``, up to and
+including ``upto``, as the offsets of a micro-batch are. Each costs what the segments that it touches cost, not the
+entries.
+"""
+
+from __future__ import annotations
+
+from engine.core.commands.streams.claims import claim_effect, need_group, touch_consumer
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.table.context import Context
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+
+def _take_range(args: Args) -> tuple[int, int]:
+    """``after upto``: the first and the last ID that belong to the range."""
+    after, upto = ids.parse_bound(args.take()), ids.parse_bound(args.take(), ids.U64_MAX)
+    return after + 1, upto
+
+
+@command(
+    "ps.nth",
+    arity=4,
+    flags="readonly fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.10.0",
+    acl="stream",
+    summary="Returns the ID of the count-th entry behind an ID, or of the last one, and how many entries that makes.",
+    complexity="O(log N) and the segments in between.",
+    syntax="key after count",
+)
+def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
+    """``[ID, number of entries behind after up to it]``; ID nil and 0 where there is none."""
+    args = Args(argv, 2)
+    after, count = ids.parse_bound(args.take()), args.take_int()
+    if count <= 0:
+        raise CommandError(messages.COUNT_NOT_POSITIVE)
+    stream = ctx.db.stream(argv[1])
+    if stream is None or not stream.length or after >= stream.last_entry_id:
+        return [None, 0]
+    entry_id = stream.nth_after(after, count)
+    if entry_id:
+        return [ids.text(entry_id), count]
+    return [ids.text(stream.last_entry_id), stream.count(after + 1, ids.MAX_ID)]
+
+
+@command(
+    "ps.split",
+    arity=5,
+    flags="readonly",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.10.0",
+    acl="stream",
+    summary="Returns IDs that cut a range of a stream into parts of equal size.",
+    complexity="O(parts) times the segments in between.",
+    syntax="key after upto parts",
+)
+def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
+    """``[[last ID of the part, its number of entries], ...]``, at most ``parts`` of them, none empty; the last ends at
+    upto.
+    """
+    args = Args(argv, 2)
+    low, high = _take_range(args)
+    parts = args.take_int()
+    if parts <= 0:
+        raise CommandError(messages.PARTS_NOT_POSITIVE)
+    stream = ctx.db.stream(argv[1])
+    total = stream.count(low, high) if stream is not None else 0
+    if stream is None or not total:
+        return []
+    parts = min(parts, total)
+    cuts: list[Reply] = []
+    for part in range(1, parts + 1):
+        size = total * part // parts - total * (part - 1) // parts
+        entry_id = stream.nth_after(low - 1, size)
+        cuts.append([ids.text(high if part == parts else entry_id), size])
+        low = entry_id + 1
+    return cuts
+
+
+@command(
+    "ps.deliver",
+    arity=6,
+    flags="write",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.10.0",
+    acl="stream",
+    summary="Puts the entries of a range into a consumer group's pending entries list, without returning them.",
+    complexity="O(N) with N entries delivered, at the speed of copying their IDs.",
+    syntax="key group consumer after upto",
+)
+def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
+    """How many entries were delivered: those of the range that the group has not got yet, so a repetition delivers
+    none.
+    """
+    key, name = argv[1], argv[2]
+    low, high = _take_range(Args(argv, 4))
+    stream, group = need_group(ctx, key, name)
+    consumer = touch_consumer(ctx, key, name, group, argv[3])
+    runs = stream.take(max(low, group.last_id + 1), high, 0)
+    if not runs:
+        return 0
+    group.deliver(stream, runs, consumer, ctx.now, noack=False)
+    ctx.core.dirty += 1
+    if ctx.core.recording:
+        for segment, first, last in runs:
+            for index in range(first, last):
+                claim_effect(ctx, key, name, group, segment.id_at(index))
+        read = b"%d" % group.entries_read
+        ctx.effect(b"XGROUP", b"SETID", key, name, ids.text(group.last_id), b"ENTRIESREAD", read)
+    return sum(last - first for _, first, last in runs)
+
+
+@command(
+    "ps.ackrange",
+    arity=5,
+    flags="write",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.10.0",
+    acl="stream",
+    summary="Acknowledges all pending entries of a range.",
+    complexity="O(blocks touched).",
+    syntax="key group after upto",
+)
+def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """How many entries were pending in the range."""
+    key, name = argv[1], argv[2]
+    low, high = _take_range(Args(argv, 3))
+    stream = ctx.db.stream(key)
+    group = stream.groups.get(name) if stream is not None else None
+    if group is None:
+        return 0
+    if ctx.core.recording:
+        # The log speaks Redis: what goes is named ID by ID.
+        going = [ids.text(b.id_at(i)) for b, first, last in group.pending.blocks(low, high) for i in range(first, last)]
+        if going:
+            ctx.effect(b"XACK", key, name, *going)
+    done = group.acknowledge_range(low, high)
+    ctx.core.dirty += done
+    return done

@@ -1,0 +1,86 @@
+"""Idempotent production: how long a stream remembers what its producers sent, and what it remembers."""
+
+from __future__ import annotations
+
+from engine.core.commands.streams.entries import need_stream, producers_of
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.table.context import Context
+from engine.core.table.registry import ONE_KEY, command
+from engine.text import messages
+
+
+@command(
+    "xcfgset",
+    arity=-2,
+    flags="write fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.6.0",
+    acl="stream",
+    summary="Sets how long and how many idempotent IDs a stream remembers.",
+    syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]",
+)
+def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Set a stream's limits for idempotent production; a change forgets what was remembered."""
+    producers = producers_of(ctx, need_stream(ctx, argv[1]))
+    args = Args(argv, 2)
+    duration = maxsize = None
+    while len(args):
+        if args.option(b"IDMP-DURATION"):
+            if duration is not None:
+                raise CommandError(messages.IDMP_DURATION_TWICE)
+            duration = args.take_int(messages.IDMP_DURATION_RANGE)
+            if not 1 <= duration <= 86400:
+                raise CommandError(messages.IDMP_DURATION_RANGE)
+        elif args.option(b"IDMP-MAXSIZE"):
+            if maxsize is not None:
+                raise CommandError(messages.IDMP_MAXSIZE_TWICE)
+            maxsize = args.take_int(messages.IDMP_MAXSIZE_RANGE)
+            if not 1 <= maxsize <= 10000:
+                raise CommandError(messages.IDMP_MAXSIZE_RANGE)
+        else:
+            raise CommandError(messages.SYNTAX)
+    if duration is None and maxsize is None:
+        raise CommandError(messages.CFGSET_EMPTY)
+    if producers.configure(
+        producers.duration if duration is None else duration, producers.maxsize if maxsize is None else maxsize
+    ):
+        ctx.core.dirty += 1
+        ctx.effect(*argv)
+    return OK
+
+
+@command(
+    "xidmprecord",
+    arity=5,
+    flags="write denyoom fast",
+    keys=ONE_KEY,
+    group="stream",
+    since="8.6.2",
+    acl="stream",
+    summary="Records the idempotent ID of an entry; an internal command.",
+    syntax="key producer-id idempotent-id id",
+)
+def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
+    """Let a stream remember that an entry came from a producer as a given idempotent ID."""
+    _, key, producer, iid, word = argv
+    entry_id = ids.parse(word)
+    if not producer:
+        raise CommandError(messages.RECORD_NO_PRODUCER)
+    if not iid:
+        raise CommandError(messages.RECORD_NO_IID)
+    stream = need_stream(ctx, key)
+    # In the log the entry may be gone already: trimmed by the XADD that this record belongs to.
+    if entry_id not in stream and not ctx.core.replaying:
+        raise CommandError(messages.RECORD_NO_ENTRY)
+    producers = producers_of(ctx, stream)
+    known = producers.find(producer, iid)
+    if known is not None and known != entry_id:
+        raise CommandError(messages.RECORD_CONFLICT)
+    if known is None:
+        producers.remember(producer, iid, entry_id)
+        ctx.core.dirty += 1
+        ctx.effect(*argv)
+    return OK

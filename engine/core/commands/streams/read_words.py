@@ -1,0 +1,178 @@
+"""What XREAD and XREADGROUP are asked for: their one grammar, taken apart, and what a reply may still hold of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.core.protocol import ids
+from engine.core.protocol.args import I64_MAX, Args, parse_int
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.stream import Run, Stream
+from engine.core.table.context import Context
+from engine.text import messages
+
+
+@dataclass(slots=True)
+class Read:
+    """The words of one call, taken apart. ``start`` is what the reading begins behind, one ID per key."""
+
+    count: int = 0
+    maxcount: int = 0
+    maxsize: int = 0
+    block: int | None = None
+    claim: int | None = None
+    noack: bool = False
+    group: bytes | None = None
+    consumer: bytes = b""
+    keys: list[bytes] = field(default_factory=list)
+    id_words: list[bytes] = field(default_factory=list)
+    #: Where the IDs begin in the command's words.
+    id_pos: int = 0
+
+
+#: Readers say the same again and again: what was taken apart last, of those whose words name no IDs.
+_known: dict[tuple[bytes, ...], Read] = {}
+_KNOWN_MAX, _KNOWN_WORDS, _KNOWN_BLOCK_MS = 1024, 32, 1 << 40
+
+
+def parse_read(ctx: Context, argv: list[bytes]) -> Read:
+    """The call that ``argv`` is; not to be changed, because it may be kept."""
+    if argv[-1] != b">" or len(argv) > _KNOWN_WORDS:
+        return _take_apart(ctx, argv)
+    words = tuple(argv)
+    read = _known.get(words)
+    if read is None:
+        read = _take_apart(ctx, argv)
+        if (read.block or 0) < _KNOWN_BLOCK_MS and sum(map(len, words)) < 1024:
+            if len(_known) >= _KNOWN_MAX:
+                _known.clear()
+            _known[words] = read
+    return read
+
+
+def _take_apart(ctx: Context, argv: list[bytes]) -> Read:
+    grouped = argv[0].upper() == b"XREADGROUP"
+    read = Read()
+    args = Args(argv, 1)
+    while not read.keys:
+        word = args.take().upper()
+        more = len(args)
+        if word == b"COUNT" and more > 0:
+            read.count = max(args.take_int(), 0)
+        elif word == b"MAXCOUNT" and more > 0:
+            read.maxcount = args.take_int(messages.MAXCOUNT_NOT_POSITIVE)
+            if read.maxcount <= 0:
+                raise CommandError(messages.MAXCOUNT_NOT_POSITIVE)
+        elif word == b"MAXSIZE" and more > 0:
+            read.maxsize = args.take_int(messages.MAXSIZE_NOT_POSITIVE)
+            if read.maxsize <= 0:
+                raise CommandError(messages.MAXSIZE_NOT_POSITIVE)
+        elif word == b"BLOCK" and more > 0:
+            read.block = _take_timeout(ctx, args)
+        elif word == b"STREAMS" and more > 0:
+            words = args.rest()
+            if len(words) % 2:
+                raise CommandError(messages.READGROUP_UNBALANCED if grouped else messages.READ_UNBALANCED)
+            half = len(words) // 2
+            read.keys, read.id_words, read.id_pos = words[:half], words[half:], len(argv) - half
+        elif word == b"GROUP" and more > 1:
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"GROUP"))
+            read.group, read.consumer = args.take(), args.take()
+        elif word == b"NOACK":
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"NOACK"))
+            read.noack = True
+        elif word == b"CLAIM" and more > 0:
+            if not grouped:
+                raise CommandError(messages.read_only_with_group(b"CLAIM"))
+            read.claim = args.take_int(messages.MIN_IDLE_NOT_INTEGER)
+            if read.claim < 0:
+                raise CommandError(messages.MIN_IDLE_NEGATIVE)
+        else:
+            raise CommandError(messages.SYNTAX)
+    if grouped and read.group is None:
+        raise CommandError(messages.READGROUP_NO_GROUP_OPTION)
+    if read.maxcount and read.count > read.maxcount:
+        raise CommandError(messages.MAXCOUNT_BELOW_COUNT)
+    return read
+
+
+def _take_timeout(ctx: Context, args: Args) -> int:
+    timeout = parse_int(args.take(), messages.TIMEOUT_NOT_INTEGER)
+    if timeout < 0:
+        raise CommandError(messages.TIMEOUT_NEGATIVE)
+    if timeout > I64_MAX - ctx.now:
+        raise CommandError(messages.TIMEOUT_RANGE)
+    return timeout
+
+
+#: How many words belong to an option.
+_WORDS_BEHIND = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
+
+
+def find_keys(argv: list[bytes]) -> list[bytes]:
+    """The keys, found as the command itself finds them: a group may be called STREAMS, and permissions hang on this."""
+    at = 1
+    while at < len(argv):
+        word = argv[at].upper()
+        if word == b"STREAMS":
+            return argv[at + 1 : at + 1 + (len(argv) - at - 1) // 2]
+        if word not in _WORDS_BEHIND:
+            break
+        at += 1 + _WORDS_BEHIND[word]
+    return []
+
+
+class Budget:
+    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still
+    goes).
+    """
+
+    __slots__ = ("count", "left", "maxsize", "size")
+
+    def __init__(self, read: Read) -> None:
+        self.count = read.count
+        self.left = read.maxcount or None
+        self.maxsize = read.maxsize
+        self.size = 0
+
+    @property
+    def spent(self) -> bool:
+        return self.left == 0 or (0 < self.maxsize <= self.size)
+
+    def limit(self, taken: int = 0) -> int:
+        """How many more entries one stream may give after ``taken`` (0: any number). Not to be asked once spent."""
+        left = self.count - taken if self.count else 0
+        if self.left is None:
+            return left
+        return min(left, self.left) if left else self.left
+
+    def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
+        """Entries of ``stream`` from ``low`` on, as many as are allowed, and account for them."""
+        if self.spent or (self.count and taken >= self.count):
+            return []
+        runs = stream.take(low, ids.MAX_ID, self.limit(taken))
+        if self.maxsize:
+            runs = self._cut(runs)
+        if self.left is not None:
+            self.left -= sum(last - first for _, first, last in runs)
+        return runs
+
+    def _cut(self, runs: list[Run]) -> list[Run]:
+        kept = []
+        for segment, first, last in runs:
+            for index in range(first, last):
+                if self.size >= self.maxsize:
+                    if index > first:
+                        kept.append((segment, first, index))
+                    return kept
+                self.size += len(segment.frame_at(index))
+            kept.append((segment, first, last))
+        return kept
+
+    def charge(self, size: int) -> None:
+        """An entry of ``size`` bytes goes into the reply."""
+        self.size += size
+        if self.left is not None:
+            self.left -= 1

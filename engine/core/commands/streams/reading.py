@@ -1,0 +1,292 @@
+"""XREAD and XREADGROUP: two ways to serve a stream, and waiting for data (their grammar is `read_words`')."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from engine.core.commands.streams.claims import claim_effect, touch_consumer
+from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
+from engine.core.protocol import ids
+from engine.core.protocol.args import I64_MAX
+from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Raw, Reply
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.stream import Run, Stream, frames
+from engine.core.table.context import Context
+from engine.core.table.registry import Keys, command
+from engine.text import messages
+
+#: An ID that says "what no consumer of the group has got yet".
+NEW = ids.MAX_ID
+
+
+# -- XREAD
+# ----------------------------------------------------------------------------------------------------------------
+
+
+def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
+    """The ID behind which XREAD begins."""
+    stream = ctx.db.read_stream(key)
+    if word == b"$":
+        return stream.last_id if stream is not None else 0
+    if word == b"+":
+        return stream.last_entry_id - 1 if stream is not None and stream.length else 0
+    if word == b">":
+        raise CommandError(messages.READ_GREATER)
+    return ids.parse(word)
+
+
+@command(
+    "xread",
+    arity=-4,
+    flags="readonly blocking movablekeys",
+    keys=Keys(find=find_keys),
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Returns entries of several streams behind given IDs, and waits for them if asked to.",
+    complexity="For each stream O(N) with N entries returned.",
+    syntax="[COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+)
+def xread(ctx: Context, argv: list[bytes]) -> Reply:
+    """New entries of several streams."""
+    read = parse_read(ctx, argv)
+    starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
+    budget = Budget(read)
+    found = ByKey()
+    for key, start in zip(read.keys, starts, strict=True):
+        if budget.spent:
+            break
+        stream = ctx.db.read_stream(key)
+        if stream is None or start >= stream.last_id:
+            continue
+        runs = budget.take(stream, start + 1)
+        if runs:
+            found.append((key, frames(runs)))
+    if found:
+        return found
+    if read.block is None:
+        return NIL_ARRAY
+    if ctx.retry is None:
+        # What is new is told from now: the waiting command names the IDs that $ stands for at this moment.
+        words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
+        argv = argv[: read.id_pos] + words
+    behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
+
+    def has_news(key: bytes, stream: Stream) -> bool:
+        return stream.last_id > behind.get(key, -1)
+
+    return ctx.block(argv, read.keys, read.block, type_name=b"stream", has_news=has_news)
+
+
+# -- XREADGROUP
+# -----------------------------------------------------------------------------------------------------------
+
+
+def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
+    stream = ctx.db.read_stream(key)
+    group = stream.groups.get(group_name) if stream is not None else None
+    if stream is None or group is None:
+        raise CommandError(messages.no_group_read(key, group_name))
+    if word == b"$":
+        raise CommandError(messages.READGROUP_DOLLAR)
+    if word == b"+":
+        raise CommandError(messages.READGROUP_PLUS)
+    return stream, group, NEW if word == b">" else ids.parse(word)
+
+
+@command(
+    "xreadgroup",
+    arity=-7,
+    flags="write blocking movablekeys",
+    keys=Keys(find=find_keys),
+    access="RO access",
+    group="stream",
+    since="5.0.0",
+    acl="stream",
+    summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
+    complexity="For each stream O(N) with N entries returned.",
+    syntax="GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] "
+    "[CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]",
+)
+def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deliver entries of several streams to a consumer."""
+    read = parse_read(ctx, argv)
+    assert read.group is not None
+    if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
+        return _only_new(ctx, argv, read, read.group)
+    places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
+    budget = Budget(read)
+    found = ByKey()
+    claims = read.claim
+    for key, (stream, group, start) in zip(read.keys, places, strict=True):
+        if budget.spent:
+            break
+        consumer = touch_consumer(ctx, key, read.group, group, read.consumer)
+        if start != NEW:
+            claims = None
+            found.append((key, _history(ctx, key, stream, read.group, group, consumer, start, budget)))
+            continue
+        reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)
+        if reply is not None:
+            found.append((key, reply))
+    if found:
+        return found
+    if read.block is None:
+        return NIL_ARRAY
+    wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
+    return _wait(ctx, argv, read, wake_at)
+
+
+def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
+    """What readers mostly ask for, new entries of one stream, at less cost."""
+    key = read.keys[0]
+    stream, group, _ = _group_start(ctx, key, name, b">")
+    consumer = touch_consumer(ctx, key, name, group, read.consumer)
+    if stream.last_id > group.last_id:
+        runs = stream.take(group.last_id + 1, ids.MAX_ID, read.count)
+        if runs:
+            _deliver(ctx, key, stream, read, group, consumer, runs)
+            return ByKey([(key, frames(runs))])
+    return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
+
+
+def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> Reply:
+    """Wait for new entries, and, with CLAIM, for the time at which pending ones are idle for long enough."""
+    name = read.group
+    assert name is not None
+    assert read.block is not None
+
+    def has_news(_key: bytes, stream: Stream) -> bool:
+        group = stream.groups.get(name)
+        return group is None or stream.last_id > group.last_id
+
+    return ctx.block(
+        argv,
+        read.keys,
+        read.block,
+        type_name=b"stream",
+        on_delete=True,
+        wake_at=wake_at,
+        has_news=has_news if read.claim is None else None,
+        interest=name if read.claim is None else None,
+    )
+
+
+def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
+    """When the first pending record may be idle for long enough."""
+    oldest = [group.pending.oldest_time() for group in groups]
+    known = [time for time in oldest if time is not None]
+    return (min(known) if known else ctx.now) + min_idle + 1
+
+
+def _new_entries(
+    ctx: Context,
+    key: bytes,
+    stream: Stream,
+    read: Read,
+    group: Group,
+    consumer: Consumer,
+    budget: Budget,
+    claims: int | None,
+) -> Reply | None:
+    """What ``>`` gives: idle pending entries first where CLAIM asks for them, then new ones; None for nothing."""
+    assert read.group is not None
+    claimed: list[Reply] = []
+    if claims is not None:
+        claimed = _claim_idle(ctx, key, stream, read.group, group, consumer, budget, claims)
+    runs: list[Run] = []
+    if stream.last_id > group.last_id:
+        runs = budget.take(stream, group.last_id + 1, len(claimed))
+    if runs:
+        _deliver(ctx, key, stream, read, group, consumer, runs)
+    if claims is None:
+        return frames(runs) if runs else None
+    fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
+    return claimed + fresh or None
+
+
+def _deliver(
+    ctx: Context, key: bytes, stream: Stream, read: Read, group: Group, consumer: Consumer, runs: list[Run]
+) -> None:
+    assert read.group is not None
+    group.deliver(stream, runs, consumer, ctx.now, read.noack)
+    ctx.core.dirty += 1
+    if ctx.core.recording:
+        _delivery_effects(ctx, key, read.group, group, runs, read.noack)
+
+
+def _with_history(entry: bytes, idle: int, count: int) -> Raw:
+    """An entry as CLAIM replies with it: idle time and delivery count before this delivery stand behind its fields."""
+    return Raw(b"*4%b:%d\r\n:%d\r\n" % (entry[2:], idle, count))
+
+
+def _claim_idle(
+    ctx: Context,
+    key: bytes,
+    stream: Stream,
+    group_name: bytes,
+    group: Group,
+    consumer: Consumer,
+    budget: Budget,
+    min_idle: int,
+) -> list[Reply]:
+    """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
+    claimed: list[Reply] = []
+    for entry_id in chain(list(group.nacked), group.pending.oldest(ctx.now - min_idle)):
+        if budget.spent or (budget.count and len(claimed) >= budget.count):
+            break
+        entry = stream.frame(entry_id)
+        record = group.pending.find(entry_id)
+        if entry is None or record is None:
+            continue
+        block, index = record
+        idle, count = max(ctx.now - block.time_at(index), 0), block.count_at(index)
+        group.assign(record, consumer, ctx.now, min(count + 1, I64_MAX))
+        consumer.active_time = ctx.now
+        reply = _with_history(entry, idle, count)
+        budget.charge(len(reply))
+        claimed.append(reply)
+        ctx.core.dirty += 1
+        claim_effect(ctx, key, group_name, group, entry_id)
+    return claimed
+
+
+def _delivery_effects(ctx: Context, key: bytes, group_name: bytes, group: Group, runs: list[Run], noack: bool) -> None:
+    if not noack:
+        for segment, first, last in runs:
+            for index in range(first, last):
+                claim_effect(ctx, key, group_name, group, segment.id_at(index))
+    read = b"%d" % group.entries_read
+    ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(group.last_id), b"ENTRIESREAD", read)
+
+
+def _history(
+    ctx: Context,
+    key: bytes,
+    stream: Stream,
+    group_name: bytes,
+    group: Group,
+    consumer: Consumer,
+    after: int,
+    budget: Budget,
+) -> Reply:
+    """The consumer's own pending entries behind ``after``; each that still exists counts as delivered again."""
+    limit = budget.limit()
+    reply: list[Reply] = []
+    if after == ids.MAX_ID:
+        return reply
+    for block, index in list(group.pending.records(after + 1, ids.MAX_ID, consumer.number)):
+        if (limit and len(reply) >= limit) or (reply and budget.spent):
+            break
+        entry_id = block.id_at(index)
+        entry = stream.frame(entry_id)
+        if entry is None:
+            reply.append([ids.text(entry_id), NIL_ARRAY])
+        else:
+            reply.append(Raw(entry))
+            group.assign((block, index), consumer, ctx.now, min(block.count_at(index) + 1, I64_MAX))
+            claim_effect(ctx, key, group_name, group, entry_id)
+        budget.charge(len(entry or b""))
+    if all(isinstance(part, Raw) for part in reply):
+        return Frames(len(reply), reply)
+    return reply

@@ -1,0 +1,93 @@
+"""Streams and what belongs to them, taken apart for storage and put together again.
+
+The one module besides their own that knows the inner fields of streams, node maps, pending lists and groups. Whoever
+changes those fields changes this module too; the property tests of ``tests/durability`` fail where that was
+forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+from engine.core.streams.group import Group
+from engine.core.streams.laid_out import Storage
+from engine.core.streams.nodes import _OpenNode
+from engine.core.streams.pending import NOBODY, PendingList
+from engine.core.streams.pending_block import Block
+from engine.core.streams.segment import Segment
+from engine.core.streams.stream import Stream
+
+_U64 = (1 << 64) - 1
+
+
+def stream_of(
+    storage: Storage, segments: list[tuple[int, Segment]], last_id: int, max_deleted_id: int, added: int
+) -> Stream:
+    """A stream without groups that consists of these segments; with each the ID of its entry 0."""
+    stream = Stream(storage)
+    stream._segments = [segment for _, segment in segments]
+    stream._firsts = [first for first, _ in segments]
+    stream.length = sum(segment.live for _, segment in segments)
+    stream.last_id, stream.max_deleted_id, stream.entries_added = last_id, max_deleted_id, added
+    return stream
+
+
+def bounds(number: int, stream: Stream) -> tuple[int, int]:
+    """The first and the last ID of a segment, without laying it out."""
+    return stream._firsts[number], stream._segments[number].last_id
+
+
+def pending_of(blocks: list[Block]) -> PendingList:
+    """A pending list that consists of these blocks."""
+    pending = PendingList()
+    pending._blocks = blocks
+    pending._firsts = [block.id_at(0) for block in blocks]
+    pending._size = sum(map(len, blocks))
+    for block in blocks:
+        for owner, count in block.tally(0, len(block)).items():
+            pending.per_owner[owner] = pending.per_owner.get(owner, 0) + count
+    return pending
+
+
+def last_number(group: Group) -> int:
+    """The number that the group's newest consumer got."""
+    return group._last_number
+
+
+def number_on(group: Group, last: int) -> None:
+    """New consumers of the group get numbers above ``last``."""
+    group._last_number = max(last, NOBODY)
+
+
+def pack(ids: Iterable[int]) -> bytes:
+    """IDs as pairs of native 64-bit numbers."""
+    return array("Q", [half for one in ids for half in (one >> 64, one & _U64)]).tobytes()
+
+
+def unpack(data: bytes) -> list[int]:
+    """The inverse of :func:`pack`."""
+    halves = array("Q")
+    halves.frombytes(data)
+    return [ms << 64 | seq for ms, seq in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def node_state(segment: Segment) -> list[Any]:
+    """What is known of a segment's nodes, as bytes, numbers, and lists of these."""
+    nodes, node = segment.nodes, segment.nodes._open
+    newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
+    return [nodes.starts.tobytes(), nodes.upto, newest, [index for stretch in nodes._void for index in stretch]]
+
+
+def restore_nodes(segment: Segment, state: list[Any]) -> None:
+    """The inverse of :func:`node_state`."""
+    starts, upto, newest, void = state
+    nodes = segment.nodes
+    nodes.starts.frombytes(starts)
+    nodes.upto = upto
+    nodes._void = list(zip(void[::2], void[1::2], strict=True))
+    if newest:
+        key, names, total, deleted, size = newest
+        node = nodes._open = _OpenNode(unpack(key)[0], names)
+        node.total, node.deleted, node.bytes = total, deleted, size

@@ -1,0 +1,310 @@
+"""A database: keys, their values, their expiry, and who must hear of a change.
+
+Owns the places where a key comes, changes and goes, so that WATCH, blocked clients, key iteration and expiry stay true
+whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
+which Redis calls raw), :class:`engine.core.keyspace.hash.Hash`, ``deque`` (list) and
+:class:`engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command that changes a value in
+place calls :meth:`Database.touch` afterwards.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.slots import Slots
+from engine.core.keyspace.waiters import WaitingRoom
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.stream import Stream
+from engine.text import messages
+
+if TYPE_CHECKING:
+    from engine.core.dispatch import Core
+
+Value = Any
+
+TYPE_NAMES: dict[type, bytes] = {
+    bytes: b"string",
+    bytearray: b"string",
+    Hash: b"hash",
+    deque: b"list",
+    Stream: b"stream",
+}
+
+
+def type_name(value: Value) -> bytes:
+    """The type as TYPE names it."""
+    return TYPE_NAMES[type(value)]
+
+
+class Database:
+    """The keys of one database. Every lookup drops what has expired at the core's present time."""
+
+    def __init__(self, index: int, core: Core) -> None:
+        self.index = index
+        self.core = core
+        self.waiting = WaitingRoom()
+        #: Lookups for reading that found their key, and that did not.
+        self.hits = 0
+        self.misses = 0
+        self._values: dict[bytes, Value] = {}
+        self._expires: dict[bytes, int] = {}
+        self._deadlines: list[tuple[int, bytes]] = []
+        self._slots = Slots()
+        #: When a key was last looked up or written, in milliseconds.
+        self._used: dict[bytes, int] = {}
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: bytes) -> Value | None:
+        """The value, None where there is none or it has expired."""
+        value = self._values.get(key)
+        if value is not None:
+            if key in self._expires and self.drop_if_due(key):
+                return None
+            self._used[key] = self.core.now
+        return value
+
+    def read(self, key: bytes, *, use: bool = True) -> Value | None:
+        """As :meth:`get`, for commands that only read: hits and misses are counted, a miss is an event.
+
+        Without ``use`` the key does not count as used.
+        """
+        value = self.get(key) if use else self.peek(key)
+        if value is None:
+            self.misses += 1
+            self.core.notify("m", b"keymiss", key, self.index)
+        else:
+            self.hits += 1
+        return value
+
+    def peek(self, key: bytes) -> Value | None:
+        """As :meth:`get`, but the key does not count as used."""
+        return None if self.drop_if_due(key) else self._values.get(key)
+
+    def idle(self, key: bytes) -> int:
+        """For how many milliseconds an existing key has not been used."""
+        return max(self.core.now - self._used[key], 0)
+
+    def set_idle(self, key: bytes, milliseconds: int) -> None:
+        """Let an existing key have been idle for so long."""
+        self._used[key] = self.core.now - milliseconds
+
+    def __contains__(self, key: bytes) -> bool:
+        return self.peek(key) is not None
+
+    def typed(self, key: bytes, kind: type) -> Value | None:
+        """The value if it is of ``kind``, None if there is none; WRONGTYPE otherwise."""
+        value = self.get(key)
+        if value is not None and type(value) is not kind:
+            raise CommandError(messages.WRONG_TYPE)
+        return value
+
+    def read_typed(self, key: bytes, kind: type) -> Value | None:
+        """As :meth:`typed`, for commands that only read."""
+        value = self._values.get(key)
+        if value is None or key in self._expires:
+            value = self.read(key)
+        else:
+            # As read() does, without the calls.
+            self._used[key] = self.core.now
+            self.hits += 1
+        if value is not None and type(value) is not kind:
+            raise CommandError(messages.WRONG_TYPE)
+        return value
+
+    def stream(self, key: bytes) -> Stream | None:
+        """The stream at ``key``, or None."""
+        stream: Stream | None = self.typed(key, Stream)
+        return stream
+
+    def read_stream(self, key: bytes) -> Stream | None:
+        """As :meth:`stream`, for commands that only read."""
+        stream: Stream | None = self.read_typed(key, Stream)
+        return stream
+
+    def keys(self) -> list[bytes]:
+        """All live keys, in no particular order."""
+        if not self._expires or self.core.replaying:
+            return list(self._values)
+        now = self.core.now
+        expires = self._expires
+        return [key for key in self._values if expires.get(key, now + 1) > now]
+
+    def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
+        """Every live key with its value and its expiry."""
+        for key in self.keys():
+            yield key, self._values[key], self._expires.get(key)
+
+    def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """The next cursor (0 at the end) and the live ones of the next ``count`` keys. A walk begins with cursor 0."""
+        following, keys = self._slots.walk(cursor, count)
+        if self._expires:
+            keys = [key for key in keys if key in self]
+        return following, keys
+
+    def random_key(self) -> bytes | None:
+        """A key drawn by the core's source of chance, None in an empty database."""
+        while self._slots:
+            key = self._slots[self.core.pick(len(self._slots))]
+            if key in self:
+                return key
+        return None
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def add(self, key: bytes, value: Value) -> None:
+        """A key that was not there comes into being; whoever waits for it is signalled."""
+        self._values[key] = value
+        self._slots.add(key)
+        self._used[key] = self.core.now
+        self.touch(key)
+        self.signal(key)
+        self.core.notify("n", b"new", key, self.index)
+
+    def set(self, key: bytes, value: Value, keep_ttl: bool = False) -> None:
+        """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
+        if key in self._expires:
+            self.drop_if_due(key)
+        if key not in self._values:
+            self.add(key, value)
+            return
+        changes_type = type(self._values[key]) is not type(value)
+        self._values[key] = value
+        self._used[key] = self.core.now
+        if not keep_ttl:
+            self._expires.pop(key, None)
+        self.touch(key)
+        if changes_type or isinstance(value, Stream):
+            self.signal(key)
+
+    def delete(self, key: bytes) -> bool:
+        """The key goes; whether it was there. Clients that wait on a group there are signalled."""
+        if self.drop_if_due(key) or key not in self._values:
+            return False
+        self._drop(key)
+        return True
+
+    def _drop(self, key: bytes) -> None:
+        del self._values[key]
+        del self._used[key]
+        self._expires.pop(key, None)
+        self._slots.remove(key)
+        self.touch(key)
+        self.signal(key)
+
+    def take(self, key: bytes) -> tuple[Value, int | None]:
+        """Remove a key that is there; its value and its expiry."""
+        value, deadline = self._values[key], self._expires.get(key)
+        self._drop(key)
+        return value, deadline
+
+    def clear(self) -> int:
+        """All keys go; how many there were."""
+        count = len(self._values)
+        self._tell(self._values)
+        self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
+        self._deadlines = []
+        self.core.dirty += count
+        return count
+
+    def swap(self, other: Database) -> None:
+        """Trade all keys with ``other``; the clients that wait and watch stay where they are."""
+        for one, two in ((self, other), (other, self)):
+            one._tell(one._values, two._values)
+        for name in ("_values", "_expires", "_deadlines", "_slots", "_used"):
+            mine, its = getattr(self, name), getattr(other, name)
+            setattr(self, name, its)
+            setattr(other, name, mine)
+
+    def _tell(self, *keys: Iterable[bytes]) -> None:
+        """Keys come or go in bulk: whoever watches or waits for one of them hears of it."""
+        watched = [key for index, key in self.core.watchers if index == self.index]
+        for key in watched:
+            if any(key in some for some in keys):
+                self.touch(key)
+        waited_for = self.waiting.awaited()
+        for key in waited_for:
+            if any(key in some for some in keys):
+                self.signal(key)
+
+    # -- expiry -----------------------------------------------------------------------------------------------------
+
+    def deadline(self, key: bytes) -> int | None:
+        """When the key expires, in milliseconds since the epoch; None: never."""
+        return self._expires.get(key)
+
+    def expiring(self) -> int:
+        """How many keys have an expiry."""
+        return len(self._expires)
+
+    def set_deadline(self, key: bytes, deadline: int | None) -> None:
+        """Let an existing key expire at ``deadline`` (milliseconds since the epoch), or never."""
+        if deadline is None:
+            self._expires.pop(key, None)
+            return
+        self._expires[key] = deadline
+        self.core.next_expiry = min(self.core.next_expiry, deadline)
+        heapq.heappush(self._deadlines, (deadline, key))
+        if len(self._deadlines) > 64 + 2 * len(self._expires):
+            self._deadlines = [(when, name) for name, when in self._expires.items()]
+            heapq.heapify(self._deadlines)
+
+    def is_due(self, key: bytes) -> bool:
+        """Whether the key is still there though its time has come."""
+        deadline = self._expires.get(key)
+        return deadline is not None and deadline <= self.core.now and not self.core.replaying
+
+    def drop_if_due(self, key: bytes) -> bool:
+        """Drop the key if its time has come; whether it was so."""
+        if not self.is_due(key):
+            return False
+        self.expire(key)
+        return True
+
+    def expire(self, key: bytes) -> None:
+        """The key's time has come: it goes, and the log hears of it as of a deletion."""
+        self._drop(key)
+        self.core.expired_keys += 1
+        self.core.record(self.index, [b"DEL", key])
+        self.core.notify("x", b"expired", key, self.index)
+
+    def expire_due(self, now: int, limit: int) -> int:
+        """Drop at most ``limit`` keys that have expired at ``now``; how many."""
+        dropped = 0
+        while self._deadlines and self._deadlines[0][0] <= now and dropped < limit:
+            when, key = heapq.heappop(self._deadlines)
+            if self._expires.get(key) == when:
+                self.expire(key)
+                dropped += 1
+        return dropped
+
+    def next_deadline(self) -> int | None:
+        """The earliest moment at which a key may expire."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    # -- who must hear of it ----------------------------------------------------------------------------------------
+
+    def touch(self, key: bytes) -> None:
+        """The key's value changed: transactions that watch it will not run."""
+        core = self.core
+        core.dirty += 1
+        if core.watchers:
+            pair = self.index, key
+            for session in core.watchers.get(pair, ()):
+                if session.watching[pair] and key not in self._values:
+                    # It had expired when it was watched; that it now goes is no change.
+                    session.watching[pair] = False
+                else:
+                    session.dirty_exec = True
+
+    def signal(self, key: bytes) -> None:
+        """Somebody who waits for ``key`` may find something now (or learn that it is gone)."""
+        if key in self.waiting:
+            self.core.ready[self.index, key] = None

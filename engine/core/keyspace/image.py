@@ -1,0 +1,72 @@
+"""The keyspace as it is at one moment, for whoever writes it down while commands go on.
+
+What can change is copied, what cannot is shared: a sealed segment's frames and index, and every plain string, cost a
+reference. So taking an image takes time for each key, block of pending entries and open segment, not for each entry,
+and the image may then be read in another thread for as long as it likes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.core.keyspace.hash import Hash
+from engine.core.streams.laid_out import Storage
+from engine.core.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from engine.core.dispatch import Core
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseImage:
+    """One database. ``deadlines`` are in milliseconds since the epoch, only of the keys that have one."""
+
+    index: int
+    values: dict[bytes, Any]
+    deadlines: dict[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """All databases that have keys. ``now`` is the moment, in milliseconds since the epoch."""
+
+    now: int
+    databases: list[DatabaseImage]
+    #: stream-idmp-duration and stream-idmp-maxsize, what streams have that were told nothing else.
+    idmp_defaults: tuple[int, int]
+
+    @property
+    def keys(self) -> int:
+        """How many keys it has."""
+        return sum(len(one.values) for one in self.databases)
+
+
+def take(core: Core) -> Image:
+    """The state of ``core`` at its present time; keys whose time has come are left out."""
+    config = core.config
+    storage = Storage()
+    databases = []
+    for db in core.databases:
+        if not len(db):
+            continue
+        values: dict[bytes, Any] = {}
+        deadlines: dict[bytes, int] = {}
+        for key, value, deadline in db.items():
+            values[key] = value if type(value) is bytes else _frozen(value, storage)
+            if deadline is not None:
+                deadlines[key] = deadline
+        databases.append(DatabaseImage(db.index, values, deadlines))
+    defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
+    return Image(core.now, databases, defaults)
+
+
+def _frozen(value: Any, storage: Storage) -> Any:
+    if isinstance(value, Stream):
+        return value.copy(storage)
+    if isinstance(value, Hash):
+        return value.copy()
+    if isinstance(value, deque):
+        return deque(value)
+    return bytearray(value)

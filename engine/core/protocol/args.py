@@ -1,0 +1,79 @@
+"""A cursor over a command's arguments: each command takes its own words with it, in the order in which Redis does.
+
+It knows words and numbers, nothing of any command. Errors are CommandErrors with Redis's texts.
+"""
+
+from __future__ import annotations
+
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.text import messages
+
+I64_MIN = -(1 << 63)
+I64_MAX = (1 << 63) - 1
+
+
+def parse_int(word: bytes, error: bytes = messages.NOT_AN_INTEGER) -> int:
+    """A signed 64-bit integer in canonical decimal form (no sign +, no blanks, no leading zeros)."""
+    digits = word[1:] if word[:1] == b"-" else word
+    if digits.isdigit() and (digits[:1] != b"0" or word == b"0") and len(digits) < 20:
+        value = int(word)
+        if I64_MIN <= value <= I64_MAX:
+            return value
+    raise CommandError(error)
+
+
+class Args:
+    """The words ``argv[pos:end]`` that are still to be taken."""
+
+    __slots__ = ("argv", "end", "pos")
+
+    def __init__(self, argv: list[bytes], pos: int = 1, end: int | None = None) -> None:
+        self.argv = argv
+        self.pos = pos
+        self.end = len(argv) if end is None else end
+
+    def __len__(self) -> int:
+        """How many words are left."""
+        return self.end - self.pos
+
+    def take(self) -> bytes:
+        """The next word; a syntax error where there is none."""
+        if self.pos >= self.end:
+            raise CommandError(messages.SYNTAX)
+        self.pos += 1
+        return self.argv[self.pos - 1]
+
+    def peek(self) -> bytes:
+        """The next word in upper case, left in place; empty at the end."""
+        return self.argv[self.pos].upper() if self.pos < self.end else b""
+
+    def flag(self, word: bytes) -> bool:
+        """Take the next word if it is ``word`` (given in upper case) in any case."""
+        if self.pos < self.end and self.argv[self.pos].upper() == word:
+            self.pos += 1
+            return True
+        return False
+
+    def option(self, word: bytes) -> bool:
+        """As :meth:`flag`, for an option that needs a value: it is only taken where one more word follows it."""
+        return self.pos + 1 < self.end and self.flag(word)
+
+    def take_int(self, error: bytes = messages.NOT_AN_INTEGER) -> int:
+        """The next word as a signed 64-bit integer."""
+        return parse_int(self.take(), error)
+
+    def take_id(self, missing_seq: int = 0) -> int:
+        """The next word as a plain entry ID."""
+        return ids.parse(self.take(), missing_seq)
+
+    def rest(self) -> list[bytes]:
+        """All words that are left."""
+        words = self.argv[self.pos : self.end]
+        self.pos = self.end
+        return words
+
+    def finish(self, error: bytes = messages.SYNTAX) -> None:
+        """An error if a word is left."""
+        if self.pos < self.end:
+            raise CommandError(error)

@@ -1,0 +1,273 @@
+"""The node map: how Redis would have stored the stream, as far as a client can see it.
+
+Approximate trimming, its LIMIT, and the node counts of XINFO speak of *nodes* (packed lists of up to
+``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes). Our segments are cut differently, so the
+nodes are derived from the frames: lazily, from the oldest entry on, each entry once, when somebody asks or before a
+deletion would change what they are derived from. A stream that nobody trims approximately never pays for it.
+
+Each segment has a map of its own, so a node ends where its segment does; segments end at multiples of
+``stream-node-max-entries`` entries wherever they can, so that it would have ended there anyway.
+
+The rules that must hold: an entry's node depends only on the entries before it and on what was deleted before it was
+added; so :meth:`SegmentNodes.sync` runs before an entry of an open segment is deleted, and before the limits change.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.ids import U64_MAX
+from engine.core.streams.frames import fields_of
+from engine.core.streams.laid_out import Storage
+
+if TYPE_CHECKING:
+    from engine.core.streams.segment import Segment
+
+_HARD_MAX_BYTES = 1 << 30
+_PACKED_OVERHEAD = 7
+_INT64 = 1 << 63
+#: Up to so many segments every node is counted.
+_COUNTED_SEGMENTS = 4
+
+
+def _with_back_length(size: int) -> int:
+    if size <= 127:
+        return size + 1
+    if size < 16383:
+        return size + 2
+    if size < 2097151:
+        return size + 3
+    return size + (4 if size < 268435455 else 5)
+
+
+def packed_int(value: int) -> int:
+    """Bytes that a packed list spends on an integer."""
+    if 0 <= value <= 127:
+        return 2
+    if -4096 <= value <= 4095:
+        return 3
+    if -32768 <= value <= 32767:
+        return 4
+    if -8388608 <= value <= 8388607:
+        return 5
+    if -2147483648 <= value <= 2147483647:
+        return 6
+    return 10
+
+
+def packed_word(word: bytes) -> int:
+    """Bytes that a packed list spends on a string; one that is a canonical 64-bit integer is kept as that."""
+    size = len(word)
+    if size <= 20:
+        digits = word[1:] if word[:1] == b"-" else word
+        if digits.isdigit() and (digits[:1] != b"0" or word == b"0"):
+            value = int(word)
+            if -_INT64 <= value < _INT64:
+                return packed_int(value)
+    if size < 64:
+        return size + 2
+    return _with_back_length(size + (2 if size < 4096 else 5))
+
+
+def _signed(difference: int) -> int:
+    difference &= U64_MAX
+    return difference - (1 << 64) if difference >= _INT64 else difference
+
+
+class _OpenNode:
+    """The newest node, as far as it decides where the next entry goes."""
+
+    __slots__ = ("bytes", "deleted", "field_names", "key", "total")
+
+    def __init__(self, key: int, field_names: Sequence[bytes]) -> None:
+        self.key = key
+        self.field_names = field_names
+        #: Entries, the deleted ones included.
+        self.total = 0
+        self.deleted = 0
+        #: Packed bytes without the two counters in front.
+        self.bytes = _PACKED_OVERHEAD + packed_int(len(field_names)) + sum(map(packed_word, field_names)) + 2
+
+    def size(self) -> int:
+        return self.bytes + packed_int(self.total - self.deleted) + packed_int(self.deleted)
+
+    def add(self, entry_id: int, words: list[bytes]) -> None:
+        names = words[::2]
+        cost = 2 + packed_int(_signed((entry_id >> 64) - (self.key >> 64)))
+        cost += packed_int(_signed((entry_id & U64_MAX) - (self.key & U64_MAX)))
+        if names == self.field_names:
+            cost += sum(map(packed_word, words[1::2])) + packed_int(3 + len(names))
+        else:
+            cost += packed_int(len(names)) + sum(map(packed_word, words)) + packed_int(4 + len(words))
+        self.bytes += cost
+        self.total += 1
+
+
+class SegmentNodes:
+    """The nodes of one segment, as far as they have been derived: the index of each node's first entry."""
+
+    __slots__ = ("_open", "_void", "starts", "upto")
+
+    def __init__(self) -> None:
+        self.starts = array("I")
+        #: Stretches [i, j) of entries whose node is gone. Only the newest node of its time can leave one: behind the
+        #: node before it, which is open again, lie entries that never belonged to it.
+        self._void: list[tuple[int, int]] = []
+        #: So many of the segment's entries are in the map.
+        self.upto = 0
+        self._open: _OpenNode | None = None
+
+    def sync(self, segment: Segment, limits: Storage, nodes: int = 0) -> None:
+        """Derive the nodes of the entries that are not in the map yet, all of them or until there are so many nodes."""
+        if nodes and len(self.starts) >= nodes:
+            return
+        for entry_id, entry in segment.pairs(self.upto, len(segment)):
+            words = fields_of(entry)
+            node = self._open
+            if (
+                node is None
+                or node.size() + sum(map(len, words)) >= (limits.max_bytes or _HARD_MAX_BYTES)
+                or 0 < limits.max_entries <= node.total
+            ):
+                node = self._open = _OpenNode(entry_id, words[::2])
+                self.starts.append(self.upto)
+            node.add(entry_id, words)
+            self.upto += 1
+            if nodes and len(self.starts) >= nodes:
+                return
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """The entries [i, j) of a node; the last one ends where the map ends."""
+        first = self.starts[number]
+        end = self.starts[number + 1] if number + 1 < len(self.starts) else self.upto
+        for begin, behind in reversed(self._void):
+            if behind == end and begin > first:
+                end = begin
+        return first, end
+
+    def entry_removed(self, segment: Segment, index: int) -> None:
+        """A live entry, which is in the map, has been deleted."""
+        if self._open is None or index < self.starts[-1]:
+            return
+        self._open.deleted += 1
+        if not segment.count(self.starts[-1], self.upto):
+            # The newest node is gone, and the one before it is open again.
+            self._void.append((self.starts.pop(), self.upto))
+            self._open = self._rebuilt(segment) if self.starts else None
+
+    def _rebuilt(self, segment: Segment) -> _OpenNode:
+        first, end = self.starts[-1], self.upto
+        words = fields_of(segment.frame_at(first))
+        node = _OpenNode(segment.id_at(first), words[::2])
+        for index, (entry_id, entry) in enumerate(segment.pairs(first, end), first):
+            if not any(begin <= index < behind for begin, behind in self._void):
+                node.add(entry_id, fields_of(entry))
+                node.deleted += segment.is_dead(index)
+        return node
+
+    def compacted(self, kept: Sequence[int]) -> None:
+        """The segment was rewritten: ``kept[i]`` entries before index i are left (of those in the map)."""
+        starts = sorted({kept[start] for start in self.starts})
+        self.upto = kept[self.upto]
+        self.starts = array("I", [start for start in starts if start < self.upto])
+        void = [(kept[begin], kept[behind]) for begin, behind in self._void]
+        self._void = [(begin, behind) for begin, behind in void if begin < behind]
+
+    def copy(self) -> SegmentNodes:
+        """An independent map."""
+        other = SegmentNodes()
+        other.starts, other.upto, other._void = self.starts[:], self.upto, self._void[:]
+        if self._open is not None:
+            node = other._open = _OpenNode(self._open.key, self._open.field_names)
+            node.total, node.deleted, node.bytes = self._open.total, self._open.deleted, self._open.bytes
+        return other
+
+
+def synced(segment: Segment, limits: Storage) -> SegmentNodes:
+    """The segment's nodes, all of them derived."""
+    segment.nodes.sync(segment, limits)
+    return segment.nodes
+
+
+def head_node(segment: Segment, limits: Storage) -> tuple[int, int]:
+    """(last ID, live entries) of the node that a segment's first live entry is in."""
+    nodes = segment.nodes
+    number = bisect_right(nodes.starts, segment.start) - 1
+    while number < 0 or (number + 1 == len(nodes.starts) and nodes.upto < len(segment)):
+        nodes.sync(segment, limits, len(nodes.starts) + 1)
+        number = bisect_right(nodes.starts, segment.start) - 1
+    first, end = nodes.bounds(number)
+    return segment.id_at(end - 1), segment.count(first, end)
+
+
+def extents(segments: Sequence[Segment], limits: Storage) -> list[tuple[int, int, int]]:
+    """(key, last ID, live entries) of every node that has live entries, oldest first."""
+    found = []
+    for segment in segments:
+        nodes = synced(segment, limits)
+        for number in range(len(nodes.starts)):
+            first, end = nodes.bounds(number)
+            live = segment.count(first, end)
+            if live:
+                found.append((segment.id_at(first), segment.id_at(end - 1), live))
+    return found
+
+
+def count_nodes(segments: Sequence[Segment], limits: Storage, length: int) -> tuple[int, int]:
+    """How many nodes there are, and how many nodes of a radix tree hold them; `length` is the number of live entries.
+
+    Exact up to a few segments; of more, all are taken to be like the first that is whole. So it costs the same however
+    long the stream is, and however much has been added since somebody asked.
+    """
+    if len(segments) <= _COUNTED_SEGMENTS:
+        keys = [key for key, _, _ in extents(segments, limits)]
+        return len(keys), radix_nodes(keys)
+    sample = segments[1 if segments[0].start else 0]
+    nodes = synced(sample, limits)
+    found = sum(1 for number in range(len(nodes.starts)) if sample.count(*nodes.bounds(number)))
+    total = max(round(length * found / max(sample.live, 1)), len(segments))
+    return total, 2 * total + total // 16
+
+
+def radix_nodes(keys: Sequence[int]) -> int:
+    """How many nodes a compressed radix tree needs for these IDs (ascending) as 16-byte big-endian keys."""
+    if not keys:
+        return 1
+    words = [key.to_bytes(16, "big") for key in keys]
+    if len(words) == 1:
+        return 2
+    # Neighbours in order share the longest prefixes, so the common prefix lengths describe the whole tree: each maximal
+    # group with a common prefix is one branching node, with a compressed node before it where the prefix is longer.
+    shared = [_common(a, b) for a, b in pairwise(words)]
+    total = 0
+    # Leaves: behind its branch every key has its rest (one compressed node, where there is one) and an end node.
+    for at in range(len(words)):
+        depth = max(shared[at - 1] if at else 0, shared[at] if at < len(shared) else 0)
+        total += 1 + (depth + 1 < 16)
+    # Branches: a stack of the open branch depths along the sorted keys.
+    stack: list[int] = []
+    branches: list[tuple[int, int]] = []
+    for depth in shared:
+        last = None
+        while stack and stack[-1] > depth:
+            last = stack.pop()
+            branches.append((last, max(depth, stack[-1] if stack else -1)))
+        if not stack or stack[-1] < depth:
+            stack.append(depth)
+    while stack:
+        depth = stack.pop()
+        branches.append((depth, stack[-1] if stack else -1))
+    for depth, parent in branches:
+        total += 1 + (depth - parent - 1 > 0)
+    return total
+
+
+def _common(a: bytes, b: bytes) -> int:
+    length = 0
+    while a[length] == b[length]:
+        length += 1
+    return length

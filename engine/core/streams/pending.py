@@ -1,0 +1,318 @@
+"""The pending entries list of a consumer group: which entry is with which consumer, since when, and how often
+delivered.
+
+Records stand in ID order in *blocks* of up to :data:`BLOCK` records (:mod:`engine.core.streams.pending_block`), whose
+records agree in all but their IDs when one XREADGROUP delivered them. A record costs 16 bytes in such an even block and
+36 in an uneven one; finding one is two binary searches, and a range is dropped block by block.
+
+Consumers are numbers here (:class:`engine.core.streams.group.Consumer` has the name); :data:`NOBODY` owns what was
+NACKed. How many records each owner has is counted here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from operator import methodcaller
+
+from engine.core.protocol.ids import U64_MAX, columns
+from engine.core.streams.pending_block import Block
+
+#: A block is full at so many records; one that grew in its middle is cut in two at twice that.
+BLOCK = 1024
+#: The owner of records that no consumer has.
+NOBODY = 0
+#: The bytes that an object takes by itself.
+_size_of: Callable[[object], int] = methodcaller("__sizeof__")
+
+Record = tuple[Block, int]
+
+
+class PendingList:
+    """All pending records of a group, in ID order."""
+
+    __slots__ = ("_blocks", "_firsts", "_size", "per_owner")
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        #: The ID of record 0 of each block. After a cut at a block's head it may lie below, never above it.
+        self._firsts: list[int] = []
+        self._size = 0
+        #: Owner -> how many records, owners without any left out.
+        self.per_owner: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def footprint(self) -> int:
+        """How many bytes it takes."""
+        size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
+        for block, first in zip(self._blocks, self._firsts, strict=True):
+            size += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(first)
+            size += _size_of(block.times) + _size_of(block.counts)
+            size += _size_of(block.time) + _size_of(block.oldest)
+            if block.owners is not None:
+                size += _size_of(block.owners)
+        return size
+
+    def _count(self, owner: int, change: int) -> None:
+        left = self.per_owner.get(owner, 0) + change
+        if left:
+            self.per_owner[owner] = left
+        else:
+            self.per_owner.pop(owner, None)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def _block_for(self, entry_id: int) -> int:
+        return max(bisect_right(self._firsts, entry_id) - 1, 0)
+
+    def find(self, entry_id: int) -> Record | None:
+        """The record of an ID."""
+        if not self._size:
+            return None
+        block = self._blocks[self._block_for(entry_id)]
+        index = block.position(entry_id)
+        if index < len(block) and block.id_at(index) == entry_id:
+            return block, index
+        return None
+
+    def __contains__(self, entry_id: int) -> bool:
+        return self.find(entry_id) is not None
+
+    @property
+    def first_id(self) -> int:
+        """The smallest pending ID. There must be one."""
+        return self._blocks[0].id_at(0)
+
+    @property
+    def last_id(self) -> int:
+        """The greatest pending ID. There must be one."""
+        return self._blocks[-1].id_at(-1)
+
+    def blocks(self, low: int, high: int) -> Iterator[tuple[Block, int, int]]:
+        """The stretches (block, i, j) of records with low <= ID <= high. The list must not change meanwhile."""
+        for number in range(self._block_for(low), len(self._blocks)):
+            block = self._blocks[number]
+            if self._firsts[number] > high:
+                return
+            begin = block.position(low)
+            end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
+            if begin < end:
+                yield block, begin, end
+
+    def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
+        """The records with low <= ID <= high in order; only of ``owner``, only delivered at ``before`` or earlier, if
+        given.
+
+        The list must not change meanwhile. Blocks without a match cost one comparison.
+        """
+        left = self.per_owner.get(owner, 0) if owner is not None else self._size
+        for block, begin, end in self.blocks(low, high):
+            if not left:
+                return
+            if before is not None and block.oldest > before:
+                continue
+            if owner is not None and block.owners is None and block.owner != owner:
+                continue
+            for index in range(begin, end):
+                if owner is not None:
+                    if block.owner_at(index) != owner:
+                        continue
+                    left -= 1
+                if before is None or block.time_at(index) <= before:
+                    yield block, index
+
+    def oldest(self, before: int) -> Iterator[int]:
+        """The IDs of what was delivered at ``before`` or earlier, longest ago first, then by ID; what was NACKed left
+        out.
+
+        Records may be given other values while this runs, but none may come or go.
+        """
+        blocks = [block for block in self._blocks if block.oldest <= before]
+        blocks.sort(key=lambda block: block.oldest)
+        heap: list[tuple[int, int]] = []
+        for number, block in enumerate(blocks):
+            block.tighten()
+            for index in range(len(block)):
+                time = block.time_at(index)
+                if time <= before and block.owner_at(index) != NOBODY:
+                    heappush(heap, (time, block.id_at(index)))
+            behind = blocks[number + 1] if number + 1 < len(blocks) else None
+            while heap and (behind is None or heap[0] < (behind.oldest, behind.id_at(0))):
+                yield heappop(heap)[1]
+
+    def oldest_time(self) -> int | None:
+        """When the record that was delivered longest ago was delivered, None if nothing is pending."""
+        for block in self._blocks:
+            block.tighten()
+        return min((block.oldest for block in self._blocks), default=None)
+
+    # -- changing ---------------------------------------------------------------------------------------------------
+
+    def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        """Entries (IDs ascending) go to ``owner`` as new; those pending already move to it, their count 1 again."""
+        low, size = ms[0] << 64 | seq[0], len(ms)
+        if self._size and low <= self._blocks[-1].id_at(-1):
+            high = ms[-1] << 64 | seq[-1]
+            if any(True for _ in self.blocks(low, high)):
+                for one_ms, one_seq in zip(ms, seq, strict=True):
+                    self.put(one_ms << 64 | one_seq, owner, time, 1)
+                return
+            number = self._block_for(low)
+            if low > self._blocks[number].id_at(0):
+                # Records on both sides: the new ones go between two halves.
+                self._cut_block(number, self._blocks[number].position(low))
+                number += 1
+            self._insert_blocks(number, ms, seq, owner, time)
+        elif self._blocks and len(self._blocks[-1].ms) + size <= BLOCK:
+            self._blocks[-1].extend(ms, seq, owner, time, 1)
+        else:
+            self._insert_blocks(len(self._blocks), ms, seq, owner, time)
+        self._size += size
+        self.per_owner[owner] = self.per_owner.get(owner, 0) + size
+
+    def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
+        if number < len(self._blocks):
+            # The first ID on record for the next block may be of a record that has gone, and lie among the new ones.
+            self._firsts[number] = self._blocks[number].id_at(0)
+        pieces = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
+        self._blocks[number:number] = pieces
+        self._firsts[number:number] = [piece.id_at(0) for piece in pieces]
+
+    def _cut_block(self, number: int, index: int) -> None:
+        block = self._blocks[number]
+        if 0 < index < len(block):
+            rest = block.tail(index)
+            block.cut(index, len(block))
+            self._blocks.insert(number + 1, rest)
+            self._firsts.insert(number + 1, rest.id_at(0))
+
+    def put(self, entry_id: int, owner: int, time: int, count: int) -> None:
+        """One record, made or changed."""
+        record = self.find(entry_id)
+        if record is not None:
+            self.change(record, owner, time, count)
+            return
+        self._size += 1
+        self._count(owner, 1)
+        if not self._blocks:
+            ms, seq = array("Q", [entry_id >> 64]), array("Q", [entry_id & U64_MAX])
+            self._blocks.append(Block(ms, seq, owner, time, count))
+            self._firsts.append(entry_id)
+            return
+        number = self._block_for(entry_id)
+        block = self._blocks[number]
+        block.insert(block.position(entry_id), entry_id, owner, time, count)
+        self._firsts[number] = min(self._firsts[number], entry_id)
+        if len(block) >= 2 * BLOCK:
+            self._cut_block(number, BLOCK)
+
+    def change(self, record: Record, owner: int, time: int, count: int) -> None:
+        """Give a record other values."""
+        block, index = record
+        before = block.owner_at(index)
+        if before != owner:
+            self._count(before, -1)
+            self._count(owner, 1)
+        block.put(index, owner, time, count)
+
+    def remove(self, entry_id: int) -> bool:
+        """Take one record out; whether it was there."""
+        if not self._size:
+            return False
+        number = self._block_for(entry_id)
+        block = self._blocks[number]
+        index = block.position(entry_id)
+        if index == len(block) or block.id_at(index) != entry_id:
+            return False
+        self._count(block.owner_at(index), -1)
+        self._size -= 1
+        block.cut(index, index + 1)
+        if not len(block):
+            del self._blocks[number], self._firsts[number]
+        return True
+
+    def remove_many(self, entry_ids: list[int]) -> int:
+        """Take the records of these IDs out, in any order; how many there were."""
+        ms, seq = columns(entry_ids)
+        at = gone = 0
+        while at < len(entry_ids) and self._size:
+            number = self._block_for(entry_ids[at])
+            block = self._blocks[number]
+            index = block.position(entry_ids[at])
+            count = block.matches(index, ms, seq, at)
+            if not count:
+                gone += self.remove(entry_ids[at])
+                at += 1
+                continue
+            for owner, records in block.tally(index, index + count).items():
+                self._count(owner, -records)
+            block.cut(index, index + count)
+            if not len(block):
+                del self._blocks[number], self._firsts[number]
+            self._size -= count
+            gone += count
+            at += count
+        return gone
+
+    def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
+        """Give a stretch of records an owner, a time, and their counts."""
+        for before, records in block.tally(low, high).items():
+            self._count(before, -records)
+        self._count(owner, high - low)
+        block.assign(low, high, owner, time, counts)
+
+    def remove_range(self, low: int, high: int) -> int:
+        """Take all records with low <= ID <= high out; how many."""
+        if low > high:
+            return 0
+        first, gone = self._block_for(low), 0
+        number = first
+        while number < len(self._blocks) and self._firsts[number] <= high:
+            block = self._blocks[number]
+            begin = block.position(low)
+            end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
+            for owner, count in block.tally(begin, end).items():
+                self._count(owner, -count)
+            gone += end - begin
+            block.cut(begin, end)
+            number += 1
+        kept = [at for at in range(first, number) if len(self._blocks[at])]
+        self._blocks[first:number] = [self._blocks[at] for at in kept]
+        self._firsts[first:number] = [self._firsts[at] for at in kept]
+        self._size -= gone
+        return gone
+
+    def remove_owner(self, owner: int) -> int:
+        """Take all records of ``owner`` out; how many."""
+        gone = self.per_owner.pop(owner, 0)
+        if not gone:
+            return 0
+        blocks, firsts = [], []
+        for block, first in zip(self._blocks, self._firsts, strict=True):
+            if block.owners is None:
+                if block.owner == owner:
+                    continue
+            elif owner in block.owners:
+                for index in range(len(block) - 1, -1, -1):
+                    if block.owners[index] == owner:
+                        block.cut(index, index + 1)
+                if not len(block):
+                    continue
+            blocks.append(block)
+            firsts.append(first)
+        self._blocks, self._firsts = blocks, firsts
+        self._size -= gone
+        return gone
+
+    def copy(self) -> PendingList:
+        """An independent copy."""
+        other = PendingList()
+        other._blocks = [block.tail(0) for block in self._blocks]
+        other._firsts = self._firsts[:]
+        other._size = self._size
+        other.per_owner = dict(self.per_owner)
+        return other

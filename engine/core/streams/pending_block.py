@@ -1,0 +1,159 @@
+"""A block of the pending entries list: some records in ID order.
+
+Owner, delivery time and delivery count are one value for the whole block while all its records agree (an even block),
+else an array each.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from engine.core.protocol.ids import U64_MAX, position
+
+#: Stretches of so few records are not worth looking for.
+_SHORT_STRETCH = 4
+
+
+class Block:
+    """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` speak for all unless ``owners`` is there."""
+
+    __slots__ = ("count", "counts", "ms", "oldest", "owner", "owners", "seq", "time", "times")
+
+    def __init__(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
+        self.ms = ms
+        self.seq = seq
+        self.owner = owner
+        self.time = time
+        self.count = count
+        self.owners: array[int] | None = None
+        self.times: array[int] = array("q")
+        self.counts: array[int] = array("q")
+        #: No record has been delivered before this time (some may all have been later).
+        self.oldest = time
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    def id_at(self, index: int) -> int:
+        """The ID of a record."""
+        return self.ms[index] << 64 | self.seq[index]
+
+    def position(self, entry_id: int) -> int:
+        """The index of the first record whose ID is not below ``entry_id``."""
+        return position(self.ms, self.seq, entry_id)
+
+    def owner_at(self, index: int) -> int:
+        """Whose record it is."""
+        return self.owner if self.owners is None else self.owners[index]
+
+    def time_at(self, index: int) -> int:
+        """When it was delivered last, in milliseconds since the epoch."""
+        return self.time if self.owners is None else self.times[index]
+
+    def count_at(self, index: int) -> int:
+        """How often it was delivered."""
+        return self.count if self.owners is None else self.counts[index]
+
+    def agrees(self, owner: int, time: int, count: int) -> bool:
+        """Whether the block is even and has these values."""
+        return self.owners is None and self.owner == owner and self.time == time and self.count == count
+
+    def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
+        """How many records from ``index`` on have the IDs that the columns have from ``at`` on; rather fewer than more.
+
+        Long equal stretches are found whole; it looks no further than some halvings for where they end.
+        """
+        count = min(len(self.ms) - index, len(ms) - at)
+        while count > _SHORT_STRETCH:
+            end = index + count
+            if self.ms[index:end] == ms[at : at + count] and self.seq[index:end] == seq[at : at + count]:
+                return count
+            count //= 2
+        return 0
+
+    def assign(self, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
+        """Give the records [low, high) an owner, a time, and their counts."""
+        if low == 0 and high == len(self.ms) and counts.count(counts[0]) == len(counts):
+            self.owners, self.times, self.counts = None, array("q"), array("q")
+            self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
+            return
+        self.make_uneven()
+        assert self.owners is not None
+        size = high - low
+        self.owners[low:high] = array("I", [owner]) * size
+        self.times[low:high] = array("q", [time]) * size
+        self.counts[low:high] = counts
+        self.oldest = min(self.oldest, time)
+
+    def make_uneven(self) -> None:
+        """Give each record values of its own."""
+        if self.owners is None:
+            size = len(self.ms)
+            self.owners = array("I", [self.owner]) * size
+            self.times = array("q", [self.time]) * size
+            self.counts = array("q", [self.count]) * size
+
+    def put(self, index: int, owner: int, time: int, count: int) -> None:
+        """Change one record's values."""
+        if self.agrees(owner, time, count):
+            return
+        if len(self.ms) == 1:
+            self.owners = None
+            self.owner, self.time, self.count, self.oldest = owner, time, count, time
+            return
+        self.make_uneven()
+        assert self.owners is not None
+        self.owners[index], self.times[index], self.counts[index] = owner, time, count
+        self.oldest = min(self.oldest, time)
+
+    def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
+        """A new record at ``index``."""
+        if not self.agrees(owner, time, count):
+            self.make_uneven()
+        self.ms.insert(index, entry_id >> 64)
+        self.seq.insert(index, entry_id & U64_MAX)
+        if self.owners is not None:
+            self.owners.insert(index, owner)
+            self.times.insert(index, time)
+            self.counts.insert(index, count)
+        self.oldest = min(self.oldest, time)
+
+    def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
+        """New records behind the last, all with the same values."""
+        if self.owners is None and not self.agrees(owner, time, count):
+            self.make_uneven()
+        self.ms += ms
+        self.seq += seq
+        if self.owners is not None:
+            size = len(ms)
+            self.owners += array("I", (owner,)) * size
+            self.times += array("q", (time,)) * size
+            self.counts += array("q", (count,)) * size
+        self.oldest = min(self.oldest, time)
+
+    def tighten(self) -> None:
+        """Make ``oldest`` exact."""
+        self.oldest = min(self.times) if self.owners is not None else self.time
+
+    def cut(self, low: int, high: int) -> None:
+        """Take the records [low, high) out."""
+        del self.ms[low:high], self.seq[low:high]
+        if self.owners is not None:
+            del self.owners[low:high], self.times[low:high], self.counts[low:high]
+
+    def tail(self, index: int) -> Block:
+        """A new block of the records from ``index`` on."""
+        other = Block(self.ms[index:], self.seq[index:], self.owner, self.time, self.count)
+        if self.owners is not None:
+            other.owners, other.times, other.counts = self.owners[index:], self.times[index:], self.counts[index:]
+        other.oldest = self.oldest
+        return other
+
+    def tally(self, low: int, high: int) -> dict[int, int]:
+        """Owner -> how many of the records [low, high)."""
+        if self.owners is None:
+            return {self.owner: high - low} if high > low else {}
+        counts: dict[int, int] = {}
+        for owner in self.owners[low:high]:
+            counts[owner] = counts.get(owner, 0) + 1
+        return counts

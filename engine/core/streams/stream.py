@@ -1,0 +1,362 @@
+"""A stream: its segments in order, its counters, its consumer groups.
+
+Owns what an entry's coming and going changes: the length, the last ID, the counters that lag is derived from, and the
+node map (what clients see of Redis's storage). It knows nothing of commands, clients or replies' form; times come in as
+arguments.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import Frames
+from engine.core.streams.idempotency import Producers
+from engine.core.streams.laid_out import Storage
+from engine.core.streams.nodes import count_nodes, extents, head_node, synced
+from engine.core.streams.segment import Segment
+
+if TYPE_CHECKING:
+    from engine.core.streams.group import Group
+
+Run = tuple[Segment, int, int]
+
+#: entries-read and lag where they cannot be known.
+UNKNOWN = -1
+
+
+class Stream:
+    """Entries in ID order. All IDs are integers (:mod:`engine.core.protocol.ids`)."""
+
+    __slots__ = (
+        "_firsts",
+        "_segments",
+        "entries_added",
+        "groups",
+        "last_id",
+        "length",
+        "max_deleted_id",
+        "producers",
+        "storage",
+    )
+
+    def __init__(self, storage: Storage) -> None:
+        self._segments: list[Segment] = []
+        #: The ID of entry 0 of each segment.
+        self._firsts: list[int] = []
+        self.length = 0
+        self.last_id = 0
+        self.max_deleted_id = 0
+        self.entries_added = 0
+        self.groups: dict[bytes, Group] = {}
+        self.storage = storage
+        #: What idempotent producers have sent, None while none has.
+        self.producers: Producers | None = None
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def first_id(self) -> int:
+        """The ID of the first live entry, 0 when empty."""
+        if not self._segments:
+            return 0
+        head = self._segments[0]
+        return head.id_at(head.start)
+
+    @property
+    def last_entry_id(self) -> int:
+        """The ID of the last live entry, 0 when empty."""
+        if not self._segments:
+            return 0
+        tail = self._segments[-1]
+        return tail.id_at(tail.last_live())
+
+    def segments(self) -> list[Segment]:
+        """All segments, in order; the list is not to be changed."""
+        return self._segments
+
+    def segments_from(self, entry_id: int) -> Iterator[Segment]:
+        """The segments that may hold entries not below ``entry_id``, oldest first."""
+        for number in range(self._locate(entry_id), len(self._segments)):
+            yield self._segments[number]
+
+    def _locate(self, entry_id: int) -> int:
+        """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
+        return max(bisect_right(self._firsts, entry_id) - 1, 0)
+
+    def runs(self, low: int, high: int) -> Iterator[Run]:
+        """The live entries with low <= ID <= high as stretches (segment, i, j), in order."""
+        segments = self._segments
+        for number in range(self._locate(low), len(segments)):
+            segment = segments[number]
+            if self._firsts[number] > high:
+                return
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            # The last entry's ID decides whether the range ends here: a search only where it does.
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            for first, last in segment.runs(begin, end):
+                yield segment, first, last
+
+    def runs_backward(self, low: int, high: int) -> Iterator[Run]:
+        """As :meth:`runs`, the last stretch first."""
+        segments = self._segments
+        for number in range(self._locate(high), -1, -1):
+            if number >= len(segments):
+                return
+            segment = segments[number]
+            if segment.last_id < low:
+                return
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            for first, last in segment.runs_backward(begin, end):
+                yield segment, first, last
+
+    def take(self, low: int, high: int, count: int) -> list[Run]:
+        """The first ``count`` live entries of [low, high] (0: all) as stretches."""
+        if count and self._segments:
+            # Most often they lie in one segment in which nothing is dead.
+            number = self._locate(low)
+            segment = self._segments[number]
+            body = segment.body
+            first = body.position(low) if self._firsts[number] < low else 0
+            last = max(first, segment.start) + count
+            untouched = segment.dead is None and last <= len(body)
+            if untouched and (body.last_id <= high or body.id_at(last - 1) <= high):
+                return [(segment, last - count, last)]
+        runs = []
+        for segment, first, last in self.runs(low, high):
+            if count and last - first >= count:
+                runs.append((segment, first, first + count))
+                return runs
+            runs.append((segment, first, last))
+            if count:
+                count -= last - first
+        return runs
+
+    def range(self, low: int, high: int, count: int) -> Frames:
+        """The first ``count`` entries of [low, high] (0: all)."""
+        return frames(self.take(low, high, count))
+
+    def range_backward(self, low: int, high: int, count: int) -> Frames:
+        """The last ``count`` entries of [low, high] (0: all), the last one first."""
+        parts: list[bytes | memoryview] = []
+        for segment, first, last in self.runs_backward(low, high):
+            if count:
+                first = max(first, last - (count - len(parts)))
+            parts.extend(reversed(segment.frames(first, last)))
+            if len(parts) == count:
+                break
+        return Frames(len(parts), parts)
+
+    def ids(self, low: int, high: int) -> list[int]:
+        """The IDs of all live entries of [low, high]."""
+        ms, seq = columns(self.runs(low, high))
+        return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
+
+    def _find(self, entry_id: int) -> tuple[int, int]:
+        """(segment's number, index) of a live entry, (0, -1) if there is none."""
+        if not self._segments:
+            return 0, -1
+        number = self._locate(entry_id)
+        return number, self._segments[number].find(entry_id)
+
+    def __contains__(self, entry_id: int) -> bool:
+        return self._find(entry_id)[1] >= 0
+
+    def frame(self, entry_id: int) -> bytes | None:
+        """The entry's frame, None where it is gone or never was."""
+        number, index = self._find(entry_id)
+        return self._segments[number].frame_at(index) if index >= 0 else None
+
+    def count(self, low: int, high: int) -> int:
+        """How many live entries have low <= ID <= high; proportional to the segments in between."""
+        if not self._segments or low > high:
+            return 0
+        first, last = self._locate(low), self._locate(high)
+        segments = self._segments
+        total = 0
+        for number in range(first, last + 1):
+            segment = segments[number]
+            # Only a segment that the range cuts is looked into: a packed one would be laid out for it.
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
+        return total
+
+    def nth_after(self, after: int, n: int) -> int:
+        """The ID of the n-th live entry (from 1) behind ``after``; 0 if there are fewer."""
+        for number in range(self._locate(after), len(self._segments)):
+            segment = self._segments[number]
+            begin = segment.position(after + 1) if self._firsts[number] <= after else 0
+            here = segment.live if begin <= segment.start else segment.count(begin, len(segment))
+            if n <= here:
+                return segment.id_at(segment.nth_live(begin, n - 1))
+            n -= here
+        return 0
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def head_node(self) -> tuple[int, int]:
+        """(last ID, live entries) of the oldest node of a stream that is not empty."""
+        return head_node(self._segments[0], self.storage)
+
+    def node_extents(self) -> list[tuple[int, int, int]]:
+        """(key, last ID, live entries) of every node, as they are now."""
+        return extents(self._segments, self.storage)
+
+    def count_nodes(self) -> tuple[int, int]:
+        """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
+        return count_nodes(self._segments, self.storage, self.length)
+
+    # -- lag --------------------------------------------------------------------------------------------------------
+
+    def has_tombstone_from(self, entry_id: int) -> bool:
+        """Whether an entry behind ``entry_id`` may have been deleted in the middle of the stream."""
+        return self.length > 0 and self.max_deleted_id > 0 and entry_id <= self.max_deleted_id
+
+    def estimate_read(self, entry_id: int) -> int:
+        """How many entries had been added when ``entry_id`` was, or UNKNOWN."""
+        if not self.entries_added:
+            return 0
+        if not self.length and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id and entry_id < self.max_deleted_id:
+            return UNKNOWN
+        if entry_id == self.last_id:
+            return self.entries_added
+        if entry_id > self.last_id:
+            return UNKNOWN
+        first_id = self.first_id
+        if not self.max_deleted_id or self.max_deleted_id < first_id:
+            if entry_id < first_id:
+                return self.entries_added - self.length
+            if entry_id == first_id:
+                return self.entries_added - self.length + 1
+        return UNKNOWN
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def append(self, entry_id: int, entry: bytes) -> None:
+        """Add an entry, whose ID is above :attr:`last_id`, given its frame."""
+        tail = self._segments[-1] if self._segments else None
+        if tail is None or tail.full:
+            tail = self._open_segment(entry_id)
+        tail.append(entry_id, entry)
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = entry_id
+
+    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+        """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's
+        size.
+        """
+        count, at, begin = len(ms), 0, 0
+        if self._segments and self._segments[-1].fits(count, len(data)):
+            self._segments[-1].extend(data, sizes, ms, seq)
+            at = count
+        view = memoryview(data)
+        while at < count:
+            if not self._segments or self._segments[-1].full:
+                self._open_segment(ms[at] << 64 | seq[at])
+            tail = self._segments[-1]
+            end = min(at + tail.room(len(data) // count), count)
+            size = sum(sizes[at:end])
+            tail.extend(view[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
+            at, begin = end, begin + size
+        self.length += count
+        self.entries_added += count
+        self.last_id = ms[-1] << 64 | seq[-1]
+
+    def _open_segment(self, first_id: int) -> Segment:
+        if self._segments and not self._segments[-1].sealed:
+            self._segments[-1].seal()
+        tail = Segment(self.storage)
+        self._segments.append(tail)
+        self._firsts.append(first_id)
+        return tail
+
+    def delete(self, entry_id: int) -> bool:
+        """Delete one entry; whether it was there."""
+        number, index = self._find(entry_id)
+        if index < 0:
+            return False
+        self._remove(number, index)
+        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        return True
+
+    def _remove(self, number: int, index: int) -> None:
+        """Take one live entry out, wherever it is, without a trace in ``max_deleted_id``."""
+        segment = self._segments[number]
+        if segment.sealed:
+            segment.delete(index)
+        else:
+            # Where the next entry's node begins depends on what was deleted before: the map must have seen it all.
+            nodes = synced(segment, self.storage)
+            segment.delete(index)
+            nodes.entry_removed(segment, index)
+        self.length -= 1
+        if not segment.dead_count:
+            # Nothing is left of it, or it was rewritten, or its head went.
+            if not segment.live:
+                self._drop_segment(number)
+            else:
+                self._firsts[number] = segment.id_at(0)
+
+    def trim_entry(self, entry_id: int) -> None:
+        """Take one live entry out as trimming does."""
+        self._remove(*self._find(entry_id))
+
+    def _drop_segment(self, number: int) -> None:
+        del self._segments[number], self._firsts[number]
+
+    def trim_head(self, count: int) -> int:
+        """Remove the first ``count`` live entries (or all there are); how many."""
+        removed = 0
+        while removed < count and self._segments:
+            head = self._segments[0]
+            if head.live <= count - removed:
+                removed += head.live
+                self._drop_segment(0)
+            else:
+                head.drop_head(count - removed)
+                removed = count
+        self.length -= removed
+        return removed
+
+    def copy(self, storage: Storage | None = None) -> Stream:
+        """An independent stream that is equal in everything, groups included.
+
+        To be read in another thread it needs that thread's ``storage``: nobody else may lay out what is packed there.
+        """
+        other = Stream(storage or self.storage)
+        other._segments = [segment.copy(other.storage) for segment in self._segments]
+        other._firsts = self._firsts[:]
+        other.length, other.last_id = self.length, self.last_id
+        other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
+        other.groups = {name: group.copy() for name, group in self.groups.items()}
+        other.producers = None if self.producers is None else self.producers.copy()
+        return other
+
+
+def frames(runs: list[Run]) -> Frames:
+    """The reply that consists of these stretches."""
+    if len(runs) == 1:
+        segment, first, last = runs[0]
+        return Frames(last - first, segment.views(first, last))
+    count = sum(last - first for _, first, last in runs)
+    return Frames(count, [view for segment, first, last in runs for view in segment.views(first, last)])
+
+
+def columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
+    """The IDs of the entries of these stretches: milliseconds, sequence numbers. The arrays are the caller's."""
+    ms = seq = None
+    for segment, first, last in runs:
+        if ms is None or seq is None:
+            ms, seq = segment.columns(first, last)
+        else:
+            more_ms, more_seq = segment.columns(first, last)
+            ms += more_ms
+            seq += more_seq
+    return (array("Q"), array("Q")) if ms is None or seq is None else (ms, seq)

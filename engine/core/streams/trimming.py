@@ -1,0 +1,151 @@
+"""Trimming: what ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` mean, for XADD and XTRIM.
+
+Exact trimming takes entries from the head. Approximate trimming takes whole nodes, as the node map shows them
+(:mod:`engine.core.streams.nodes`). A reference policy says what happens to pending entries of those that go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.stream import Stream
+from engine.text import messages
+
+KEEPREF, DELREF, ACKED = b"KEEPREF", b"DELREF", b"ACKED"
+POLICIES = (KEEPREF, DELREF, ACKED)
+
+_DEFAULT_LIMIT_NODES = 100
+_MAX_LIMIT = 1_000_000
+
+
+@dataclass(slots=True)
+class Trim:
+    """How to trim. ``strategy`` is b"" for not at all; ``limit`` None for not given."""
+
+    strategy: bytes = b""
+    threshold: int = 0
+    approximate: bool = False
+    limit: int | None = None
+    policy: bytes = b""
+
+    def take_option(self, args: Args) -> bool:
+        """Take one option, with its value, if the next word begins one."""
+        word = args.peek()
+        if word in (b"MAXLEN", b"MINID") and len(args) > 1:
+            args.take()
+            if self.strategy:
+                raise CommandError(messages.TRIM_TWICE)
+            self.strategy = word
+            if len(args) > 1 and args.argv[args.pos] in (b"~", b"="):
+                self.approximate = args.take() == b"~"
+            if word == b"MINID":
+                self.threshold = args.take_id()
+            else:
+                self.threshold = args.take_int()
+                if self.threshold < 0:
+                    raise CommandError(messages.MAXLEN_NEGATIVE)
+            return True
+        if args.option(b"LIMIT"):
+            self.limit = args.take_int()
+            if self.limit < 0:
+                raise CommandError(messages.LIMIT_NEGATIVE)
+            return True
+        if word in POLICIES and not self.policy:
+            args.take()
+            self.policy = word
+            return True
+        return False
+
+    def check(self, required: bool) -> None:
+        """The checks across options; ``required``: a strategy must be there."""
+        if self.limit and not self.strategy:
+            raise CommandError(messages.LIMIT_WITHOUT_TRIM)
+        if required and not self.strategy:
+            raise CommandError(messages.TRIM_MISSING)
+        if self.limit is not None and not self.approximate:
+            raise CommandError(messages.LIMIT_WITHOUT_APPROX)
+
+    def apply(self, stream: Stream) -> int:
+        """Trim; how many entries went."""
+        if not self.strategy or not self.excess(stream):
+            return 0
+        if self.policy in (DELREF, ACKED):
+            return self._by_entry(stream)
+        if not self.approximate:
+            return stream.trim_head(self.excess(stream))
+        return self._by_node(stream)
+
+    def excess(self, stream: Stream) -> int:
+        """How many entries are beyond the threshold."""
+        if self.strategy == b"MAXLEN":
+            return max(stream.length - self.threshold, 0)
+        if not self.threshold or not stream.length or stream.first_id >= self.threshold:
+            return 0
+        return stream.count(0, self.threshold - 1)
+
+    def _effective_limit(self, stream: Stream) -> int:
+        """At most so many entries may go; 0: any number."""
+        if not self.approximate:
+            return 0
+        if self.limit is not None:
+            return self.limit
+        default = _DEFAULT_LIMIT_NODES * stream.storage.max_entries
+        return min(default, _MAX_LIMIT) if default > 0 else 10_000
+
+    def _droppable(self, stream: Stream, last_id: int, live: int) -> bool:
+        """Whether a whole node is beyond the threshold."""
+        if self.strategy == b"MAXLEN":
+            return stream.length - live >= self.threshold
+        return last_id < self.threshold
+
+    def _by_node(self, stream: Stream) -> int:
+        limit, removed = self._effective_limit(stream), 0
+        while stream.length and (self.strategy == b"MINID" or stream.length > self.threshold):
+            last_id, live = stream.head_node()
+            if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
+                break
+            removed += stream.trim_head(live)
+        return removed
+
+    def _by_entry(self, stream: Stream) -> int:
+        limit, removed = self._effective_limit(stream), 0
+        for first_id, last_id, live in stream.node_extents():
+            if (limit and removed + live > limit) or not self.excess(stream):
+                break
+            droppable = self._droppable(stream, last_id, live)
+            dropped = 0
+            for entry_id in stream.ids(first_id, last_id):
+                beyond = stream.length > self.threshold if self.strategy == b"MAXLEN" else entry_id < self.threshold
+                if not beyond:
+                    break
+                if self.policy == DELREF:
+                    drop_references(stream, entry_id)
+                elif referenced(stream, entry_id):
+                    continue
+                stream.trim_entry(entry_id)
+                dropped += 1
+            removed += dropped
+            if not droppable and dropped < live:
+                break
+        return removed
+
+
+def referenced(stream: Stream, entry_id: int) -> bool:
+    """Whether some group has yet to read or to acknowledge the entry."""
+    return any(group.references(entry_id) for group in stream.groups.values())
+
+
+def drop_references(stream: Stream, entry_id: int) -> bool:
+    """Take the entry out of every group's pending list; whether it was in one."""
+    return sum([group.acknowledge(entry_id) for group in stream.groups.values()]) > 0
+
+
+def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
+    """The exact trim that does again what ``trim`` has just done: both strategies go by the length that is left.
+
+    Taking entries from the oldest on until so many are left removes the same ones, whatever the strategy was.
+    """
+    words = [b"MAXLEN", b"=", b"%d" % stream.length]
+    return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

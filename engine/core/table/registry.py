@@ -1,0 +1,228 @@
+"""The command table: one declaration per command, above the function that does it.
+
+Dispatch, COMMAND, ACL checks and the docs all read it; nobody keeps a second list. A container command (XGROUP, CLIENT)
+is declared with :func:`container`, its subcommands with names of the form ``xgroup|create``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.core.protocol.replies import Reply
+
+if TYPE_CHECKING:
+    from engine.core.table.context import Context
+
+Handler = Callable[["Context", list[bytes]], Reply]
+KeyFinder = Callable[[list[bytes]], list[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives
+    them.
+
+    ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys.
+    """
+
+    first: int = 0
+    last: int = 0
+    step: int = 0
+    find: KeyFinder | None = None
+
+    def of(self, argv: list[bytes]) -> list[bytes]:
+        """The keys in ``argv`` (the command's whole words, the name first)."""
+        if self.find is not None:
+            return self.find(argv)
+        if not self.first:
+            return []
+        last = self.last if self.last >= 0 else len(argv) + self.last
+        return argv[self.first : last + 1 : self.step]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a command does with a key: the words of COMMAND INFO's key specifications, and what a user needs for it."""
+
+    words: tuple[str, ...]
+    reads: bool
+    writes: bool
+
+
+def _use(words: str) -> Use:
+    given = tuple(words.split())
+    return Use(given, "access" in given, not {"insert", "update", "delete"}.isdisjoint(given))
+
+
+_OVERWRITES = _use("OW update")
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Where a command's channels stand, as :class:`Keys`; ``patterns``: they are patterns of channels."""
+
+    last: int
+    patterns: bool = False
+
+    def of(self, argv: list[bytes]) -> list[bytes]:
+        """The channels in ``argv``."""
+        return argv[1 : self.last + 1 if self.last >= 0 else len(argv)]
+
+
+NO_KEYS = Keys()
+ONE_KEY = Keys(1, 1, 1)
+ALL_KEYS = Keys(1, -1, 1)
+SUB_KEY = Keys(2, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A declaration. ``arity`` counts the name (and the subcommand's word) and is negative for "at least".
+
+    ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast,
+    no_auth, no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those that the flags imply;
+    ``syntax`` the arguments as the documentation writes them.
+    """
+
+    name: str
+    handler: Handler
+    arity: int
+    flags: frozenset[str]
+    keys: Keys
+    group: str
+    since: str
+    summary: str
+    complexity: str
+    syntax: str
+    acl: frozenset[str]
+    #: What it does with its keys: ``RW access delete``; with two keys perhaps ``RO access, OW update``. Empty: what
+    #: ``readonly`` and ``write`` let one expect.
+    access: str = ""
+    channels: Channels | None = None
+    subcommands: dict[bytes, Command] = field(default_factory=dict)
+    #: The name as error texts and INFO give it, ``xgroup|create`` for a subcommand.
+    full_name: bytes = field(init=False)
+    #: Whether it may change data.
+    writes: bool = field(init=False)
+    #: What it does with its keys: one for all, or one for each.
+    uses: tuple[Use, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Fields rather than properties, because dispatch reads them for each command.
+        object.__setattr__(self, "full_name", self.name.encode())
+        object.__setattr__(self, "writes", "write" in self.flags)
+        access = self.access or ("RW update" if self.writes else "RO access")
+        object.__setattr__(self, "uses", tuple(map(_use, access.split(","))))
+
+    def arity_fits(self, count: int) -> bool:
+        """Whether ``count`` words, the name among them, are as many as it wants."""
+        return count == self.arity if self.arity >= 0 else count >= -self.arity
+
+    def touched(self, argv: list[bytes]) -> list[tuple[bytes, Use]]:
+        """The keys in ``argv``, each with what is done with it."""
+        keys = self.keys.of(argv)
+        if len(self.uses) > 1:
+            return list(zip(keys, self.uses, strict=False))
+        use = self.uses[0]
+        if "variable_flags" in use.words and b"GET" not in [word.upper() for word in argv[3:]]:
+            # SET: it reads only if it is to answer with the value until then.
+            use = _OVERWRITES
+        return [(key, use) for key in keys]
+
+    def categories(self) -> frozenset[str]:
+        """The ACL categories (without @), the implied ones included, as ``COMMAND INFO`` shows them."""
+        names = set(self.acl)
+        if "write" in self.flags:
+            names.add("write")
+        if "readonly" in self.flags and not names & {"keyspace_meta"}:
+            names.add("read")
+        if "admin" in self.flags:
+            names |= {"admin", "dangerous"}
+        if "blocking" in self.flags:
+            names.add("blocking")
+        if "pubsub" in self.flags:
+            names.add("pubsub")
+        names.add("fast" if "fast" in self.flags else "slow")
+        return frozenset(names)
+
+
+#: All commands by their upper-case name, as it comes over the wire.
+COMMANDS: dict[bytes, Command] = {}
+
+
+def _register(command: Command) -> None:
+    parent, bar, sub = command.name.upper().encode().partition(b"|")
+    table = COMMANDS[parent].subcommands if bar else COMMANDS
+    if (sub or parent) in table:
+        raise ValueError(f"command {command.name} is declared twice")
+    table[sub or parent] = command
+
+
+def command(
+    name: str,
+    *,
+    arity: int,
+    flags: str = "",
+    keys: Keys = NO_KEYS,
+    group: str = "generic",
+    since: str = "1.0.0",
+    summary: str = "",
+    complexity: str = "O(1)",
+    syntax: str = "",
+    acl: str = "",
+    access: str = "",
+    channels: Channels | None = None,
+) -> Callable[[Handler], Handler]:
+    """Declare a command; the decorated function does it. ``flags`` and ``acl`` are words divided by blanks."""
+
+    def register(handler: Handler) -> Handler:
+        _register(
+            Command(
+                name,
+                handler,
+                arity,
+                frozenset(flags.split()),
+                keys,
+                group,
+                since,
+                summary,
+                complexity,
+                syntax,
+                frozenset(acl.split()),
+                access,
+                channels,
+            )
+        )
+        return handler
+
+    return register
+
+
+def container(
+    name: str,
+    *,
+    group: str,
+    since: str,
+    summary: str,
+    arity: int = -2,
+    flags: str = "",
+    acl: str = "",
+    alone: Handler | None = None,
+) -> None:
+    """Declare a command with subcommands, which dispatch looks up; ``alone`` does the bare name, if that is one."""
+
+    def never(ctx: Context, argv: list[bytes]) -> Reply:  # noqa: ARG001
+        raise AssertionError(f"dispatch called the container {name}")
+
+    command(
+        name,
+        arity=arity,
+        flags=flags,
+        group=group,
+        since=since,
+        summary=summary,
+        complexity="Depends on subcommand.",
+        acl=acl,
+    )(alone or never)

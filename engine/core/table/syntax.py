@@ -1,0 +1,174 @@
+"""Reads the syntax line of a command's declaration, and gives the arguments as COMMAND DOCS describes them.
+
+``word`` is an argument, ``WORD`` a token, which takes the arguments that follow it; ``[...]`` is optional, ``<...>`` a
+group; ``a | b`` one of them, inside brackets with all that stands on either side; ``a [a ...]`` is a, once or more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from engine.core.protocol.replies import Map, Set, Simple
+
+_WORDS = re.compile(r"[\[\]<>|]|\.\.\.|[^\s\[\]<>|]+")
+_INTEGERS = {
+    "count",
+    "cursor",
+    "milliseconds",
+    "seconds",
+    "ms",
+    "timeout",
+    "increment",
+    "decrement",
+    "offset",
+    "start-index",
+    "numkeys",
+    "numids",
+    "index",
+    "db",
+    "destination-db",
+    "min-idle-time",
+    "entries-read",
+    "entries-added",
+    "bytes",
+    "parts",
+    "protover",
+    "client-id",
+    "port",
+    "rank",
+    "num-matches",
+    "len",
+    "index1",
+    "index2",
+    "numreplicas",
+    "maxage",
+}
+_UNIX_TIMES = {"unix-time-seconds", "unix-time-milliseconds"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument, or a group of them."""
+
+    name: str
+    kind: str
+    token: str = ""
+    optional: bool = False
+    multiple: bool = False
+    parts: tuple[Argument, ...] = field(default=())
+
+    def described(self) -> Map:
+        """As COMMAND DOCS gives it."""
+        out = Map([b"name", self.name.encode(), b"type", self.kind.encode()])
+        if self.kind not in ("oneof", "block", "pure-token"):
+            out += [b"display_text", self.name.encode()]
+        if self.kind == "key":
+            out += [b"key_spec_index", 0]
+        if self.token:
+            out += [b"token", self.token.encode()]
+        flags = [Simple(name) for name, on in ((b"optional", self.optional), (b"multiple", self.multiple)) if on]
+        if flags:
+            out += [b"flags", Set(flags)]
+        if self.parts:
+            out += [b"arguments", [part.described() for part in self.parts]]
+        return out
+
+
+@lru_cache(maxsize=512)
+def arguments(syntax: str) -> tuple[Argument, ...]:
+    """The arguments that a syntax line describes."""
+    words = _WORDS.findall(syntax)
+    found, end = _sequence(words, 0, "")
+    if end != len(words):
+        raise ValueError(f"unbalanced brackets in the syntax {syntax!r}")
+    return tuple(found)
+
+
+def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], int]:
+    """Read up to ``closing``; the arguments, and where it stands (or the end)."""
+    alternatives: list[list[Argument]] = [[]]
+    joins: list[int] = []
+    while at < len(words) and words[at] != closing:
+        word = words[at]
+        here = alternatives[-1]
+        if word in ("]", ">"):
+            raise ValueError(f"unexpected {word}")
+        at += 1
+        if word == "|":
+            if closing:
+                alternatives.append([])
+            else:
+                joins.append(len(here))
+        elif word in ("[", "<"):
+            end = "]" if word == "[" else ">"
+            inner, at = _sequence(words, at, end)
+            at += 1
+            _add_group(here, inner, optional=word == "[")
+        elif word == "...":
+            here.append(Argument("...", "repeat"))
+        else:
+            here.append(_word(word))
+    for position in reversed(joins):
+        # Outside brackets, a bar joins its two neighbours.
+        here = alternatives[0]
+        if 0 < position < len(here):
+            pair = here[position - 1 : position + 1]
+            choices = tuple(part for one in pair for part in (one.parts if one.kind == "oneof" else (one,)))
+            here[position - 1 : position + 1] = [Argument(_joined(choices), "oneof", parts=choices)]
+    sequences = [_with_tokens(one) for one in alternatives]
+    if len(sequences) == 1:
+        return sequences[0], at
+    ways = tuple(_as_one(one) for one in sequences if one)
+    return [Argument(_joined(ways), "oneof", parts=ways)], at
+
+
+def _add_group(here: list[Argument], inner: list[Argument], *, optional: bool) -> None:
+    """Append what stood in brackets; ``a [a ...]`` makes the arguments before it repeat instead."""
+    if inner and inner[-1].kind == "repeat":
+        repeated = inner[:-1]
+        count = len(repeated)
+        if count and [one.name for one in here[-count:]] == [one.name for one in repeated]:
+            here[-count:] = [replace(_as_one(here[-count:]), multiple=True)]
+            return
+        inner = [replace(_as_one(repeated), multiple=True)]
+    group = _as_one(inner)
+    here.append(replace(group, optional=group.optional or optional))
+
+
+def _word(word: str) -> Argument:
+    if word != word.lower() or not any(char.isalpha() for char in word):
+        return Argument(word.lower(), "pure-token", token=word)
+    if word == "key" or word in ("source", "destination", "newkey"):
+        return Argument(word, "key")
+    if word in _INTEGERS:
+        return Argument(word, "integer")
+    return Argument(word, "unix-time" if word in _UNIX_TIMES else "pattern" if word == "pattern" else "string")
+
+
+def _with_tokens(items: list[Argument]) -> list[Argument]:
+    """Give each token the plain arguments that follow it."""
+    out: list[Argument] = []
+    for item in items:
+        owner = out[-1] if out else None
+        plain = not item.token and not item.optional and item.kind not in ("oneof", "repeat")
+        takes = owner is not None and owner.token.isupper() and not owner.optional
+        if owner is None or not plain or not takes:
+            out.append(item)
+        elif owner.kind == "pure-token":
+            out[-1] = replace(item, token=owner.token)
+        else:
+            parts = owner.parts if owner.kind == "block" else (replace(owner, token=""),)
+            out[-1] = Argument(owner.token.lower(), "block", owner.token, parts=(*parts, item))
+    return out
+
+
+def _as_one(items: list[Argument]) -> Argument:
+    if len(items) == 1:
+        return items[0]
+    return Argument(_joined(items), "block", parts=tuple(items))
+
+
+def _joined(items: list[Argument] | tuple[Argument, ...]) -> str:
+    return "_".join(one.name.replace("-", "_") for one in items[:4])

@@ -1,0 +1,232 @@
+"""The configuration in force: defaults, what a file and flags say, what CONFIG SET changed.
+
+Names and values are redis.conf's (:mod:`engine.settings.directives` has the table). Values are checked when they come
+in; whoever asks gets them typed. Parts of the engine that must act on a change register with :meth:`Config.on_change`;
+what they refuse is undone as a whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from engine.settings.directives import ALIASES, DIRECTIVES, ConfigError, Directive, Value
+from engine.text import messages
+from engine.text.globs import matches
+from engine.text.words import quote, split_words
+
+Listener = Callable[[], None]
+
+
+def directive(name: str) -> Directive:
+    """The directive called ``name`` (any case, or its second name); a ConfigError that names it where there is none."""
+    lower = name.lower()
+    found = DIRECTIVES.get(ALIASES.get(lower, lower))
+    if found is None:
+        near = difflib.get_close_matches(lower, [*DIRECTIVES, *ALIASES], 1, 0.75)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"unknown directive '{name}'{hint}")
+    return found
+
+
+class Config:
+    """Values of all directives. Lookups take first names, and cost no more than a dictionary's."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Value] = {name: one.initial() for name, one in DIRECTIVES.items()}
+        self._listeners: dict[str, list[Listener]] = {}
+        #: The configuration file, None where there is none (CONFIG REWRITE writes it).
+        self.file: Path | None = None
+        #: The ``user`` lines, each [name, rule ...], and what gives CONFIG REWRITE those that are in force.
+        self.users: list[list[bytes]] = []
+        self.shown_users: Callable[[], list[bytes]] = list
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def integer(self, name: str) -> int:
+        """A number, or a size in bytes."""
+        value = self._values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A yes or no."""
+        return self._values[name] is True
+
+    def text(self, name: str) -> bytes:
+        """Any value as CONFIG GET shows it."""
+        value = self._values[name]
+        return value if isinstance(value, bytes) else DIRECTIVES[name].text(value)
+
+    def find(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+        """Names and values of the directives that match one of ``patterns``, second names included.
+
+        A name asked for without wildcards comes back as it was asked for, case included.
+        """
+        found: dict[bytes, bytes] = {}
+        for pattern in patterns:
+            if not any(char in pattern for char in b"*?["):
+                name = pattern.decode("latin-1").lower()
+                first = ALIASES.get(name, name)
+                if first in DIRECTIVES:
+                    found[pattern] = self.text(first)
+                continue
+            for name in (*DIRECTIVES, *ALIASES):
+                if matches(pattern, name.encode(), ignore_case=True):
+                    found[name.encode()] = self.text(ALIASES.get(name, name))
+        return list(found.items())
+
+    # -- setting at start ---------------------------------------------------------------------------------------------
+
+    def load(self, arguments: Sequence[str]) -> None:
+        """Take the words of a command line: perhaps a file first, then flags. Flags win over the file."""
+        rest = list(arguments)
+        if rest and not rest[0].startswith("--"):
+            self.read_file(Path(rest.pop(0)))
+        at = 0
+        while at < len(rest):
+            if not rest[at].startswith("--") or len(rest[at]) < 3:
+                raise ConfigError(f"expected a flag (--directive value ...), got '{rest[at]}'")
+            end = at + 1
+            while end < len(rest) and not rest[end].startswith("--"):
+                end += 1
+            words = [word.encode("utf-8", "surrogateescape") for word in rest[at + 1 : end]]
+            self._put(rest[at][2:], words, f"--{rest[at][2:]}")
+            at = end
+
+    def read_file(self, path: Path) -> None:
+        """Take a configuration file: a directive to a line, ``#`` for comments, ``include`` for other files."""
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
+        self.file = self.file or path.absolute()
+        started: set[str] = set()
+        for number, line in enumerate(text.splitlines(), 1):
+            stripped = line.strip()
+            if not stripped or stripped.startswith(b"#"):
+                continue
+            where = f"{path}, line {number}"
+            words = split_words(stripped)
+            if not words:
+                raise ConfigError(f"{where}: unbalanced quotes")
+            name = words[0].decode("latin-1").lower()
+            if name == "include" and len(words) == 2:
+                self.read_file(Path(words[1].decode()))
+                continue
+            if name == "save" and name in started and words[1:] != [b""]:
+                words = [words[0], *self.text("save").split(), *words[1:]]
+            started.add(name)
+            self._put(name, words[1:], where)
+
+    def _put(self, name: str, words: list[bytes], where: str) -> None:
+        if name.lower() == "user" and words:
+            self.users.append(words)
+            return
+        if name.lower() == "rename-command":
+            raise ConfigError(f"{where}: rename-command is not supported; ACL rules say who may call which command")
+        try:
+            one = directive(name)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        if one.several_words and len(words) == 1:
+            # One quoted word stands for several, as in `--save "60 1"`.
+            words = split_words(words[0]) or [b""]
+        if one.name == "save" and not words:
+            words = [b""]
+        try:
+            if not words:
+                raise ConfigError("wrong number of arguments")
+            self._values[one.name] = one.parse(words, self._values[one.name])
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {one.name}: {error}") from None
+
+    def put(self, name: str, word: bytes) -> None:
+        """Take one word as the value of ``name``, as a file would."""
+        self._put(name, [word], name)
+
+    # -- changing at run time -----------------------------------------------------------------------------------------
+
+    def on_change(self, name: str, listener: Listener) -> None:
+        """Call ``listener`` after CONFIG SET of ``name``. Its ConfigError undoes the whole CONFIG SET."""
+        self._listeners.setdefault(DIRECTIVES[name].name, []).append(listener)
+
+    def change(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+        """CONFIG SET: all of ``pairs`` or none. None when done, else the error reply's text."""
+        new: dict[str, Value] = {}
+        for name, word in pairs:
+            lower = name.decode("latin-1").lower()
+            one = DIRECTIVES.get(ALIASES.get(lower, lower))
+            if one is None:
+                return messages.unknown_option_for_config_set(name)
+            refusal = self._refusal(one, new)
+            if refusal:
+                return messages.config_set_failed(name, refusal)
+            words = [word]
+            if one.several_words:
+                split = split_words(word)
+                if split is None:
+                    return messages.config_set_failed(name, "Unbalanced quotes in configuration line")
+                words = split
+            try:
+                new[one.name] = one.parse(words, self._values[one.name])
+            except ConfigError as error:
+                return messages.config_set_failed(name, str(error))
+        return self._apply(new)
+
+    def _refusal(self, one: Directive, new: dict[str, Value]) -> str:
+        if one.name in new:
+            return "duplicate parameter"
+        if not one.mutable:
+            return "can't set immutable config"
+        if one.protected and self._values["enable-protected-configs"] == b"no":
+            return "can't set protected config"
+        return ""
+
+    def _apply(self, new: dict[str, Value]) -> bytes | None:
+        old = {name: self._values[name] for name in new}
+        self._values.update(new)
+        told: list[Listener] = []
+        for name in new:
+            for listener in self._listeners.get(name, ()):
+                told.append(listener)
+                try:
+                    listener()
+                except ConfigError as error:
+                    self._values.update(old)
+                    for again in told:
+                        again()
+                    return messages.config_set_failed(name.encode(), str(error))
+        return None
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def rewritten(self, text: bytes) -> bytes:
+        """The file's ``text`` with the values in force: comments and order stay, new lines go to the end."""
+        done: set[str] = set()
+        lines: list[bytes] = []
+        for line in text.splitlines():
+            words = None if line.lstrip().startswith(b"#") else split_words(line)
+            name = words[0].decode("latin-1").lower() if words else ""
+            name = ALIASES.get(name, name)
+            if name == "user":
+                if name not in done:
+                    lines += self.shown_users()
+                done.add(name)
+            elif name not in DIRECTIVES:
+                lines.append(line)
+            elif name not in done:
+                done.add(name)
+                lines.append(self._line(name))
+        if "user" not in done:
+            lines += self.shown_users()
+        for name, one in DIRECTIVES.items():
+            if name not in done and self._values[name] != one.initial():
+                lines.append(self._line(name))
+        return b"\n".join(lines) + b"\n"
+
+    def _line(self, name: str) -> bytes:
+        value = self.text(name)
+        plain = DIRECTIVES[name].several_words and value
+        return name.encode() + b" " + (value if plain else quote(value) if not value.isalnum() else value)

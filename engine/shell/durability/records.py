@@ -1,0 +1,302 @@
+"""The records of a snapshot: a key with its value, as nested RESP, and what of it lies in binary parts.
+
+    [database, key, deadline (-1: none), type, value ...]
+
+``s`` string: its bytes. ``S``: the same, but Redis would say it is raw. ``h`` hash: big or not, [field, value, ...].
+``l`` list: [element, ...]. ``x`` stream: see :func:`_stream`. IDs are text (``ms-seq``); tables and arrays are bulk
+strings of native 64-bit numbers, or the number of the part that they are.
+
+How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import hiredis
+
+from engine.core.dispatch import Core
+from engine.core.formats import restore
+from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.image import Image
+from engine.core.protocol import ids
+from engine.core.streams.entries import Plain
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.idempotency import Producers
+from engine.core.streams.packed import Packed
+from engine.core.streams.pending import PendingList
+from engine.core.streams.pending_block import Block
+from engine.core.streams.segment import Segment
+from engine.core.streams.stream import Stream
+from engine.shell.durability.files import Buffer
+from engine.wire.encode import encoded
+
+Put = Callable[[Sequence[Buffer]], int]
+Parts = Sequence[memoryview]
+
+_NOTHING: Any = object()
+
+
+class RecordError(Exception):
+    """A record that cannot be what was written, although its sum is right."""
+
+
+def encode(image: Image, put: Put) -> Iterator[bytes]:
+    """The records of an image; ``put`` takes a binary part and gives its number."""
+    for db in image.databases:
+        for key, value in db.values.items():
+            deadline = db.deadlines.get(key, -1)
+            yield encoded([db.index, key, deadline, *_value(value, put)])
+
+
+def decode(data: memoryview, parts: Parts, core: Core) -> int:
+    """Put the keys of a part of records into ``core``; how many."""
+    reader = hiredis.Reader(notEnoughData=_NOTHING)
+    count = 0
+    try:
+        reader.feed(bytes(data))
+        while (record := reader.gets()) is not _NOTHING:
+            _restore(record, parts, core)
+            count += 1
+    except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
+        raise RecordError(f"record {count} of the part that begins here makes no sense: {error!r}") from error
+    if reader.has_data():
+        raise RecordError(f"record {count} of the part that begins here ends too early")
+    return count
+
+
+def _value(value: Any, put: Put) -> list[Any]:
+    if isinstance(value, Stream):
+        return [b"x", *_stream(value, put)]
+    if isinstance(value, Hash):
+        return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
+    if isinstance(value, deque):
+        return [b"l", list(value)]
+    return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
+
+
+def _restore(record: list[Any], parts: Parts, core: Core) -> None:
+    index, key, deadline, kind, *rest = record
+    value: Any
+    if kind == b"x":
+        value = _stream_from(rest, parts, core)
+    elif kind == b"h":
+        value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
+    elif kind == b"l":
+        value = deque(rest[0])
+    elif kind in (b"s", b"S"):
+        value = bytearray(rest[0]) if kind == b"S" else rest[0]
+    else:
+        raise ValueError(kind)
+    db = core.databases[index]
+    if key in db:
+        db.delete(key)
+    db.add(key, value)
+    if isinstance(value, Stream) and value.producers is not None:
+        core.idempotent[value] = None
+    if deadline >= 0:
+        db.set_deadline(key, deadline)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def _stream(stream: Stream, put: Put) -> list[Any]:
+    segments = array("Q")
+    for number, segment in enumerate(stream.segments_from(0)):
+        segments.extend(_segment(segment, restore.bounds(number, stream), put))
+    counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), stream.entries_added, stream.length]
+    groups = [_group(name, group, put) for name, group in stream.groups.items()]
+    nodes = [restore.node_state(segment) for segment in stream.segments_from(0)]
+    return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
+
+
+def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
+    (last_id, max_deleted, added, length), table, nodes, groups, producers = record
+    rows = array("Q")
+    rows.frombytes(table)
+    segments = [_segment_from(rows[at : at + _COLUMNS], parts, core) for at in range(0, len(rows), _COLUMNS)]
+    for (_, segment), state in zip(segments, nodes, strict=True):
+        restore.restore_nodes(segment, state)
+    stream = restore.stream_of(core.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
+    if stream.length != length:
+        raise ValueError(f"{stream.length} entries instead of {length}")
+    for group in groups:
+        name, value = _group_from(group, parts)
+        stream.groups[name] = value
+    stream.producers = _producers_from(producers)
+    return stream
+
+
+#: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
+#: packed one how many pieces it has, and how many bytes they and the index's rows take.
+_COLUMNS = 11
+_HAS_DEAD, _SEALED, _PACKED = 1, 2, 4
+_CODECS = ("lz4", "zstd")
+_CODEC_SHIFT = 8
+
+
+def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
+    """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
+
+    ``bounds`` are its first and last ID.
+    """
+    body, inner = segment.body, [0, 0]
+    dead = segment.dead if segment.dead is not None else b""
+    flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
+    if isinstance(body, Packed):
+        flags |= _PACKED | _CODECS.index(body.codec) << _CODEC_SHIFT
+        inner = [len(body.firsts_ms), len(body.blob)]
+        columns = list(body.columns_kept)
+        frames: Buffer = body.blob
+    else:
+        columns = [body.ms, body.seq, body.offsets]
+        frames = body.data
+    buffers: list[Buffer] = []
+    for buffer in (frames, *(memoryview(column).cast("B") for column in columns), dead):
+        buffers += (buffer, bytes(-len(buffer) % 8))
+    first, last = bounds
+    return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
+
+
+def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segment]:
+    """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
+    part, at = parts[number], 0
+
+    def take(length: int) -> memoryview:
+        nonlocal at
+        begin, at = at, at + length + (-length % 8)
+        if begin + length > len(part):
+            raise ValueError(f"a segment of {len(part)} bytes ends too early")
+        return part[begin : begin + length]
+
+    def fill(columns: Sequence[array[int]], length: int) -> None:
+        for column in columns:
+            column.frombytes(take(length * column.itemsize))
+
+    body: Plain | Packed
+    if flags & _PACKED:
+        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.storage)
+        body.blob = take(blob_size)
+        *directory, firsts_ms, firsts_seq, rows = body.columns_kept
+        fill(directory, pieces + 1)
+        fill((firsts_ms, firsts_seq), pieces)
+        del rows[:]
+        fill((rows,), 9)
+        body.bind()
+    else:
+        body = Plain()
+        frames = take(size)
+        body.data = frames if flags & _SEALED else bytearray(frames)
+        fill((body.ms, body.seq, body.offsets), count)
+    segment = Segment(core.storage, body)
+    segment.start = start
+    if flags & _HAS_DEAD:
+        segment.dead = bytearray(take(count))
+        segment.dead_count = segment.dead.count(1, start)
+    if flags & _SEALED:
+        segment.note_sealed()
+    if at != len(part) or len(segment) != count:
+        raise ValueError(f"a segment of {len(part)} bytes and {len(segment)} entries instead of {at} and {count}")
+    return ids.make(first_ms, first_seq), segment
+
+
+def _producers(producers: Producers | None) -> Any:
+    if producers is None:
+        return None
+    sent = [
+        [producer, [word for iid, entry_id in known.items() for word in (iid, ids.text(entry_id))]]
+        for producer, known in producers.by_producer.items()
+    ]
+    return [producers.duration, producers.maxsize, producers.added, producers.duplicates, sent]
+
+
+def _producers_from(record: Any) -> Producers | None:
+    if record is None:
+        return None
+    duration, maxsize, added, duplicates, sent = record
+    producers = Producers(duration, maxsize)
+    for producer, words in sent:
+        texts = zip(words[::2], words[1::2], strict=True)
+        producers.by_producer[producer] = {iid: ids.parse(text) for iid, text in texts}
+    producers.added, producers.duplicates = added, duplicates
+    return producers
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _group(name: bytes, group: Group, put: Put) -> list[Any]:
+    consumers = [[one.name, one.number, one.seen_time, one.active_time] for one in group.consumers.values()]
+    nacked = [ids.text(entry_id) for entry_id in group.nacked]
+    position = [ids.text(group.last_id), group.entries_read, restore.last_number(group)]
+    return [name, position, consumers, nacked, _pending(group.pending, put)]
+
+
+def _group_from(record: list[Any], parts: Parts) -> tuple[bytes, Group]:
+    name, (last_id, entries_read, last_number), consumers, nacked, pending = record
+    group = Group(ids.parse(last_id), entries_read)
+    for consumer_name, number, seen, active in consumers:
+        consumer = Consumer(consumer_name, number, seen, active)
+        group.consumers[consumer_name] = group.by_number[number] = consumer
+    restore.number_on(group, last_number)
+    group.nacked = dict.fromkeys(map(ids.parse, nacked))
+    group.pending = _pending_from(pending, parts)
+    return name, group
+
+
+#: A block's row: records, and owner, time, count and oldest time (as unsigned), and whether its records differ.
+_BLOCK_COLUMNS = 6
+_U64 = (1 << 64) - 1
+
+
+def _pending(pending: PendingList, put: Put) -> list[int]:
+    """A table of the blocks, then the arrays of all blocks in a row: IDs; of uneven blocks owners, times, counts."""
+    table = array("Q")
+    parts: tuple[list[Buffer], ...] = ([], [], [], [], [])
+    for block, _, _ in pending.blocks(0, ids.MAX_ID):
+        uneven = block.owners is not None
+        table.extend((len(block), block.owner, block.time & _U64, block.count & _U64, block.oldest & _U64, int(uneven)))
+        arrays: list[array[int]] = [block.ms, block.seq]
+        if block.owners is not None:
+            arrays += [block.owners, block.times, block.counts]
+        for buffers, column in zip(parts, arrays, strict=False):
+            buffers.append(memoryview(column).cast("B"))
+    if not table:
+        return []
+    return [put([table.tobytes()]), *(put(buffers) if buffers else -1 for buffers in parts)]
+
+
+def _pending_from(record: list[int], parts: Parts) -> PendingList:
+    blocks: list[Block] = []
+    if record:
+        table = array("Q")
+        table.frombytes(parts[record[0]])
+        columns = [parts[number] if number >= 0 else memoryview(b"") for number in record[1:]]
+        taken = [0] * len(columns)
+
+        def take(column: int, kind: str, count: int) -> array[int]:
+            values = array(kind)
+            begin = taken[column]
+            taken[column] = begin + count * values.itemsize
+            values.frombytes(columns[column][begin : taken[column]])
+            if len(values) != count:
+                raise ValueError("a pending list ends too early")
+            return values
+
+        for at in range(0, len(table), _BLOCK_COLUMNS):
+            size, owner, time, count, oldest, uneven = table[at : at + _BLOCK_COLUMNS]
+            block = Block(take(0, "Q", size), take(1, "Q", size), owner, _signed(time), _signed(count))
+            block.oldest = _signed(oldest)
+            if uneven:
+                block.owners, block.times, block.counts = take(2, "I", size), take(3, "q", size), take(4, "q", size)
+            blocks.append(block)
+    return restore.pending_of(blocks)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

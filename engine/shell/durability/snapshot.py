@@ -1,0 +1,209 @@
+r"""A snapshot file: one moment of the keyspace, in our own format. SAVE's file and the base of an append-only file.
+
+    header      64 bytes: magic, version, byte order, when it was taken; its CRC-32 last
+    parts       each begins at a multiple of 8 and has a CRC-32 over all its bytes, the padding behind it included
+    directory   three 64-bit numbers a part: where it begins, its length, its CRC-32 (bit 32: it holds records)
+    footer      64 bytes: where the directory begins, its length, its CRC-32, the file's size; its own CRC-32 last
+
+A part is either binary (a segment's frames and index as they lie in memory, the arrays of a pending list) or a
+sequence of records, one a key, in RESP (:mod:`engine.shell.durability.records`). Nothing in the file is without a sum,
+so a flipped bit anywhere is found, and said with its place, before anything of it is used.
+
+Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
+file. The magic is nothing that Redis takes for one of its files: it refuses this one, and we refuse its RDB files.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from engine.core.dispatch import Core
+from engine.core.keyspace.image import Image
+from engine.shell.durability import records
+from engine.shell.durability.blocks import DamagedError
+from engine.shell.durability.files import Buffer, Files, write_all
+
+MAGIC = b"PYSTREAMS-BASE\r\n"
+_END = b"PYSTREAMS-END\r\n\0"
+_VERSION = 2
+_NATIVE = {"little": 1, "big": 2}[sys.byteorder]
+_HEADER = struct.Struct("<16sIIQ28xI")
+_FOOTER = struct.Struct("<16sQQIQ16xI")
+_RECORDS = 1 << 32
+
+#: Records are gathered to parts of about this size, and writes to calls of about that.
+_RECORD_PART = 1 << 20
+_WRITE = 4 << 20
+#: After so many bytes the disk is asked to catch up, lest it has all of them to write at the end.
+_SYNC_EVERY = 64 << 20
+
+
+class _Writer:
+    """The file while it is written."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        self._files = files
+        self._fd = fd
+        self._buffers: list[Buffer] = []
+        self._waiting = 0
+        self._not_synced = 0
+        self.place = 0
+        #: Offset, length, and sum with mark, of each part.
+        self.directory = array("Q")
+
+    def part(self, buffers: Sequence[Buffer], mark: int = 0) -> int:
+        """Add a part; its number."""
+        size = sum(map(len, buffers))
+        total = 0
+        for buffer in buffers:
+            total = zlib.crc32(buffer, total)
+        padding = bytes(-size % 8)
+        self.directory.extend((self.place, size, zlib.crc32(padding, total) | mark))
+        self.write([*buffers, padding])
+        return len(self.directory) // 3 - 1
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Add bytes at the end."""
+        size = sum(map(len, buffers))
+        self._buffers += buffers
+        self._waiting += size
+        self.place += size
+        if self._waiting >= _WRITE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        write_all(self._files, self._fd, [buffer for buffer in self._buffers if len(buffer)])
+        self._not_synced += self._waiting
+        self._buffers = []
+        self._waiting = 0
+        if self._not_synced >= _SYNC_EVERY:
+            self._files.sync(self._fd)
+            self._not_synced = 0
+
+
+def write(files: Files, path: Path, image: Image) -> int:
+    """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet."""
+    fd = files.create(path)
+    try:
+        size = _write(_Writer(files, fd), image)
+        files.sync(fd)
+    finally:
+        files.close(fd)
+    return size
+
+
+def _write(writer: _Writer, image: Image) -> int:
+    header = _HEADER.pack(MAGIC, _VERSION, _NATIVE, max(image.now, 0), 0)
+    writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
+    gathered: list[bytes] = []
+    size = 0
+    for record in records.encode(image, writer.part):
+        gathered.append(record)
+        size += len(record)
+        if size >= _RECORD_PART:
+            writer.part(gathered, _RECORDS)
+            gathered, size = [], 0
+    if gathered:
+        writer.part(gathered, _RECORDS)
+    directory = writer.directory.tobytes()
+    end = writer.place + len(directory) + _FOOTER.size
+    footer = _FOOTER.pack(_END, writer.place, len(directory), zlib.crc32(directory), end, 0)
+    writer.write([directory, footer[:-4], zlib.crc32(footer[:-4]).to_bytes(4, "little")])
+    writer.flush()
+    return writer.place
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def load(data: memoryview, core: Core) -> int:
+    """Fill an empty core from a mapped snapshot; how many keys. DamagedError where it is not what was written.
+
+    The core's segments are views of ``data`` from then on.
+    """
+    directory = _directory(data)
+    parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
+    _check_sums(data, directory)
+    keys = 0
+    for number, part in enumerate(parts):
+        if directory[3 * number + 2] & _RECORDS:
+            try:
+                keys += records.decode(part, parts, core)
+            except records.RecordError as error:
+                raise DamagedError(directory[3 * number], str(error)) from None
+    return keys
+
+
+def _directory(data: memoryview) -> array[int]:
+    size = len(data)
+    if bytes(data[:5]) == b"REDIS":
+        raise DamagedError(
+            0,
+            "this is an RDB file of Redis, which the engine does not read (let Redis write its "
+            "append-only file with 'aof-use-rdb-preamble no' instead)",
+        )
+    if bytes(data[:16]) != MAGIC:
+        raise DamagedError(0, "this is no snapshot of the engine")
+    if size < _HEADER.size + _FOOTER.size:
+        raise DamagedError(size, "the file ends too early")
+    header = bytes(data[: _HEADER.size])
+    _, version, order, _, total = _HEADER.unpack(header)
+    if total != zlib.crc32(header[:-4]):
+        raise DamagedError(0, "the header is not what was written")
+    if version != _VERSION:
+        raise DamagedError(16, f"version {version} of the format is not known here")
+    if order != _NATIVE:
+        raise DamagedError(20, "it was written on a machine with the other byte order")
+    footer = bytes(data[-_FOOTER.size :])
+    end, place, length, sum_of_directory, whole, total = _FOOTER.unpack(footer)
+    if end != _END or total != zlib.crc32(footer[:-4]) or whole != size or place + length + _FOOTER.size != size:
+        raise DamagedError(size - _FOOTER.size, "the end is not what was written, or the file ends too early")
+    if zlib.crc32(data[place : place + length]) != sum_of_directory:
+        raise DamagedError(place, "the directory is not what was written")
+    directory = array("Q")
+    directory.frombytes(data[place : place + length])
+    _check_gaps(directory, place)
+    return directory
+
+
+def _check_gaps(directory: array[int], end: int) -> None:
+    """The parts must lie one behind the other from the header to the directory: then every byte has a sum."""
+    place = _HEADER.size
+    for at in range(0, len(directory), 3):
+        if directory[at] != place:
+            raise DamagedError(directory[at], "a part does not begin where the one before it ends")
+        place += directory[at + 1] + (-directory[at + 1] % 8)
+    if place != end:
+        raise DamagedError(place, "the directory does not begin where the last part ends")
+
+
+def _check_sums(data: memoryview, directory: array[int]) -> None:
+    """All parts' sums, on all cores at once: the sum of a large buffer is taken without Python's lock."""
+    count = len(directory) // 3
+    workers = min(max(os.cpu_count() or 1, 1), 8)
+    share = -(-count // workers)
+    bounds = [(first, min(first + share, count)) for first in range(0, count, max(share, 1))]
+
+    def first_wrong(bound: tuple[int, int]) -> int:
+        for number in range(*bound):
+            place, size, total = directory[3 * number : 3 * number + 3]
+            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & 0xFFFF_FFFF:
+                return place
+        return -1
+
+    if count < 64:
+        wrong = [first_wrong(bound) for bound in bounds]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            wrong = list(pool.map(first_wrong, bounds))
+    places = [place for place in wrong if place >= 0]
+    if places:
+        raise DamagedError(min(places), "the sum of the part that begins here is not what was written")

@@ -1,0 +1,280 @@
+"""One client's socket: bytes to commands, replies to bytes, and when to stop for which of the two.
+
+It owns the buffers and the reasons for which a client's commands do not run: it is blocked by a command, held back by
+CLIENT PAUSE, does not read its replies, or has had its share of this turn. What a command does is none of its business;
+:class:`engine.shell.network.runner.Runner` runs them, and calls back.
+
+A connection never drops input that it has accepted, and never runs two commands out of order: whoever adds a path must
+put what cannot run yet behind what already waits (``commands`` from ``at`` on, the parser's bytes, then ``backlog``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from engine.core.clients.session import Session
+from engine.core.protocol.replies import CommandError
+from engine.wire.bulk import Scanner, next_start
+from engine.wire.encode import LONG, Out, encoded
+from engine.wire.parser import RequestParser
+
+if TYPE_CHECKING:
+    from engine.shell.network.runner import Runner
+
+#: Replies of at most this many bytes go out as one copy; longer ones as the buffers that they are.
+_COPY_LIMIT = 64 * 1024
+#: Shorter input is no pipeline that is worth a look at once.
+BULK_BYTES = 256
+#: After so many places in a row at which no pipeline of XADDs begins, the rest is not searched for more.
+_MISSES = 3
+#: Bytes of replies on their way to a client, at which its commands stop and go on again.
+_WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
+
+
+class Connection(asyncio.Protocol):
+    """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
+
+    __slots__ = (
+        "_reading",
+        "at",
+        "backlog",
+        "backlog_size",
+        "commands",
+        "held",
+        "held_back",
+        "held_size",
+        "over_soft_since",
+        "parser",
+        "runner",
+        "scanner",
+        "session",
+        "slow",
+        "timer",
+        "transport",
+        "turn_due",
+    )
+
+    session: Session
+    transport: asyncio.Transport
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.parser = RequestParser(runner.max_bulk)
+        #: Parsed commands; those before ``at`` have run.
+        self.commands: list[list[bytes]] = []
+        self.at = 0
+        #: Bytes that came while commands could not run.
+        self.backlog: deque[bytes] = deque()
+        self.backlog_size = 0
+        #: Knows its pipelines of XADDs when they come.
+        self.scanner = Scanner()
+        #: CLIENT PAUSE holds its next command back.
+        self.held_back = False
+        #: It reads its replies more slowly than it asks.
+        self.slow = False
+        #: It gets another turn soon.
+        self.turn_due = False
+        #: Wakes it from a blocking command.
+        self.timer: asyncio.TimerHandle | None = None
+        #: Since when (milliseconds) its replies have been above the soft limit; 0: they are not.
+        self.over_soft_since = 0
+        #: Bytes that the gate holds back, and how many.
+        self.held: Out = []
+        self.held_size = 0
+        self._reading = True
+
+    # -- the transport's calls ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
+        self.runner.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.runner.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.runner.bytes_in += len(data)
+        if self.stopped:
+            self.backlog.append(data)
+            self.backlog_size += len(data)
+            self.check_input()
+            return
+        self.read(data)
+
+    def pause_writing(self) -> None:
+        self.slow = True
+        self.adjust_reading()
+
+    def resume_writing(self) -> None:
+        self.slow = False
+        self.over_soft_since = 0
+        self.go_on()
+
+    # -- input --------------------------------------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its next command has to wait."""
+        return self.session.waiter is not None or self.held_back or self.slow or self.turn_due
+
+    def read(self, data: bytes) -> None:
+        """Run what ``data`` completes. Nothing waits before it.
+
+        An XADD, or long input, may be a pipeline of XADDs, which has a quicker way than command by command.
+        """
+        parser = self.parser
+        if parser.trusted and (len(data) >= BULK_BYTES or data.find(b"XADD", 8, 14) > 0):
+            data = self._read_runs(data)
+            if not data and parser.at_boundary and parser.error is None:
+                return
+            if self.stopped or self.transport.is_closing():
+                if data:
+                    self.backlog.appendleft(data)
+                    self.backlog_size += len(data)
+                return
+        while True:
+            commands = parser.parse(data)
+            if commands:
+                self.commands = commands
+                self.at = 0
+                self.runner.run(self)
+                parser.trusted = self.session.authenticated
+            if self.transport.is_closing() or self.stopped:
+                return
+            if parser.error is not None:
+                self.fail(parser.error)
+                return
+            if parser.at_boundary:
+                return
+            if not commands:
+                break
+            data = b""
+        self.check_input()
+
+    def _read_runs(self, data: bytes) -> bytes:
+        """Run the pipelines of XADDs that ``data`` begins with, and the command that was not complete before them.
+
+        Returns what is left for the parser, or must wait.
+        """
+        parser = self.parser
+        misses = 0
+        while data and misses < _MISSES and parser.error is None:
+            if parser.at_boundary:
+                run = self.scanner.scan(data)
+                if run is not None and self.runner.run_adds(self, run):
+                    data = data[run.end :]
+                    misses = 0
+                    continue
+                misses += 1
+                at = next_start(data)
+                if not at:
+                    break
+                self.commands, data = parser.parse(data[:at]), data[at:]
+            else:
+                self.commands, data = parser.finish(data)
+            self.at = 0
+            self.runner.run(self)
+            if self.stopped or self.transport.is_closing():
+                break
+        return data
+
+    def check_input(self) -> None:
+        """Close where more bytes wait than the client may send ahead."""
+        waiting = self.backlog_size + self.parser.buffered
+        limit = self.runner.query_limit if self.session.authenticated else min(self.runner.query_limit, 1 << 20)
+        if waiting > limit:
+            self.runner.report_overrun(self)
+            self.transport.abort()
+
+    def go_on(self) -> None:
+        """Run what has waited, as far as it can run now."""
+        self.turn_due = False
+        while not self.stopped and not self.transport.is_closing():
+            if self.at < len(self.commands):
+                self.runner.run(self)
+                self.parser.trusted = self.session.authenticated
+            elif self.parser.error is not None:
+                self.fail(self.parser.error)
+            elif self.backlog:
+                data = self.backlog.popleft()
+                self.backlog_size -= len(data)
+                self.read(data)
+                if self.backlog and not self.stopped:
+                    # A piece is a turn's share, as it is when pieces come from the socket.
+                    self.yield_turn()
+            elif not self.parser.at_boundary and not self.parser.error:
+                # Held commands of a client that had to be read one by one.
+                before = self.parser.buffered
+                self.read(b"")
+                if self.parser.buffered == before:
+                    break
+            else:
+                break
+        self.adjust_reading()
+
+    def adjust_reading(self) -> None:
+        """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed."""
+        wanted = not (self.slow or self.turn_due)
+        if wanted != self._reading and not self.transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def yield_turn(self) -> None:
+        """Let others run before the next command."""
+        if not self.turn_due:
+            self.turn_due = True
+            self.adjust_reading()
+            self.runner.loop.call_soon(self.go_on)
+
+    # -- output -------------------------------------------------------------------------------------------------------
+
+    def send(self, parts: Out) -> None:
+        """Send bytes of replies: the gate has them written."""
+        if not self.transport.is_closing():
+            size = sum(map(len, parts))
+            self.runner.bytes_out += size
+            self.runner.gate.send(self, parts, size)
+
+    def write(self, parts: Out, size: int) -> None:
+        """Write bytes of replies, ``size`` of them, in as few buffers as is cheap."""
+        transport = self.transport
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif size <= _COPY_LIMIT:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(_gathered(parts))
+        if self.slow:
+            self.runner.check_output(self)
+
+    def fail(self, error: bytes) -> None:
+        """Answer what is no request, and end."""
+        self.send([encoded(CommandError(error))])
+        self.close()
+
+    def close(self) -> None:
+        """Close it, behind what has been sent."""
+        self.runner.gate.close(self)
+
+
+def _gathered(parts: Out) -> Out:
+    """The same bytes, short parts put together, long ones left where they are."""
+    out: Out = []
+    run: Out = []
+    for part in parts:
+        if len(part) < LONG:
+            run.append(part)
+        else:
+            if run:
+                out.append(b"".join(run))
+                run = []
+            out.append(part)
+    if run:
+        out.append(b"".join(run))
+    return out

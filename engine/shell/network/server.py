@@ -1,0 +1,283 @@
+"""The process: sockets to listen on, signals, start and end. Everything between is the runner's.
+
+``Server.serve`` returns when the server was told to stop (a signal, SHUTDOWN), with everything closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+from engine.settings.directives import ConfigError
+from engine.shell.cold import Freezer
+from engine.shell.durability.durable import Durable
+from engine.shell.network.connection import Connection
+from engine.shell.network.runner import Runner
+from engine.shell.network.tls import TlsListener
+from engine.shell.observation.memory import give_back
+from engine.shell.observation.process_facts import Facts
+from engine.shell.observation.reporting import LOG
+from engine.shell.users_file import start_accounts
+
+#: What cannot change at run time: where clients are accepted.
+_ADDRESS = ("port", "tls-port", "bind")
+
+
+class Server:
+    """One engine in this process. ``announce`` is told the line that says that it accepts clients."""
+
+    def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
+        self.config = config
+        self.announce = announce
+        self.core = Core(config, random.Random().randrange)
+        self._stop = asyncio.Event()
+        self._listeners: list[asyncio.Server] = []
+        self._ticker: asyncio.TimerHandle | None = None
+
+    async def serve(self) -> None:
+        """Accept clients until told to stop."""
+        self._loop = asyncio.get_running_loop()
+        self.runner = Runner(self.core, self._loop, self._requested)
+        start_accounts(self.core)
+        self._open_ports()
+        facts = Facts(self.config, self.runner, self._port)
+        self.core.facts["process"] = facts.collect
+        self.core.facts["reset"] = facts.reset
+        self._durable = Durable(self.core, self.runner, self._loop)
+        self._durable.start()
+        self.core.stopwatch = time.time_ns
+        self.core.facts["sleep"] = time.sleep
+        self.core.facts["give_back"] = give_back
+        self.core.facts["rewrite"] = self._rewrite_config
+        self._address = [self.config.text(name) for name in _ADDRESS]
+        for name in _ADDRESS:
+            self.config.on_change(name, self._keep_address)
+        self.config.on_change("dir", self._change_directory)
+        backlog = self.config.integer("tcp-backlog") or 511
+        for sock in self._sockets:
+            self._listeners.append(await self._loop.create_server(self._accept, sock=sock, backlog=backlog))
+        if self._tls is not None:
+            await self._tls.start(self._tls_sockets)
+        await self._listen_on_path(backlog)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._signalled, number)
+        pid_file = self._write_pid()
+        self._tune_gc()
+        self._tick()
+        self._freezer = Freezer(self.core, self._loop)
+        self._freezer.start()
+        self._announce()
+        try:
+            await self._stop.wait()
+        finally:
+            await self._close(pid_file)
+
+    # -- listening ----------------------------------------------------------------------------------------------------
+
+    def _open_ports(self) -> None:
+        """Bind ``port`` and ``tls-port``. Port 0 is a free one, or none where there is a TLS port."""
+        port, tls_port = self.config.integer("port"), self.config.integer("tls-port")
+        self._host, self._port, self._sockets = "", 0, list[socket.socket]()
+        self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()
+        backlog = self.config.integer("tcp-backlog") or 511
+        self._tls = TlsListener(self.config, self._accept, backlog) if tls_port else None
+        if port or not tls_port:
+            self._host, self._port, self._sockets = self._bind(port)
+        if tls_port:
+            self._host, self._tls_port, self._tls_sockets = self._bind(tls_port)
+
+    def _bind(self, wanted: int) -> tuple[str, int, list[socket.socket]]:
+        """The first host and the port, and the bound sockets, for ``bind``; an address marked ``-`` may be missing."""
+        first, port = "", wanted
+        sockets: list[socket.socket] = []
+        for word in self.config.text("bind").decode().split():
+            optional = word.startswith("-")
+            host = {"*": "0.0.0.0", "::*": "::"}.get(word.lstrip("-"), word.lstrip("-"))
+            try:
+                sock = _listening(host, port)
+            except OSError as error:
+                missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or isinstance(error, socket.gaierror)
+                if optional and (missing or port != wanted):
+                    continue
+                for one in sockets:
+                    one.close()
+                raise ConfigError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
+            if not sockets:
+                first, port = host, sock.getsockname()[1]
+            sockets.append(sock)
+        return first, port, sockets
+
+    def _announce(self) -> None:
+        """Say where clients are accepted; the first address is the one without TLS, if there is one."""
+        port = self._port if self._sockets or self._tls is None else self._tls_port
+        line = f"ready on {self._host}:{port} pid {os.getpid()}"
+        if self._tls is not None:
+            line += f", TLS on {self._host}:{self._tls_port}"
+        self.announce(line)
+        LOG.info("accepting clients: %s", line)
+
+    async def _listen_on_path(self, backlog: int) -> None:
+        path = self.config.text("unixsocket").decode()
+        if not path:
+            return
+        try:
+            server = await self._loop.create_unix_server(self._accept, path=path, backlog=backlog)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {path}: {os.strerror(error.errno or 0)}") from None
+        self._listeners.append(server)
+        mode = self.config.integer("unixsocketperm")
+        if mode:
+            Path(path).chmod(mode)
+        if not self._host:
+            self._host = path
+
+    def _keep_address(self) -> None:
+        if [self.config.text(name) for name in _ADDRESS] != self._address:
+            raise ConfigError("the address cannot change while the engine runs")
+
+    def _rewrite_config(self) -> str:
+        """Write the values in force to the configuration file; why not, or nothing."""
+        path = self.config.file
+        assert path is not None
+        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            new.write_bytes(self.config.rewritten(path.read_bytes()))
+            new.replace(path)
+        except OSError as error:
+            return os.strerror(error.errno or 0)
+        return ""
+
+    def _change_directory(self) -> None:
+        try:
+            os.chdir(self.config.text("dir").decode())
+        except OSError as error:
+            raise ConfigError(os.strerror(error.errno or 0)) from None
+
+    def _accept(self) -> asyncio.Protocol:
+        return _Accepted(self.runner, self.config.integer("tcp-keepalive"))
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.runner.tick()
+        self._ticker = self._loop.call_later(1.0, self._tick)
+
+    @staticmethod
+    def _tune_gc() -> None:
+        """What exists now exists for good. The engine's data has few objects and no cycles: look for them rarely."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(100_000, 20, 50)
+
+    def _write_pid(self) -> Path | None:
+        name = self.config.text("pidfile").decode()
+        if not name:
+            return None
+        path = Path(name)
+        try:
+            path.write_text(f"{os.getpid()}\n")
+        except OSError as error:
+            LOG.warning("cannot write %s: %s", name, error)
+            return None
+        return path
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _requested(self, name: str, detail: Any) -> None:
+        if self._durable.obey(name, detail):
+            return
+        if name == "shutdown":
+            LOG.info("SHUTDOWN was called")
+            self._stop.set()
+        elif name == "log":
+            LOG.warning("DEBUG LOG: %r", detail)
+        else:
+            LOG.error("the core asks for %r, which the shell does not know", name)
+
+    def _signalled(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self._durable.end_by_signal(f"shutdown-on-{name.lower()}"):
+            LOG.info("stopped by %s", name)
+            self._stop.set()
+        else:
+            LOG.warning("%s does not stop the engine, because its data could not be written", name)
+
+    async def _close(self, pid_file: Path | None) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self._freezer.stop()
+        for listener in self._listeners:
+            listener.close()
+        if self._tls is not None:
+            self._tls.close()
+        self.runner.gate.end_turn()
+        for connection in list(self.runner.connections.values()):
+            connection.transport.close()
+        # Transports tell their protocols in the next turn; those that still have bytes to send get a moment for it.
+        end = self._loop.time() + 1.0
+        while self.runner.connections and self._loop.time() < end:
+            await asyncio.sleep(0.001)
+        for connection in list(self.runner.connections.values()):
+            connection.transport.abort()
+        await asyncio.sleep(0)
+        self._durable.stop()
+        path = self.config.text("unixsocket").decode()
+        if path:
+            Path(path).unlink(missing_ok=True)
+        if pid_file is not None:
+            pid_file.unlink(missing_ok=True)
+
+
+class _Accepted(Connection):
+    """A connection that has been accepted: its socket gets its options."""
+
+    __slots__ = ("_keepalive",)
+
+    def __init__(self, runner: Runner, keepalive: int) -> None:
+        super().__init__(runner)
+        self._keepalive = keepalive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._keepalive:
+                _keep_alive(sock, self._keepalive)
+        super().connection_made(transport)
+
+
+def _keep_alive(sock: Any, seconds: int) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(seconds // 3, 1))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A bound socket; it begins to listen when it is handed to the loop."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, proto, _, address = found[0]
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock

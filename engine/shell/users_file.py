@@ -1,0 +1,77 @@
+"""Where users come from: ``user`` lines of the configuration, or the file that ``aclfile`` names, which keeps them.
+
+A file is replaced as a whole: whoever reads it while it is written reads the old one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from engine.core.clients.accounts import Accounts, UsersError
+from engine.core.dispatch import Core
+from engine.settings.directives import ConfigError
+from engine.shell.observation.reporting import LOG
+
+
+class UsersFile:
+    """The file that ``aclfile`` names."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self._path = Path(os.fsdecode(name))
+
+    def read(self) -> bytes:
+        """Its text."""
+        return self._path.read_bytes()
+
+    def write(self, text: bytes) -> None:
+        """Put ``text`` in its place, all or nothing."""
+        try:
+            self._write(text)
+        except OSError as error:
+            LOG.warning("cannot write the users to %s: %s", self._path, error)
+            raise
+
+    def _write(self, text: bytes) -> None:
+        # Only its owner may read what mkstemp makes.
+        number, name = tempfile.mkstemp(prefix=f"{self._path.name}.", suffix=".tmp", dir=self._path.parent)
+        try:
+            with os.fdopen(number, "wb") as new:
+                new.write(text)
+                new.flush()
+                os.fsync(new.fileno())
+            Path(name).replace(self._path)
+        except OSError:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+
+
+def start_accounts(core: Core) -> None:
+    """Take the users of the configuration or of the file; a ConfigError where that is not possible."""
+    config, accounts = core.config, core.accounts
+    accounts.draw = secrets.randbelow
+    config.shown_users = accounts.configured
+    name = config.text("aclfile")
+    if name and config.users:
+        raise ConfigError("users are declared in the configuration and in an aclfile: choose one of the two")
+    try:
+        accounts.take_configured(config.users)
+        if name:
+            accounts.file = UsersFile(name)
+            _load(accounts, accounts.file)
+    except UsersError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _load(accounts: Accounts, file: UsersFile) -> None:
+    try:
+        text = file.read()
+    except OSError as error:
+        shown = os.fsdecode(file.name)
+        raise ConfigError(f"cannot read the aclfile {shown}: {error.strerror}") from None
+    accounts.load(text, file.name)

@@ -1,0 +1,65 @@
+"""A command as people are shown it, by MONITOR and the slow log: passwords left out, bytes made readable.
+
+Whoever adds a command that takes a secret adds it to :func:`without_secrets`.
+"""
+
+from __future__ import annotations
+
+_REDACTED = b"(redacted)"
+_SECRET_SETTINGS = frozenset(
+    {b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass"}
+)
+_ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
+_SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" % code) for code in range(256)]
+#: What no word needs escaping for.
+_PLAIN = bytes(code for code in range(32, 127) if code not in _ESCAPES)
+
+#: The slow log keeps so many words of a command, and so many bytes of a word.
+MAX_WORDS, MAX_WORD = 32, 128
+
+
+def without_secrets(argv: list[bytes]) -> list[bytes]:
+    """The words of a command, those that are secrets replaced."""
+    name = argv[0].upper()
+    if name == b"AUTH":
+        return [argv[0], *[_REDACTED] * (len(argv) - 1)]
+    if name == b"HELLO":
+        return _redact_behind(argv, b"AUTH", 2)
+    sub = argv[1].upper() if len(argv) > 1 else b""
+    if name == b"CONFIG" and sub == b"SET":
+        words = argv[:]
+        for at in range(3, len(words), 2):
+            if words[at - 1].lower() in _SECRET_SETTINGS:
+                words[at] = _REDACTED
+        return words
+    if name == b"ACL" and sub == b"SETUSER":
+        return [*argv[:2], *[_REDACTED] * (len(argv) - 2)]
+    return argv
+
+
+def _redact_behind(argv: list[bytes], word: bytes, count: int) -> list[bytes]:
+    words = argv[:]
+    for at, one in enumerate(argv):
+        if one.upper() == word:
+            for behind in range(at + 1, min(at + 1 + count, len(words))):
+                words[behind] = _REDACTED
+    return words
+
+
+def quoted(word: bytes) -> bytes:
+    """A word in double quotes, everything unprintable escaped."""
+    if not word.translate(None, _PLAIN):
+        return b'"%b"' % word
+    return b'"%b"' % b"".join([_SHOWN[code] for code in word])
+
+
+def shortened(argv: list[bytes]) -> list[bytes]:
+    """The words as the slow log keeps them: not too many, none too long."""
+    words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
+    shown = [
+        word if len(word) <= MAX_WORD else b"%b... (%d more bytes)" % (word[:MAX_WORD], len(word) - MAX_WORD)
+        for word in words
+    ]
+    if len(argv) > MAX_WORDS:
+        shown.append(b"... (%d more arguments)" % (len(argv) - MAX_WORDS + 1))
+    return shown

@@ -1,0 +1,164 @@
+"""Which server is to be asked: the one of the URL, the master that Sentinels name, or the node that holds a slot.
+
+Owns what is known of a cluster's slots and of a master's whereabouts, and how to learn it anew. Knows links, but keeps
+none: asking opens one and closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from spark_streams.client.link import BROKEN, Command, Endpoint, Link, Login
+from spark_streams.client.slots import slot_of
+from spark_streams.config.address import Address
+
+_KEYLESS = frozenset(
+    (
+        "PING",
+        "ECHO",
+        "TIME",
+        "INFO",
+        "ROLE",
+        "SCAN",
+        "COMMAND",
+        "CLUSTER",
+        "CLIENT",
+        "CONFIG",
+        "WAIT",
+        "ASKING",
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "UNWATCH",
+        "ACL",
+        "DBSIZE",
+    )
+)
+_SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
+
+
+class Topology:
+    """Where keys live."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._ranges: list[tuple[int, int, Endpoint]] | None = None
+        self._nodes: list[Endpoint] = []
+        self._master: Endpoint | None = None
+
+    @property
+    def is_cluster(self) -> bool:
+        return self._address.kind == "cluster"
+
+    def endpoint(self, key: bytes | None) -> Endpoint:
+        """Where the key lives (None: any server will do). Raises what links raise, or LookupError."""
+        if self.is_cluster:
+            ranges = self._slots()
+            if key is None:
+                return ranges[0][2]
+            slot = slot_of(key)
+            for first, last, endpoint in ranges:
+                if first <= slot <= last:
+                    return endpoint
+            raise LookupError(f"no node serves the slot {slot}")
+        if self._master is None:
+            self._master = self._find_master()
+        return self._master
+
+    def masters(self) -> list[Endpoint]:
+        """Every server that holds keys."""
+        if not self.is_cluster:
+            return [self.endpoint(None)]
+        return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
+
+    def forget(self) -> None:
+        """What is known may be wrong: learn it anew when it is needed."""
+        self._ranges = None
+        self._master = None
+
+    def moved(self, refusal: str) -> None:
+        """Learn from `MOVED slot host:port`; the rest is asked for, since more than one slot may have moved."""
+        _, slot, place = refusal.split()[:3]
+        known = self._ranges
+        self._ranges = None
+        try:
+            self._slots()
+        except (*BROKEN, LookupError):
+            self._ranges = known
+        number = int(slot)
+        self._ranges = [(number, number, self.place(place)), *(self._ranges or [])]
+
+    def place(self, text: str) -> Endpoint:
+        """The `host:port` of a redirection; an empty host is the one that was asked."""
+        host, _, port = text.rpartition(":")
+        return Endpoint(host or self._address.endpoints[0].host, int(port))
+
+    def _slots(self) -> list[tuple[int, int, Endpoint]]:
+        if self._ranges is None:
+            self._ranges = self._ask_slots([*self._nodes, *self._address.endpoints])
+            self._nodes = [endpoint for _, _, endpoint in self._ranges]
+        return self._ranges
+
+    def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
+        for endpoint, reply in self._asked(endpoints, self._address.login, ("CLUSTER", "SLOTS")):
+            ranges = [
+                (int(first), int(last), Endpoint((master[0] or b"").decode() or endpoint.host, int(master[1])))
+                for first, last, master, *_ in reply
+            ]
+            if ranges:
+                return ranges
+        raise LookupError("no node knows of slots that are served")
+
+    def _find_master(self) -> Endpoint:
+        address = self._address
+        if address.kind == "single":
+            return address.endpoints[0]
+        question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", address.service)
+        for _, reply in self._asked(address.endpoints, address.sentinel_login, question):
+            if reply:
+                found = Endpoint(reply[0].decode(), int(reply[1]))
+                # A Sentinel may not have noticed yet that its master is none any more.
+                for _, role in self._asked([found], address.login, ("ROLE",)):
+                    if role[0] == b"master":
+                        return found
+        raise LookupError(f"no Sentinel names a master of {address.service!r} that is one")
+
+    def _asked(self, endpoints: Sequence[Endpoint], login: Login, question: Command) -> list[tuple[Endpoint, Any]]:
+        """The first answer that any of these gives, alone; the failure of the last one where none does."""
+        failure: BaseException | None = None
+        for endpoint in dict.fromkeys(endpoints):
+            try:
+                link = Link(endpoint, login)
+            except BROKEN as cause:
+                failure = cause
+                continue
+            try:
+                (reply,) = link.pipeline([question])
+            except BROKEN as cause:
+                failure = cause
+                continue
+            finally:
+                link.close()
+            if isinstance(reply, redis.ResponseError):
+                failure = LookupError(str(reply))
+                continue
+            return [(endpoint, reply)]
+        raise failure if failure is not None else LookupError("nobody to ask")
+
+
+def key_of(command: Command) -> bytes | None:
+    """The first key of a command; None where it has none."""
+    word = str(command[0]).upper()
+    if word in _KEYLESS or len(command) < 2:
+        return None
+    if word in ("XREAD", "XREADGROUP"):
+        at = next(i for i, each in enumerate(command) if isinstance(each, str) and each.upper() == "STREAMS") + 1
+    else:
+        at = 2 if word in _SUBCOMMANDS else 1
+    if at >= len(command):
+        return None
+    key = command[at]
+    return key if isinstance(key, bytes) else str(key).encode()

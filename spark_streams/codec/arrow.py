@@ -1,0 +1,419 @@
+"""Frames to Arrow columns, and Arrow columns to XADD commands, without a Python object per value.
+
+Owns the vectorised half of the columnar codec. `decode` takes the bytes of a reply to XRANGE (RESP2 frames lying back
+to back), proves with numpy that they have the shape it assumes, and serves columns out of them; `encode_adds` makes
+one buffer of XADD commands from columns. Knows neither sockets, nor Spark, nor what a column's text means.
+
+The proof. Cut the buffer at every line feed. A frame with c field tokens then has 4 + 2c lines: `*2`, `$length`, the
+ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head
+lines read as they must, and every declared length equals its content line's actual length, then by induction from the
+first byte the lines are exactly the tokens a parser would find. A value with a line feed inside breaks an equality,
+so it can never be misread. Whatever is not proven goes to the slow twin, `spark_streams.codec.arrow_reference`, which
+must give the same columns: change one only together with the other. Both halves agree on one rule of their own: when an
+entry has a field twice, the last one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_streams.codec import alike, arrow_reference, stamp
+from spark_streams.codec.arrow_reference import ReplyError, array_header
+
+__all__ = ["Column", "Page", "ReplyError", "array_header", "decode", "encode_adds", "scan"]
+
+Column = tuple[bytes, Any]
+"""A field's name, and a binary array of its values, where null means that the entry does not have the field."""
+
+_Ints = NDArray[np.int64]
+_LF, _CR, _STAR, _DOLLAR, _DASH = 10, 13, 42, 36, 45
+_ZERO = np.uint8(48)
+_MAX_BYTES = 2**31 - 1
+_MAX_DIGITS = 10  # of a declared length or count; more is never a page's
+_MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
+
+
+class Page(Protocol):
+    """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless said otherwise."""
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        ...
+
+    def last_id(self) -> bytes:
+        """The last entry's ID; only for a page that is not empty."""
+        ...
+
+    def ids(self) -> Any: ...
+
+    def milliseconds(self) -> Any:
+        """An int64 array: the first half of each ID."""
+        ...
+
+    def column(self, name: bytes) -> Any:
+        """The values of one field, null where an entry does not have it."""
+        ...
+
+    def integers(self, name: bytes) -> Any:
+        """The values of one field as an array of whole numbers; None where they are not all plain whole numbers."""
+        ...
+
+    def floats(self, name: bytes) -> Any:
+        """The values of one field as a float64 array; None where they are not all plain numbers."""
+        ...
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        """All fields: int32 offsets (count + 1), names, values."""
+        ...
+
+
+def decode(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
+    """The page of `count` frames in `buffer[start:stop]`, proven by numpy or else parsed by hiredis.
+
+    Up to sixteen bytes behind `stop` may be looked at, where there are any: that allows for the quickest way.
+    """
+    page: Page | None = alike.scan(buffer, start, stop, count)
+    if page is None:
+        page = scan(buffer, start, stop, count)
+    return page if page is not None else arrow_reference.parse(buffer, start, stop, count)
+
+
+def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> VectorPage | None:
+    """The page, if `buffer[start:stop]` is proven to be `count` frames; None to decline."""
+    size = stop - start
+    if count < 1 or size < 1 or size > _MAX_BYTES:
+        return None
+    data = np.frombuffer(buffer, np.uint8, size, start)
+    if data[-1] != _LF:
+        return None
+    ends = np.flatnonzero(data == _LF)
+    if ends[0] == 0 or not np.all(data.take(ends - 1) == _CR):
+        return None
+    sizes = np.empty_like(ends)  # of the lines' contents
+    sizes[0] = ends[0] - 1
+    np.subtract(ends[1:], ends[:-1], out=sizes[1:])
+    sizes[1:] -= 2
+    if sizes.min() < 0:
+        return None
+    firsts = ends - sizes - 1
+    proven = _one_shape(data, firsts, sizes, count) or _many_shapes(data, firsts, sizes, count)
+    return None if proven is None else VectorPage(buffer, start, data, *proven)
+
+
+_Proven = tuple[_Ints, _Ints, _Ints]
+"""Where each token begins and ends, in order; and the number of each row's first token, with their total at the end."""
+
+
+def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
+    """The proof for frames that all have the same number of tokens: a table with a frame to each row."""
+    stride, rest = divmod(firsts.size, count)
+    if rest or stride < 8 or stride % 4:
+        return None
+    # A line of the frame to each row, so that what is looked at together lies together.
+    firsts = np.ascontiguousarray(firsts.reshape(count, stride).T)
+    sizes = np.ascontiguousarray(sizes.reshape(count, stride).T)
+    if not (_read(data, firsts[0], sizes[0], b"*2") and _read(data, firsts[3], sizes[3], b"*%d" % (stride // 2 - 2))):
+        return None
+    lines = np.array([1, *range(4, stride, 2)])
+    declared = _declared(data, firsts[lines].ravel(), sizes[lines].ravel())
+    contents = sizes[lines + 1]
+    if declared is None or not np.array_equal(declared, contents.ravel()):
+        return None
+    begins = np.ascontiguousarray(firsts[lines + 1].T).ravel()
+    row_starts = np.arange(0, count * lines.size + 1, lines.size)
+    return begins, begins + np.ascontiguousarray(contents.T).ravel(), row_starts
+
+
+def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
+    """The proof for frames of different widths: a frame's width is known where it starts, so they are followed."""
+    starred = np.flatnonzero(data.take(firsts) == _STAR)
+    short = starred[(sizes[starred] > 1) & (sizes[starred] <= _MAX_DIGITS)]
+    numbers = np.zeros(firsts.size, np.int64)  # what each line says that could be the head of an array
+    number = np.zeros(short.size, np.int64)
+    plain = np.ones(short.size, bool)
+    for i in range(1, int(sizes[short].max(initial=1))):
+        inside = sizes[short] > i
+        digit = data.take(firsts[short] + np.where(inside, i, 0)).astype(np.int64) - _ZERO
+        plain &= ~inside | ((digit >= 0) & (digit <= 9))
+        number = np.where(inside, number * 10 + digit, number)
+    numbers[short] = np.where(plain, number, 0)
+    widths: list[int] = numbers.tolist()
+    found: list[int] = []
+    line = 0
+    while line + 3 < firsts.size and len(found) < count:
+        tokens = widths[line + 3]
+        if widths[line] != 2 or tokens < 2 or tokens & 1:
+            return None
+        found.append(line)
+        line += 4 + 2 * tokens
+    if line != firsts.size or len(found) != count:
+        return None
+    heads = np.array(found, np.int64)
+    counts = numbers[heads + 3] + 1  # tokens of each row, the ID among them
+    row_starts = np.concatenate(([0], np.cumsum(counts)))
+    lines = np.repeat(heads + 2 - 2 * row_starts[:-1], counts) + 2 * np.arange(int(row_starts[-1]))
+    lines[row_starts[:-1]] -= 1  # the ID stands above the second head line
+    declared = _declared(data, firsts[lines], sizes[lines])
+    if declared is None or not np.array_equal(declared, sizes[lines + 1]):
+        return None
+    begins = firsts[lines + 1]
+    return begins, begins + declared, row_starts
+
+
+def _read(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, text: bytes) -> bool:
+    """Whether each of these lines reads `text`."""
+    return bool(np.all(sizes == len(text))) and _begin(data, firsts, text)
+
+
+def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
+    """Whether `text` stands at each of these places; there must be that many bytes. Eight are compared at a time."""
+    size = len(text)
+    if size < 8:
+        return all(np.all(data.take(firsts + i) == text[i]) for i in range(size))
+    words = np.ndarray((data.size - 7,), np.dtype("<u8"), data, 0, (1,))  # one at every byte, whatever its alignment
+    return all(
+        np.all(words[firsts + at] == int.from_bytes(text[at : at + 8], "little"))
+        for at in (min(at, size - 8) for at in range(0, size, 8))
+    )
+
+
+def _declared(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints) -> _Ints | None:
+    """The lengths that these lines declare; None if one is not `$` and a plain number."""
+    longest = int(sizes.max(initial=0))
+    if int(sizes.min(initial=2)) < 2 or longest > _MAX_DIGITS or not np.all(data.take(firsts) == _DOLLAR):
+        return None
+    first = data.take(firsts + 1) - _ZERO  # below zero wraps around, and is too large as well
+    if first.max(initial=0) > 9:
+        return None
+    number = first.astype(np.int64)
+    for i in range(2, longest):
+        more = np.flatnonzero(sizes > i)
+        digit = data.take(firsts[more] + i) - _ZERO
+        if digit.max(initial=0) > 9:
+            return None
+        number[more] = number[more] * 10 + digit
+    return number
+
+
+class VectorPage:
+    """A page whose shape is proven. Tokens are numbered through the page: each row's ID, then its names and values.
+
+    All tokens are one Arrow array over the reply's own bytes: its elements are, in turn, a token and the gap up to the
+    next token, so that a column is a `take` of every n-th element and no byte is touched in Python.
+    """
+
+    def __init__(
+        self,
+        buffer: bytes | bytearray,
+        start: int,
+        data: NDArray[np.uint8],
+        begins: _Ints,
+        ends: _Ints,
+        row_starts: _Ints,
+    ) -> None:
+        self.count = row_starts.size - 1
+        self._buffer = buffer
+        self._start = start
+        self._data = data
+        self._begins = begins
+        self._ends = ends
+        self._rows = row_starts[:-1]
+        self._widths = np.diff(row_starts)
+        offsets = np.empty(2 * begins.size, np.int32)
+        offsets[0::2] = begins
+        offsets[1::2] = ends
+        body = pa.py_buffer(buffer).slice(start, data.size)
+        self._tokens = pa.BinaryArray.from_buffers(pa.binary(), offsets.size - 1, [None, pa.py_buffer(offsets), body])
+        self._names: list[bytes] | None = self._shared_names()
+        self._coded: tuple[dict[bytes, int], _Ints, _Ints, _Ints] | None = None
+
+    def _take(self, tokens: _Ints) -> Any:
+        return self._tokens.take(pa.array(2 * tokens))
+
+    def _token(self, token: int) -> bytes:
+        return bytes(self._buffer[self._start + int(self._begins[token]) : self._start + int(self._ends[token])])
+
+    def _shared_names(self) -> list[bytes] | None:
+        """The field names, if every entry has the same ones in the same order."""
+        width = int(self._widths[0])
+        if np.any(self._widths != width):
+            return None
+        names = []
+        for token in range(1, width, 2):
+            name = self._token(token)
+            begins, ends = self._begins[token::width], self._ends[token::width]
+            if not _read(self._data, begins, ends - begins, name):
+                return None
+            names.append(name)
+        return names
+
+    def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
+        """For entries of different shapes: a code per name, and for each field its code, row and name token."""
+        if self._coded is None:
+            rows = np.repeat(np.arange(self.count), self._widths)
+            within = np.arange(self._begins.size) - np.repeat(self._rows, self._widths)
+            names = np.flatnonzero(within & 1)
+            encoded = self._take(names).dictionary_encode()
+            codes = {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
+            self._coded = codes, encoded.indices.to_numpy().astype(np.int64), rows[names], names
+        return self._coded
+
+    def last_id(self) -> bytes:
+        return self._token(int(self._rows[-1]))
+
+    def ids(self) -> Any:
+        return self._take(self._rows)
+
+    def milliseconds(self) -> Any:
+        begins = self._begins[self._rows]
+        if np.all(self._ends[self._rows] - begins > _MS_DIGITS + 1) and np.all(
+            self._data[begins + _MS_DIGITS] == _DASH
+        ):
+            number = np.zeros(self.count, np.int64)
+            largest = 0
+            for i in range(_MS_DIGITS):
+                digit = self._data.take(begins + i) - _ZERO  # below zero wraps around
+                largest = max(largest, int(digit.max()))
+                number *= 10
+                number += digit
+            if largest <= 9:
+                return pa.array(number)
+        return arrow_reference.milliseconds(self.ids().to_pylist())
+
+    def column(self, name: bytes) -> Any:
+        if self._names is not None:
+            if name not in self._names:
+                return pa.nulls(self.count, pa.binary())
+            last = len(self._names) - 1 - self._names[::-1].index(name)
+            return self._take(self._rows + 2 + 2 * last)
+        codes, code_of, row_of, token_of = self._by_name()
+        code = codes.get(name)
+        if code is None:
+            return pa.nulls(self.count, pa.binary())
+        at = np.flatnonzero(code_of == code)
+        tokens = np.full(self.count, -1, np.int64)
+        tokens[row_of[at]] = token_of[at] + 1  # in order, so that an entry's last one stays
+        missing = tokens < 0
+        return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
+
+    def integers(self, name: bytes) -> Any:
+        del name  # whatever field it is, its texts say its numbers
+
+    def floats(self, name: bytes) -> Any:
+        del name
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        if self._names is not None:
+            kept = [i for i, name in enumerate(self._names) if name not in self._names[i + 1 :]]
+            tokens = (self._rows[:, None] + 1 + 2 * np.array(kept, np.int64)).ravel()
+            offsets = np.arange(self.count + 1) * len(kept)
+        else:
+            codes, code_of, row_of, token_of = self._by_name()
+            key = row_of * len(codes) + code_of
+            last = key.size - 1 - np.unique(key[::-1], return_index=True)[1]
+            last.sort()
+            tokens = token_of[last]
+            offsets = np.concatenate(([0], np.cumsum(np.bincount(row_of[last], minlength=self.count))))
+        return pa.array(offsets.astype(np.int32)), self._take(tokens), self._take(tokens + 1)
+
+
+def encode_adds(
+    keys: bytes | Any,
+    ids: Any | None,
+    columns: Sequence[Column],
+    fields: tuple[Any, Any, Any] | None,
+    options: Sequence[bytes],
+    rows: int,
+) -> Any:
+    """One XADD command per row, as a binary array whose elements lie back to back in its data buffer.
+
+    `keys` is one key or a binary array of them; `ids` a binary array in which null means `*`, or None for `*` in all;
+    `columns` the fields that are the same in all rows; `fields` those of each row (int32 offsets of `rows + 1`, names,
+    values without nulls); `options` the words between key and ID, as in NOMKSTREAM MAXLEN ~ 1000.
+    A row without any field gives a null: the caller must refuse it.
+    """
+    if isinstance(keys, bytes) and fields is None and columns:
+        stamped = _stamped(keys, ids, columns, options, rows)
+        if stamped is not None:
+            return stamped
+    present: _Ints = np.zeros(rows, np.int64)
+    pieces: list[Any] = []
+    for name, values in columns:
+        lengths = _decimal_text(pc.binary_length(values))
+        piece = _join([_bytes(_bulk(name) + b"$"), lengths, _bytes(b"\r\n"), values, _bytes(b"\r\n")])
+        if values.null_count:
+            present += np.asarray(values.is_valid())
+            piece = pc.fill_null(piece, b"")
+        else:
+            present += 1
+        pieces.append(piece)
+    if fields is not None:
+        offsets, names, values = fields
+        pairs = _join([*_bulks(names), *_bulks(values)])
+        pieces.append(pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), b""))
+        present += np.diff(np.asarray(offsets))
+
+    words = 3 + len(options)
+    if rows and np.all(present == present[0]):
+        head: list[Any] = [_bytes(b"*%d\r\n$4\r\nXADD\r\n" % (words + 2 * int(present[0])))]
+    else:
+        number = _decimal_text(pa.array(words + 2 * present))
+        head = [_bytes(b"*"), number, _bytes(b"\r\n$4\r\nXADD\r\n")]
+    head += [_bytes(_bulk(keys))] if isinstance(keys, bytes) else _bulks(keys)
+    middle = b"".join(map(_bulk, options))
+    if ids is None:
+        head.append(_bytes(middle + _bulk(b"*")))
+    else:
+        head += [_bytes(middle), *_bulks(pc.fill_null(ids, b"*"))]
+    commands = _join(head + pieces, rows)
+    empty = present == 0
+    if empty.any():
+        return pc.if_else(pa.array(empty), pa.scalar(None, pa.binary()), commands)
+    return commands
+
+
+def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
+    """The commands where no value is missing; None to decline."""
+    if any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
+        return None
+    words = 3 + len(options) + 2 * len(columns)
+    before = b"*%d\r\n$4\r\nXADD\r\n" % words + _bulk(key) + b"".join(map(_bulk, options))
+    slots: list[stamp.Slot] = []
+    if ids is None:
+        before += _bulk(b"*")
+    else:
+        slots.append((before + b"$", ids))
+        before = b""
+    for name, values in columns:
+        slots.append((before + _bulk(name) + b"$", values))
+        before = b""
+    return stamp.rows(slots, rows)
+
+
+def _bytes(value: bytes) -> Any:
+    return pa.scalar(value, pa.binary())
+
+
+def _bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+def _bulks(values: Any) -> list[Any]:
+    return [_bytes(b"$"), _decimal_text(pc.binary_length(values)), _bytes(b"\r\n"), values, _bytes(b"\r\n")]
+
+
+def _decimal_text(numbers: Any) -> Any:
+    return pc.cast(pc.cast(numbers, pa.string()), pa.binary())
+
+
+def _join(pieces: list[Any], rows: int | None = None) -> Any:
+    if rows is not None and all(isinstance(piece, pa.Scalar) for piece in pieces):
+        pieces = [pa.repeat(pieces[0], rows), *pieces[1:]]
+    return pc.binary_join_element_wise(*pieces, _bytes(b""))

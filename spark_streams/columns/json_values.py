@@ -1,0 +1,176 @@
+"""JSON to typed columns by Arrow's parser: the fast way of `spark_streams.columns.json_reference`, which is the slow
+twin.
+
+It answers where it is sure that the twin would say the same and that nothing is wrong in any text; whatever Arrow
+complains of, whatever it would be too generous about, and every type that it reads in another way is left to the twin,
+in pieces, so that one odd text does not make a whole page slow.
+
+Texts are laid behind each other as lines. That Arrow's rows are the texts, one each, is proven: every text begins with
+`{`, ends with `}` and holds no line end. Between the `}` and the `{` on both sides of a line end no JSON value goes on
+(there would be a comma, or a string, which holds no line end), so every line end parts two rows, and if there are as
+many rows as lines each line is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json
+
+from spark_streams.columns import json_reference, values
+from spark_streams.columns.json_reference import Read
+
+_PIECES = 8
+_FEWEST = 32  # texts in a piece: with fewer, calling Arrow costs more than it saves
+_DEEPEST = 400  # brackets in a text: more could be nested deeper than the twin reads, or than Arrow's stack holds
+_LARGEST = 64 << 20
+
+
+def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Read]:
+    """As `values_json.members`."""
+    raw = {name: _raw(kind) for name, kind in kinds.items()}
+    quick = {name: kind for name, kind in kinds.items() if raw[name] is not None}
+    fields = [(name, raw[name]) for name in quick]
+
+    def fast(texts: Any) -> dict[str, Read] | None:
+        rows = _rows(pc.if_else(_is_empty(texts), b"{}", texts), fields)
+        if rows is None:
+            return None
+        found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
+        return None if None in found.values() else {name: (one, None) for name, one in found.items()}
+
+    found = _in_pieces(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
+    others = {name: kind for name, kind in kinds.items() if name not in quick}
+    return {**found, **json_reference.members(column, others)} if others else found
+
+
+def from_text(column: Any, target: Any) -> Read:
+    """As `values_json.from_text`."""
+    raw = _raw(target)
+    if raw is None:
+        return json_reference.from_text(column, target)
+
+    def fast(texts: Any) -> dict[str, Read] | None:
+        missing = _is_empty(texts)
+        if pa.types.is_struct(raw):
+            rows = _rows(pc.if_else(missing, b"{}", texts), [(field.name, field.type) for field in raw])
+            made = (
+                None
+                if rows is None
+                else pa.StructArray.from_arrays(list(rows.values()), fields=list(raw), mask=missing)
+            )
+        else:
+            # Another member than this one would be a second value behind the first, which is for the twin to refuse.
+            texts = pc.binary_join_element_wise(b'{"":', pc.if_else(missing, b"[]", texts), b"}", b"")
+            rows = _rows(texts, [("", raw)], others="error")
+            made = None if rows is None else pc.if_else(missing, pa.scalar(None, raw), rows[""])
+        typed = None if made is None else _typed(made, target)
+        return None if typed is None else {"": (typed, None)}
+
+    return _in_pieces(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
+
+
+def _in_pieces(column: Any, fast: Any, slow: Any) -> dict[str, Read]:
+    """The column's values the fast way; where that declines, piece by piece, and where it declines again, slowly."""
+    found: dict[str, Read] | None = fast(column)
+    if found is not None:
+        return found
+    size = max(_FEWEST, -(-len(column) // _PIECES))
+    if size >= len(column):
+        return slow(column)  # type: ignore[no-any-return]
+    parts = [_in_pieces(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _joined(parts: list[Read]) -> Read:
+    column = pa.concat_arrays([column for column, _ in parts])
+    if all(wrong is None for _, wrong in parts):
+        return column, None
+    return column, pa.concat_arrays(
+        [pa.repeat(pa.scalar(False), len(one)) if wrong is None else wrong for one, wrong in parts]
+    )
+
+
+def _is_empty(texts: Any) -> Any:
+    return pc.fill_null(pc.equal(pc.binary_length(texts), 0), True)
+
+
+def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
+    """The members of these names and types of the objects that the texts are; None where the twin is to look."""
+    if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
+        return None
+    buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
+    reading = json.ReadOptions(use_threads=False, block_size=len(buffer) + 1)
+    parsing = json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=others)
+    try:
+        rows = json.read_json(pa.BufferReader(buffer), reading, parsing)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+        return None
+    if rows.num_rows != len(texts) or rows.schema != pa.schema(fields):
+        return None
+    return {name: rows.column(name).combine_chunks() for name, _ in fields}
+
+
+def _are_objects(texts: Any) -> bool:
+    """Whether the texts may be JSON objects, one in each: see above. They must be UTF-8, and not nested too deep."""
+    try:
+        pc.cast(texts, pa.string())
+    except pa.ArrowInvalid:
+        return False
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if texts.null_count or np.any(np.diff(bounds) < 2):
+        return False
+    characters = np.frombuffer(data, np.uint8)
+    if np.any(characters[bounds[:-1]] != ord("{")) or np.any(characters[bounds[1:] - 1] != ord("}")):
+        return False
+    if bytes(memoryview(data)[bounds[0] : bounds[-1]]).find(b"\n") >= 0:
+        return False
+    if int(np.diff(bounds).max()) <= _DEEPEST:
+        return True
+    brackets = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
+    return bool(pc.max(brackets).as_py() <= _DEEPEST)
+
+
+def _raw(kind: Any) -> Any:
+    """The type to have Arrow read so that `_typed` can make `kind` of it; None for types that are left to the twin."""
+    types = pa.types
+    if types.is_string(kind) or types.is_boolean(kind) or types.is_signed_integer(kind) or types.is_float64(kind):
+        return kind
+    if types.is_float32(kind):
+        return pa.float64()  # the twin reads a double, too, and rounds it then
+    if types.is_timestamp(kind) or types.is_date32(kind):
+        return pa.string()
+    if types.is_list(kind):
+        inner = _raw(kind.value_type)
+        return None if inner is None else pa.list_(kind.value_field.with_type(inner))
+    if types.is_struct(kind) and kind.num_fields and len({field.name for field in kind}) == kind.num_fields:
+        inner = [_raw(field.type) for field in kind]
+        if None not in inner:
+            return pa.struct([field.with_type(one) for field, one in zip(kind, inner, strict=True)])
+    return None
+
+
+def _typed(column: Any, kind: Any) -> Any:
+    """The column as `kind`; None if a value of it is not of that type."""
+    types = pa.types
+    if column.type == kind:
+        return column
+    if types.is_float32(kind):
+        return pc.cast(column, kind, safe=False)
+    if types.is_timestamp(kind) or types.is_date32(kind):
+        found = values.from_text(pc.cast(column, pa.binary()), kind)
+        return found if found.null_count == column.null_count else None
+    if types.is_list(kind):
+        inner = _typed(column.values, kind.value_type)
+        if inner is None:
+            return None
+        return pa.ListArray.from_arrays(column.offsets, inner, type=kind, mask=pc.is_null(column))
+    inners = [_typed(column.field(at), kind.field(at).type) for at in range(kind.num_fields)]
+    if any(inner is None for inner in inners):
+        return None
+    return pa.StructArray.from_arrays(inners, fields=list(kind), mask=pc.is_null(column))

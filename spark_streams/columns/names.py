@@ -1,0 +1,65 @@
+"""Columns that are no field of an entry (the connector's own, the map of all fields), and which types a field can have.
+
+What reading and writing agree on. Knows Spark's types alone.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import types as spark
+
+from spark_streams.errors import fail
+
+ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
+#: The connector's own columns, with the types that they can have.
+OWN: dict[str, tuple[type[spark.DataType], ...]] = {
+    ID: (spark.StringType,),
+    STREAM: (spark.StringType,),
+    TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
+    DELIVERIES: (spark.IntegerType, spark.LongType),
+}
+SCALARS = (
+    spark.StringType,
+    spark.BinaryType,
+    spark.BooleanType,
+    spark.ByteType,
+    spark.ShortType,
+    spark.IntegerType,
+    spark.LongType,
+    spark.FloatType,
+    spark.DoubleType,
+    spark.DecimalType,
+    spark.DateType,
+    spark.TimestampType,
+    spark.TimestampNTZType,
+)
+_TEXTS = (spark.StringType, spark.BinaryType)
+
+
+def check_own(field: spark.StructField) -> None:
+    """Refuse a column of the connector's own that is not of its type."""
+    kinds = OWN[field.name]
+    if not isinstance(field.dataType, kinds):
+        expected = kinds[0]().simpleString()
+        fail("RESERVED_COLUMN", column=field.name, type=field.dataType.simpleString(), expected=expected)
+
+
+def is_fields_map(field: spark.StructField) -> bool:
+    """Whether the column is the map of all fields."""
+    kind = field.dataType
+    return (
+        field.name == FIELDS
+        and isinstance(kind, spark.MapType)
+        and isinstance(kind.keyType, _TEXTS)
+        and isinstance(kind.valueType, _TEXTS)
+    )
+
+
+def has_text(kind: spark.DataType, scalars: tuple[type[spark.DataType], ...] = SCALARS) -> bool:
+    """Whether values of that type have a text: scalars, and what is made of them, as JSON."""
+    if isinstance(kind, spark.StructType):
+        return all(has_text(field.dataType, scalars) for field in kind.fields)
+    if isinstance(kind, spark.ArrayType):
+        return has_text(kind.elementType, scalars)
+    if isinstance(kind, spark.MapType):
+        return isinstance(kind.keyType, SCALARS) and has_text(kind.valueType, scalars)
+    return isinstance(kind, scalars)

@@ -1,0 +1,250 @@
+"""Columns of a read: from a page of entries to a record batch, and what becomes of values that are not of their type.
+
+A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
+one field, or, where one field holds a JSON object with all of them, a member of that. A value that is there and is not
+of its column's type makes the entry *malformed*; the mode says what follows. Knows Spark's types and the codec, no
+server.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_streams.codec.arrow import Page
+from spark_streams.columns import json_reference, json_values, values
+from spark_streams.columns.json_reference import Read
+from spark_streams.columns.names import (
+    DELIVERIES,
+    FIELDS,
+    ID,
+    OWN,
+    STREAM,
+    TIMESTAMP,
+    check_own,
+    has_text,
+    is_fields_map,
+)
+from spark_streams.config import time_zones
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import error, fail
+
+DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
+DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
+
+_LATEST_MS = (2**63 - 1) // 1000
+_SHOWN = 80  # characters of a value in an error
+
+
+@dataclass(frozen=True)
+class ReadSchema:
+    """The columns that a reader serves. `arrow` is exactly what Spark expects of every batch.
+
+    `null_value` is read as null. Times that say no zone are in `zone`; where no option names it, in that of the session
+    (`in_session`), or in that of the driver, `home`.
+    """
+
+    arrow: Any
+    mode: str = "permissive"
+    corrupt: str = "_corrupt_record"
+    json_field: str | None = None
+    null_value: bytes | None = None
+    zone: str | None = None
+    home: str = time_zones.UTC
+
+    @classmethod
+    def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
+        """Check that every column can be served."""
+        corrupt = "_corrupt_record" if options is None else options.corrupt
+        for field in schema.fields:
+            kind = field.dataType
+            if field.name in OWN:
+                check_own(field)
+            elif field.name == corrupt:
+                if not isinstance(kind, spark.StringType):
+                    fail("RESERVED_COLUMN", column=corrupt, type=kind.simpleString(), expected="string")
+            elif not is_fields_map(field) and not has_text(kind):
+                fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
+        arrow = _arrow_schema(schema)
+        if options is None:
+            return cls(arrow)
+        null_value = None if options.null_value is None else options.null_value.encode()
+        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home)
+
+    def in_session(self) -> ReadSchema:
+        """The same, in the zone of the session whose task this is, where no option names one."""
+        return self if self.zone is not None else replace(self, zone=time_zones.of_session() or self.home)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """Whether the rows need to know how often they were delivered."""
+        return DELIVERIES in self.arrow.names
+
+    def batch(self, page: Page, stream: str, deliveries: Any = None, kept: Any = None) -> Any:
+        """The page as a record batch, of the rows that `kept` (a boolean array) names if it is there."""
+        columns: list[Any] = []
+        malformed: Any = None
+        rows = self._members(page)
+        for field in self.arrow:
+            column, wrong = self._column(field, page, stream, deliveries, rows)
+            columns.append(column)
+            if wrong is not None:
+                wrong = wrong if kept is None else pc.and_(wrong, kept)
+                if self.mode == "failfast" and pc.any(wrong).as_py():
+                    self._fail(field, page, stream, pc.index(wrong, True).as_py())
+                malformed = wrong if malformed is None else pc.or_(malformed, wrong)
+        if not columns:
+            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
+        else:
+            if self.corrupt in self.arrow.names:
+                columns[self.arrow.get_field_index(self.corrupt)] = self._records(page, malformed)
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+        if malformed is not None and self.mode == "dropmalformed":
+            kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
+        batch = batch if kept is None else batch.filter(kept)
+        for field, column in zip(self.arrow, batch.columns, strict=True):
+            if not field.nullable and column.null_count:
+                entry = (page.ids() if kept is None else page.ids().filter(kept))[
+                    pc.index(pc.is_null(column), True).as_py()
+                ]
+                fail("NULL_IN_COLUMN", stream=stream, entry=entry.as_py().decode(), column=field.name)
+        return batch
+
+    def _members(self, page: Page) -> dict[str, Read]:
+        """The columns that are members of a JSON object in one field."""
+        if self.json_field is None:
+            return {}
+        kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
+        return json_values.members(page.column(self.json_field.encode()), kinds) if kinds else {}
+
+    def _is_special(self, field: Any) -> bool:
+        """Whether a column is something else than a field of the entry."""
+        name = field.name
+        return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
+
+    def _read_as(self, kind: Any) -> Any:
+        return time_zones.kind_in(kind, self.zone or self.home)
+
+    def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Read]) -> Read:
+        """A column, and in which rows it has a value that is not of its type (None: in none)."""
+        name, kind = field.name, field.type
+        if self._is_special(field):
+            return self._special(name, kind, page, stream, deliveries), None
+        column, wrong = rows[name] if self.json_field is not None else self._field(name, self._read_as(kind), page)
+        return column if column.type == kind else column.cast(kind), wrong
+
+    def _special(self, name: str, kind: Any, page: Page, stream: str, deliveries: Any) -> Any:
+        if name == ID:
+            return pc.cast(page.ids(), kind)
+        if name == STREAM:
+            return pa.repeat(pa.scalar(stream, kind), page.count)
+        if name == TIMESTAMP:
+            return _timestamps(page.milliseconds(), kind)
+        if name == DELIVERIES:
+            return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
+        if name == self.corrupt:
+            return pa.nulls(page.count, kind)  # filled in when all others are known
+        return self._map(page, stream, kind)
+
+    def _field(self, name: str, kind: Any, page: Page) -> Read:
+        if not self._null_is_number:
+            numbers = _numbers(page, name.encode(), kind)
+            if numbers is not None:
+                return numbers, None
+        text = self._with_nulls(page.column(name.encode()))
+        if json_reference.is_nested(kind):
+            return json_values.from_text(text, kind)
+        column = values.from_text(text, kind)
+        return column, _wrong(text, column, kind)
+
+    @cached_property
+    def _null_is_number(self) -> bool:
+        """Whether the text that stands for a null could be taken for a number."""
+        return (
+            self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
+        )
+
+    def _with_nulls(self, texts: Any) -> Any:
+        return texts if self.null_value is None else values.without(texts, self.null_value)
+
+    def _map(self, page: Page, stream: str, target: Any) -> Any:
+        offsets, names, texts = page.fields()
+        keys = values.from_text(names, target.key_type)
+        if keys.null_count:
+            raise error("FIELD_NAME_NOT_TEXT", stream=stream, entry=page.ids()[0].as_py().decode("utf-8", "replace"))
+        items = values.from_text(self._with_nulls(texts), target.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(target)
+
+    def _records(self, page: Page, malformed: Any) -> Any:
+        """The whole entry as JSON where it is malformed, null elsewhere."""
+        records: list[str | None] = [None] * page.count
+        if malformed is not None:
+            for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
+                records[row] = self._record(page, row)
+        return pa.array(records, self.arrow.field(self.corrupt).type)
+
+    def _record(self, page: Page, row: int) -> str:
+        if self.json_field is not None:
+            return str((page.column(self.json_field.encode())[row].as_py() or b"").decode("utf-8", "replace"))
+        offsets, names, texts = page.fields()
+        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
+        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
+        return json.dumps(
+            {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in pairs},
+            ensure_ascii=False,
+        )
+
+    def _fail(self, field: Any, page: Page, stream: str, row: int) -> None:
+        name = field.name if self.json_field is None else self.json_field
+        text = (page.column(name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace")
+        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        entry = page.ids()[row].as_py().decode()
+        fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
+
+
+def _arrow_schema(schema: spark.StructType) -> Any:
+    """What Spark expects a batch to look like. Its function takes the zone as an argument in some releases only."""
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
+
+
+def _numbers(page: Page, name: bytes, kind: Any) -> Any:
+    """The field's values, if they can be read straight from the page; None to take the way over their texts."""
+    try:
+        if pa.types.is_signed_integer(kind):
+            found = page.integers(name)
+        elif pa.types.is_floating(kind):
+            found = page.floats(name)
+        else:
+            return None
+        if found is None or found.type == kind:
+            return found
+        return pc.cast(found, kind, safe=pa.types.is_integer(kind))
+    except pa.ArrowInvalid:  # too large for the type: the other way says which
+        return None
+
+
+def _wrong(text: Any, column: Any, kind: Any) -> Any:
+    """Where a text is not of the column's type. An empty one is null, as in Spark's CSV source, and nothing wrong."""
+    if column.null_count == text.null_count:
+        return None
+    wrong = pc.and_(pc.is_valid(text), pc.is_null(column))
+    if not pa.types.is_string(kind):
+        wrong = pc.and_(wrong, pc.not_equal(pc.binary_length(pc.fill_null(text, b"")), 0))
+    return wrong
+
+
+def _timestamps(milliseconds: Any, target: Any) -> Any:
+    top = pc.max(milliseconds).as_py()
+    if top is not None and top > _LATEST_MS:
+        milliseconds = pc.if_else(pc.greater(milliseconds, _LATEST_MS), pa.scalar(None, pa.int64()), milliseconds)
+    return pc.cast(pc.multiply(milliseconds, 1000), target)

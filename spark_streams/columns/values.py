@@ -1,0 +1,204 @@
+"""Text to typed columns, and typed columns to text: what a field's bytes mean as a Spark value.
+
+`from_text` reads as Spark's CSV source does where that has an answer; what cannot be read is null. `to_text` writes a
+form that `from_text` turns back into the same value, type by type. Both work on whole Arrow arrays. `from_text` takes
+its fast way only where it is sure that Arrow and the slow twin (`spark_streams.columns.values_reference`) agree, and
+leaves the rest to the twin. Knows nothing of streams, servers or Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_streams.columns import values_reference
+
+_INTEGER = b"0123456789-"
+_NUMBER = b"0123456789-+.eE"
+_UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
+_UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+_WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
+#: From 1970 to 2037, in microseconds: before and after Arrow knows other clocks than Python, and Java, in some zones.
+_SAME_CLOCKS = (0, 2_145_916_800_000_000)
+_LAST_MICRO = 253_402_300_800_000_000
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+
+
+def from_text(column: Any, target: Any) -> Any:
+    """The binary array `column` as `target`; null where the text is missing or does not say such a value.
+
+    A time that says no zone is in that of `target`.
+    """
+    if pa.types.is_binary(target):
+        return column
+    fast = _fast(target)
+    if fast is not None:
+        try:
+            result = fast(column, target)
+        except pa.ArrowInvalid:  # a value that Arrow cannot read: the twin says which, and whether it can
+            result = None
+        if result is not None:
+            return result
+    return values_reference.from_text(column, target)
+
+
+def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
+    types = pa.types
+    if types.is_string(target):
+        return lambda column, _: pc.cast(column, pa.string())
+    if types.is_signed_integer(target):
+        return lambda column, _: _if_made_of(_INTEGER, column, target)
+    if types.is_floating(target):
+        return lambda column, _: _floats(column, target)
+    if types.is_decimal128(target):
+        return lambda column, _: _if_made_of(_NUMBER, column, target)
+    if types.is_boolean(target):
+        return _booleans
+    if types.is_date32(target):
+        return lambda column, _: _if_like(_DAY, column, target)
+    if types.is_timestamp(target):
+        return _timestamps
+    return None
+
+
+def _made_of(characters: bytes, column: Any) -> bool:
+    """Whether the column's text consists of these characters alone. Arrow reads more (hexadecimal numbers, say)."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return True
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    allowed = np.zeros(256, bool)
+    allowed[list(characters)] = True
+    return bool(allowed[np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]].all())
+
+
+def _if_made_of(characters: bytes, column: Any, target: Any) -> Any:
+    return pc.cast(pc.cast(column, pa.string()), target) if _made_of(characters, column) else None
+
+
+def _floats(column: Any, target: Any) -> Any:
+    doubles = _if_made_of(_NUMBER, column, pa.float64())
+    return doubles if doubles is None else pc.cast(doubles, target, safe=False)
+
+
+def _booleans(column: Any, _target: Any) -> Any:
+    folded = pc.ascii_lower(pc.cast(column, pa.string()))
+    yes, no = pc.equal(folded, "true"), pc.equal(folded, "false")
+    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
+
+
+def _if_like(pattern: str, column: Any, target: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
+        return None
+    if _has_year("0000", text):  # no year of Python's
+        return None
+    return pc.cast(text, target)
+
+
+def _has_year(year: str, text: Any) -> bool:
+    return bool(pc.any(pc.starts_with(text, year), min_count=0).as_py())
+
+
+def _timestamps(column: Any, target: Any) -> Any:
+    epochs = _epochs(column, target)
+    if epochs is not None:
+        return epochs
+    if target.tz is None:
+        return _if_like(_UNZONED, column, target)
+    utc = pa.timestamp(target.unit, "UTC")
+    result = _if_like(_UTC, column, utc)
+    if result is None:
+        if any(_has_year(year, column) for year in ("0001", "9999")):  # which Python has not in every zone
+            return None
+        result = _if_like(_ZONED, column, utc)
+    if result is None:
+        plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
+        if plain is not None and (target.tz == "UTC" or _within(_SAME_CLOCKS, plain)):
+            # A time that the clocks left out is refused: it is the twin's to judge.
+            result = pc.assume_timezone(plain, target.tz, ambiguous="earliest")
+    return None if result is None else pc.cast(result, target)
+
+
+def _within(micros: tuple[int, int], times: Any) -> bool:
+    found = pc.min_max(pc.cast(times, pa.int64())).as_py()
+    return found["min"] is None or (micros[0] <= found["min"] and found["max"] < micros[1])
+
+
+def _epochs(column: Any, target: Any) -> Any:
+    """The column, if all of it is whole numbers of one unit: see `values_scalar._UNITS`."""
+    if not len(column) or column.null_count == len(column) or not _made_of(b"0123456789", column):
+        return None
+    lengths = pc.min_max(pc.binary_length(column)).as_py()
+    shortest, longest = lengths["min"], lengths["max"]
+    for least, most, factor in ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1)):
+        if least <= shortest and longest <= most:
+            micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
+            # Beyond the year 9999 there is no such time in Python.
+            return pc.cast(micros, target) if pc.max(micros).as_py() < _LAST_MICRO else None
+    return None
+
+
+def without(column: Any, text: bytes) -> Any:
+    """The binary array with nulls in place of that text."""
+    same = pc.equal(column, pa.scalar(text, column.type))
+    if not pc.any(same, min_count=0).as_py():
+        return column
+    return pc.if_else(same, pa.scalar(None, column.type), column)
+
+
+def to_text(column: Any) -> Any:
+    """The column as a binary array of its values' text, null where it is null. TypeError for a type without a text.
+
+    Times that have a zone are written in it, with its offset.
+    """
+    kind = column.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return to_text(column.dictionary_decode())
+    if types.is_binary(kind):
+        return column
+    if types.is_large_binary(kind) or types.is_large_string(kind) or types.is_string(kind):
+        return pc.cast(column, pa.binary())
+    if types.is_floating(kind):
+        return pc.cast(_float_text(column), pa.binary())
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return pc.cast(_moment_text(column), pa.binary())
+    if types.is_decimal(kind):
+        return pc.cast(_decimal_text(column), pa.binary())
+    if types.is_null(kind):
+        return pa.nulls(len(column), pa.binary())
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_timestamp(kind):
+        return pc.cast(pc.cast(column, pa.string()), pa.binary())
+    raise TypeError(f"{kind} has no text form")
+
+
+def _moment_text(column: Any) -> Any:
+    utc = pc.cast(column, pa.timestamp("us", "UTC"))
+    text = pc.cast(utc, pa.string())
+    if column.type.tz == "UTC":
+        return text
+    # Before 1972 offsets had seconds in places, for which the text has no room.
+    local = pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz)), pa.string())
+    return pc.if_else(pc.less(utc, pa.scalar(_WHOLE_MINUTES, utc.type)), text, local)
+
+
+def _float_text(column: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    finite = pc.is_finite(column)
+    if pc.all(finite, min_count=0).as_py():
+        return text
+    endless = pc.if_else(pc.greater(column, pa.scalar(0, column.type)), "Infinity", "-Infinity")
+    return pc.if_else(finite, text, pc.if_else(pc.is_nan(column), "NaN", endless))
+
+
+def _decimal_text(column: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    if not pc.any(pc.match_substring(text, "E"), min_count=0).as_py():
+        return text
+    return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())

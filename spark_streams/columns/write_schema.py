@@ -1,0 +1,110 @@
+"""The columns of the rows to write: which become fields of an entry, and which belong to the connector.
+
+Owns the check that every column can be written, and the way from a record batch to fields. Knows Spark's types and the
+codec's columns; no server, no options but those that say how values are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from spark_streams.codec.arrow import Column
+from spark_streams.columns import json_writer, values
+from spark_streams.columns.names import FIELDS, ID, OWN, SCALARS, STREAM, check_own, has_text, is_fields_map
+from spark_streams.config import time_zones
+from spark_streams.errors import fail
+
+
+@dataclass(frozen=True)
+class WriteSchema:
+    """`fields`: the columns that become fields, by name. `null_value` is written for nulls; None leaves them out.
+
+    `json_field`: the one field that holds all of them as a JSON object, or None. `zone`: in which times are written.
+    """
+
+    fields: tuple[str, ...]
+    has_map: bool
+    has_id: bool
+    has_stream: bool
+    null_value: str | None = None
+    json_field: str | None = None
+    zone: str = time_zones.UTC
+
+    @classmethod
+    def of(
+        cls,
+        schema: spark.StructType,
+        null_value: str | None = None,
+        json_field: str | None = None,
+        zone: str = time_zones.UTC,
+    ) -> WriteSchema:
+        """Check that every column can be written."""
+        names: list[str] = []
+        has_map = False
+        for field in schema.fields:
+            kind = field.dataType
+            if field.name in OWN:  # those that say nothing new of an entry are left out
+                check_own(field)
+            elif is_fields_map(field) and json_field is None:
+                has_map = True
+            elif has_text(kind, (*SCALARS, spark.NullType)):
+                names.append(field.name)
+            else:
+                fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="written to a field")
+        if not names and not has_map:
+            fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
+        there = schema.fieldNames()
+        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone)
+
+    def columns(self, batch: Any) -> list[Column]:
+        """The columns whose names are fields."""
+        if self.json_field is not None:
+            columns = [time_zones.array_in(batch.column(name), self.zone) for name in self.fields]
+            return [(self.json_field.encode(), json_writer.rows(list(self.fields), columns, batch.num_rows))]
+        return [(name.encode(), self._filled(to_text(batch.column(name), self.zone))) for name in self.fields]
+
+    def _filled(self, texts: Any) -> Any:
+        if self.null_value is None or not texts.null_count:
+            return texts
+        return pc.fill_null(texts, self.null_value.encode())
+
+    def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
+        """The fields of the map column, row by row, without those whose value is null."""
+        if not self.has_map:
+            return None
+        column = batch.column(FIELDS)
+        if column.null_count or column.items.null_count:
+            return self._pairs_slowly(column)
+        bounds = column.offsets.to_numpy()
+        first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
+        names, texts = column.keys.slice(first, count), column.items.slice(first, count)
+        return pa.array(bounds - bounds[0], pa.int32()), values.to_text(names), values.to_text(texts)
+
+    def _pairs_slowly(self, column: Any) -> tuple[Any, Any, Any]:
+        offsets: list[int] = [0]
+        names: list[Any] = []
+        texts: list[Any] = []
+        for entry in column.to_pylist():
+            kept: Sequence[tuple[Any, Any]] = [
+                pair for pair in entry or () if pair[1] is not None or self.null_value is not None
+            ]
+            names.extend(name for name, _ in kept)
+            texts.extend(text for _, text in kept)
+            offsets.append(len(names))
+        kinds = column.type
+        found = values.to_text(pa.array(texts, kinds.item_type))
+        return (pa.array(offsets, pa.int32()), values.to_text(pa.array(names, kinds.key_type)), self._filled(found))
+
+
+def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
+    """The column as a binary array of its values' text: nested ones as JSON."""
+    column = time_zones.array_in(column, zone)
+    if pa.types.is_nested(column.type):
+        return pc.cast(json_writer.column(column), pa.binary())
+    return values.to_text(column)

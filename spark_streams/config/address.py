@@ -1,0 +1,227 @@
+"""Where a server is and who we are there, kept so that no password is ever shown.
+
+Owns the choice among the option `url`, the environment variable PYSTREAMS_URL and the embedded engine, the forms a URL
+can have, and the credentials, which come from an option, else the URL, else the environment. Opens nothing. An
+`Address` travels to the workers inside pickled readers, writers and partitions; everything that is printed, raised or
+logged shows `Address.shown`.
+
+    redis://user:password@host:port/database        one server
+    rediss://...                                    the same over TLS
+    unix://user:password@/path/of/socket?db=0       a Unix socket
+    redis+sentinel://host:port,host:port/service/0  the master that Sentinels name (rediss+sentinel:// for TLS)
+    redis+cluster://host:port,host:port             a cluster, found through any of these (rediss+cluster:// for TLS)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from spark_streams.client.link import Endpoint, Login
+from spark_streams.errors import fail
+
+VARIABLE = "PYSTREAMS_URL"
+USER_VARIABLE = "PYSTREAMS_USER"
+PASSWORD_VARIABLE = "PYSTREAMS_PASSWORD"  # noqa: S105 - a variable's name
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+RETRY_MS = 15_000
+
+Kind = Literal["single", "sentinel", "cluster"]
+_PORT, _SENTINEL_PORT = 6379, 26379
+_TLS_SETTINGS = {
+    "tls.caFile": "ssl_ca_certs",
+    "tls.certFile": "ssl_certfile",
+    "tls.keyFile": "ssl_keyfile",
+    "tls.keyPassword": "ssl_password",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The embedded engine, in place of an address: the one that keeps its data in ``directory``, or in memory."""
+
+    directory: str | None = None
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What options and environment say beside the URL."""
+
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    sentinel_username: str | None = field(default=None, repr=False)
+    sentinel_password: str | None = field(default=None, repr=False)
+    tls: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server's URL. `driver` is set for the embedded engine: the identity of the driver process it belongs to."""
+
+    url: str = field(repr=False)
+    driver: str = ""
+    credentials: Credentials = Credentials()
+    retry_ms: int = RETRY_MS
+    """For how long a connection that fails, or a server that is not ready, is tried again."""
+
+    @property
+    def shown(self) -> str:
+        """The URL without user, password and parameters."""
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return SplitResult(parts.scheme, host, parts.path, "", "").geturl()
+
+    @property
+    def kind(self) -> Kind:
+        scheme = urlsplit(self.url).scheme.rpartition("+")[2]
+        return "cluster" if scheme == "cluster" else "sentinel" if scheme == "sentinel" else "single"
+
+    @property
+    def encrypted(self) -> bool:
+        return urlsplit(self.url).scheme.startswith("rediss")
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to begin: the server, or any Sentinels or nodes."""
+        parts = urlsplit(self.url)
+        if parts.scheme == "unix":
+            return (Endpoint(path=unquote(parts.path)),)
+        port = _SENTINEL_PORT if self.kind == "sentinel" else _PORT
+        return tuple(_endpoint(text, port) for text in parts.netloc.rpartition("@")[2].split(","))
+
+    @property
+    def service(self) -> str:
+        """The name under which Sentinels know the master."""
+        return unquote(urlsplit(self.url).path.strip("/").split("/")[0])
+
+    @property
+    def login(self) -> Login:
+        parts = urlsplit(self.url)
+        said = dict(parse_qsl(parts.query))
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        given = self.credentials
+        tls = _tls_of(given.tls) if self.encrypted else ()
+        return Login(
+            username=given.username or unquote(user) or said.get("username") or None,
+            password=given.password or unquote(password) or said.get("password") or None,
+            database=_database(parts, said, self.kind),
+            tls=tls,
+        )
+
+    @property
+    def sentinel_login(self) -> Login:
+        given = self.credentials
+        tls = self.login.tls
+        return Login(given.sentinel_username, given.sentinel_password, 0, tls)
+
+    def __repr__(self) -> str:
+        return f"Address({self.shown!r})"
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+def given(
+    option: str | None,
+    environment: Mapping[str, str] | None = None,
+    credentials: Credentials | None = None,
+    retry_ms: int = RETRY_MS,
+) -> Address | None:
+    """The address that the option or the environment names; None where the embedded engine is meant."""
+    environment = os.environ if environment is None else environment
+    credentials = credentials if credentials is not None else Credentials()
+    for name, url in (("url", option), (VARIABLE, environment.get(VARIABLE))):
+        if url:
+            parse(url, name)
+            return Address(url, "", _with_environment(url, credentials, environment), retry_ms)
+    return None
+
+
+def _with_environment(url: str, said: Credentials, environment: Mapping[str, str]) -> Credentials:
+    """What the driver's environment adds where neither option nor URL says it: a worker's may be another one."""
+    bare = Address(url, "", Credentials()).login
+    user, password = environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE)
+    return Credentials(
+        said.username or (None if bare.username else user) or None,
+        said.password or (None if bare.password else password) or None,
+        said.sentinel_username,
+        said.sentinel_password,
+        said.tls,
+    )
+
+
+def parse(url: str, option: str = "url") -> Address:
+    """The address that `url` names; refused with the option's name, and without repeating what may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        _refuse(option, "(not shown)", "it is not a URL")
+    shown = f"{parts.scheme}://..."
+    if parts.scheme not in SCHEMES:
+        expected = f"its scheme must be one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
+        _refuse(option, shown, expected)
+    address = Address(url)
+    if parts.scheme == "unix":
+        if not parts.path:
+            _refuse(option, "unix://", "it must name a socket's path")
+    else:
+        _check_hosts(address, option, shown)
+    if address.kind == "sentinel" and not address.service:
+        _refuse(option, shown, "it must name the service: redis+sentinel://host:port/service")
+    unknown = [name for name, _ in parse_qsl(parts.query) if name not in ("db", "username", "password")]
+    if unknown:
+        _refuse(option, shown, "behind '?' it can only have db, username and password")
+    try:
+        _database(parts, dict(parse_qsl(parts.query)), address.kind)
+    except ValueError:
+        _refuse(option, shown, "its database must be a number")
+    return address
+
+
+def _check_hosts(address: Address, option: str, shown: str) -> None:
+    try:
+        endpoints = address.endpoints
+    except ValueError:
+        _refuse(option, "(not shown)", "it is not a URL")
+    if len(endpoints) > 1 and address.kind == "single":
+        _refuse(option, shown, "only redis+sentinel:// and redis+cluster:// take several hosts")
+    if not all(endpoint.host for endpoint in endpoints):
+        _refuse(option, shown, "it must name a host")
+    if not all(0 < endpoint.port < 65536 for endpoint in endpoints):
+        _refuse(option, shown, "its port must be 1 to 65535")
+
+
+def _endpoint(text: str, port: int) -> Endpoint:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return Endpoint(host, int(rest[1:]) if rest else port)
+    host, colon, digits = text.partition(":")
+    return Endpoint(unquote(host), int(digits) if colon else port)
+
+
+def _database(parts: SplitResult, said: Mapping[str, str], kind: Kind) -> int:
+    if "db" in said:
+        return int(said["db"])
+    if parts.scheme == "unix" or kind == "cluster":
+        return 0
+    words = parts.path.strip("/").split("/")
+    text = (words[1] if len(words) > 1 else "") if kind == "sentinel" else words[0]
+    return int(text) if text else 0
+
+
+def _tls_of(options: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+    said = dict(options)
+    verify = said.get("tls.verify", "full")
+    settings: dict[str, Any] = {
+        "ssl_cert_reqs": "none" if verify == "none" else "required",
+        "ssl_check_hostname": verify == "full",
+    }
+    settings |= {_TLS_SETTINGS[name]: text for name, text in said.items() if name in _TLS_SETTINGS}
+    return tuple(sorted(settings.items()))
+
+
+def _refuse(option: str, value: str, expected: str) -> NoReturn:
+    fail("INVALID_OPTION", option=option, value=value, expected=expected)

@@ -1,0 +1,94 @@
+"""Batch reads: both ends are fixed when the query is planned, so every attempt reads the same entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_streams.client.connection import borrow
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config.address import Address
+from spark_streams.config.positions import Position
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import fail
+from spark_streams.read import planning, range_task
+from spark_streams.read.offsets import Cut
+from spark_streams.read.planning import Range
+from spark_streams.read.range_task import StreamPartition
+from spark_streams.server.api import ServerFacts, StreamState, facts_of, position_of
+from spark_streams.stream_id import LAST, ZERO, StreamId
+
+_EARLIEST, _LATEST = Position("earliest"), Position("latest")
+
+
+class BatchReader(DataSourceReader):
+    """Reads each stream from its start to its end position. A stream that does not exist is empty."""
+
+    def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
+        self._options = options
+        self._schema = schema
+        self._address = address
+        self._only: set[str] | None = None
+        self._after, self._upto = ZERO, LAST
+
+    def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
+        """Read no more than these streams (None: all), and no entries but those in (after, upto]."""
+        if only is not None:
+            self._only = only if self._only is None else self._only & only
+        self._after, self._upto = max(self._after, after), min(self._upto, upto)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with borrow(self._address) as connection:
+            facts = facts_of(connection)
+            streams: Sequence[str] = facts.discover(options.pattern) if options.pattern is not None else options.streams
+            if self._only is not None:
+                streams = [stream for stream in streams if stream in self._only]
+            states = facts.states(streams, options.group)
+            starts: dict[str, StreamId] = {}
+            ends: dict[str, StreamId] = {}
+            for stream, state in states.items():
+                starting = options.starting.get(stream, _EARLIEST) if options.starting is not None else _EARLIEST
+                ending = options.ending.get(stream, _LATEST) if options.ending is not None else _LATEST
+                starts[stream] = max(self._resolve(stream, starting, state), self._after)
+                ends[stream] = min(self._resolve(stream, ending, state), position_of(state), self._upto)
+            cuts = self._cuts(facts, starts, ends, states)
+        return [
+            StreamPartition(self._address, part, options.page_size, fails=options.fails)
+            for part in planning.ranges(starts, ends, cuts)
+        ]
+
+    def _cuts(
+        self,
+        facts: ServerFacts,
+        starts: dict[str, StreamId],
+        ends: dict[str, StreamId],
+        states: dict[str, StreamState | None],
+    ) -> dict[str, list[Cut]]:
+        least, most = self._options.min_partitions, self._options.max_per_partition
+        if least <= 1 and most is None:
+            return {}
+        sizes = {
+            stream: state.backlog(starts[stream])[0]
+            for stream, state in states.items()
+            if state is not None and ends[stream] > starts[stream]
+        }
+        return {
+            stream: facts.split(Range(stream, starts[stream], ends[stream], 0), parts, most, exact=False)
+            for stream, parts in planning.parts(sizes, least, most).items()
+            if parts > 1 or most is not None
+        }
+
+    def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
+        if position.after is not None:
+            return position.after
+        if position.kind == "group":
+            if state is None or state.group is None:
+                fail("NOTHING_FROM_GROUP", stream=stream, group=self._options.group)
+            return state.group.position
+        return ZERO if position.kind == "earliest" else position_of(state)
+
+    def read(self, partition_: InputPartition) -> Iterator[Any]:
+        return range_task.read(partition_, self._schema)

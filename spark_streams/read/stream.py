@@ -1,0 +1,89 @@
+"""Streaming reads: what Spark's calls mean, whichever way the streams are consumed.
+
+What Spark does, and what follows from it:
+
+* `initialOffset` is asked several times, and again after a restart before the first batch. The answer is fixed once: in
+  the consumer group, which is made at that ID, and in this object.
+* `commit` of a batch comes only when the next one has been planned, so an idle stream would leave its last batch
+  pending for ever. `latestOffset` comes at every trigger with the end of the last finished batch: everything up to
+  there is acknowledged then.
+* A batch is logged before it runs, and a logged batch is replayed from `partitions` alone: whatever was delivered or
+  acknowledged before must not matter there, nor what the options say by then.
+* A query runs another, empty batch if `latestOffset` answers with a text that differs from where it is; so the very
+  offset that it was given is given back where nothing is new.
+
+This object lives in a planner process for as long as the query runs; another copy of it, pickled at the start, serves
+`read` in the workers. Nothing but the partition passes between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_streams.client import connection as connections
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config.address import Address
+from spark_streams.config.read import ReadOptions
+from spark_streams.read import range_task
+from spark_streams.read.offsets import Offsets
+from spark_streams.read.owned_group import RangeSource
+from spark_streams.read.shared.driver import SharedSource
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads streams in micro-batches, with or without a consumer group."""
+
+    def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
+        self._options = options
+        self._schema = schema
+        self._source = SharedSource(options, address) if options.shared else RangeSource(options, address)
+        self._initial: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        if self._initial is None:
+            self._initial = self._source.initial().to_json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        # The limits are in the options; what matters is that Trigger.Once, which has none, is told apart.
+        options = self._options
+        if options.max_entries is not None:
+            return ReadMaxRows(options.max_entries)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        return ReadAllAvailable() if options.min_entries is None else ReadMinRows(options.min_entries)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._source.prepare_available_now()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = Offsets.from_json(start)
+        end = self._source.next(begin, unlimited=isinstance(limit, ReadAllAvailable))
+        return start if end is begin else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        latest = self._source.latest
+        return None if latest is None else latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return self._source.plan(Offsets.from_json(start), Offsets.from_json(end))
+
+    def read(self, partition_: InputPartition) -> Iterator[Any]:
+        return range_task.read(partition_, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._source.commit(Offsets.from_json(end))
+
+    def stop(self) -> None:
+        connections.close_all()

@@ -1,0 +1,97 @@
+"""Cutting a range into parts of equal size, from marks that were counted or windows that were sampled. Pure.
+
+A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or behind a probe: how close together
+they lie says how dense the stream is there, and the sum of densities between probes how many entries there may be.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from spark_streams.read.offsets import Cut
+from spark_streams.stream_id import StreamId
+
+WINDOW = 64
+_PROBES_PER_PART = 16
+
+
+def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
+    """Cuts at marks: `parts` of equal size as nearly as the grid allows, none with more than `most` entries."""
+    if most is not None:
+        parts = max(parts, -(-total // max(grid, most // grid * grid)))
+    cuts: list[Cut] = []
+    done = 0
+    for part in range(1, parts):
+        at = total * part // parts // grid  # number of marks up to this cut
+        if most is not None:
+            at = min(at, done // grid + most // grid)
+        if at * grid > done and at * grid < total:
+            cuts.append((marks[at - 1], at * grid - done))
+            done = at * grid
+    while most is not None and total - done > most:
+        at = done // grid + most // grid
+        cuts.append((marks[at - 1], at * grid - done))
+        done = at * grid
+    return [*cuts, (upto, total - done)]
+
+
+def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
+    """Where to look: IDs at equal distances in time, or in number where all of it is one millisecond."""
+    count = parts * _PROBES_PER_PART
+    if upto.ms > after.ms:
+        step = (upto.ms - after.ms) / count
+        found = [StreamId(after.ms + int(step * i), 0) for i in range(count)]
+        found[0] = after.next()
+    else:
+        found = [StreamId(after.ms, after.seq + 1 + (upto.seq - after.seq) * i // count) for i in range(count)]
+    return sorted(set(found))
+
+
+def estimated(
+    at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int
+) -> list[StreamId]:
+    """Ends of `parts` ranges, or fewer, whose estimated numbers of entries are equal."""
+    points: list[StreamId] = []  # where a piece of known density ends
+    weights: list[float] = []
+    for i, window in enumerate(windows):
+        edge = at[i + 1] if i + 1 < len(at) else upto.next()
+        inside = [one for one in window if one < edge]
+        if not inside:
+            continue
+        points.append(inside[-1])
+        weights.append(len(inside))
+        if len(inside) == WINDOW:
+            # A full window: the rest up to the next probe is as dense as the window was.
+            covered = _distance(inside[0], inside[-1]) or 1.0
+            points.append(min(edge.before(), upto))
+            weights.append(len(inside) * _distance(inside[-1], edge) / covered)
+    ends: list[StreamId] = []
+    sums = list(accumulate(weights))
+    for part in range(1, parts):
+        wanted = sums[-1] * part / parts if sums else 0.0
+        index = bisect_left(sums, wanted)
+        if index >= len(points):
+            break
+        before = sums[index - 1] if index else 0.0
+        low = points[index - 1] if index else at[0].before()
+        share = (wanted - before) / weights[index] if weights[index] else 1.0
+        end = _between(low, points[index], share)
+        if end < upto and (not ends or end > ends[-1]) and end >= at[0]:
+            ends.append(end)
+    return [*ends, upto]
+
+
+def _distance(low: StreamId, high: StreamId) -> float:
+    if high.ms == low.ms:
+        return (high.seq - low.seq) / 2**20
+    return float(high.ms - low.ms)
+
+
+def _between(low: StreamId, high: StreamId, share: float) -> StreamId:
+    if high.ms - low.ms > 1:
+        return StreamId(low.ms + int((high.ms - low.ms) * share), high.seq if share >= 1 else 0)
+    if high.ms == low.ms:
+        return StreamId(low.ms, low.seq + int((high.seq - low.seq) * share))
+    return high

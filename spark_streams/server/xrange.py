@@ -1,0 +1,226 @@
+"""Reading a range of a stream: XRANGE, page after page, and the delivery of what was read to a consumer group.
+
+The data of a range always comes from XRANGE over exactly that range, so it is the same on every attempt, whatever the
+group's state is, and whoever else touches it. Delivery is bookkeeping beside it: XREADGROUP for as many entries as the
+page holds beyond the group's position, its reply suppressed where the server can. The two must not be mixed up: never
+let what the group has or has not been given decide which rows a partition yields.
+
+Knows the codec's pages and a connection; no Spark, no offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from spark_streams.client.connection import Command, Connection, Renew
+from spark_streams.codec import arrow
+from spark_streams.codec.arrow import Page
+from spark_streams.errors import fail
+from spark_streams.stream_id import LAST, StreamId
+
+_FIRST_PAGE = 50
+_TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
+_GROWTH = 16
+_COUNT_PAGE = 10_000
+_HEAD = b"*2\r\n$"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Entries read are put into the pending entries list of `consumer`, as far as they lie after `position`.
+
+    `again` asks the server for that position: after a connection broke it is not known what was delivered.
+    """
+
+    group: str
+    consumer: str
+    position: StreamId
+    again: Callable[[], StreamId] | None = None
+
+
+class PageSize:
+    """How many entries to ask for: what makes a megabyte, judged by the page before, never over `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.now = min(most, _FIRST_PAGE)
+
+    def learn(self, entries: int, size: int) -> None:
+        fitting = _TARGET_BYTES * entries // max(1, size)
+        self.now = max(1, min(self._most, fitting, self.now * _GROWTH))
+
+
+def pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    delivery: Delivery | None = None,
+) -> Iterator[Page]:
+    """The entries of `stream` in (after, upto], in order, as pages of `most` entries at most.
+
+    While a page is decoded, and the caller works on it, the server is preparing the next one.
+    """
+    size = PageSize(most)
+    asked = size.now
+    word = connection.request([_xrange(stream, after, upto, asked)])
+    while True:
+        buffer, stop = connection.receive(word)
+        count, start = _head(connection, stream, buffer)
+        if count < 1:
+            break
+        full = count >= asked
+        size.learn(count, stop)
+        guess = _last_id(buffer, stop) if full and delivery is None else None
+        if guess is not None and guess >= upto:
+            guess = None
+        if guess is not None:
+            asked = size.now
+            word = connection.request([_xrange(stream, guess, upto, asked)])
+        page = arrow.decode(buffer, start, stop, count)
+        last = StreamId.parse(page.last_id())
+        finished = not full or last >= upto
+        if guess is not None and (finished or guess != last):
+            connection.receive(word)
+            guess = None
+        commands: list[Command] = []
+        if not finished and guess is None:
+            asked = size.now
+            commands.append(_xrange(stream, last, upto, asked))
+        renew: Renew | None = None
+        if delivery is not None:
+            renew = _renewal(connection, stream, delivery, page, commands)
+            commands = _with_delivery(connection, stream, delivery, page, commands)
+        if commands:
+            word = connection.request(commands, renew)
+        yield page
+        if finished:
+            if commands:
+                connection.receive(word)
+            break
+
+
+def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
+    """What is most likely the last entry's ID. A value may look like an entry's head: it is sure when it is decoded."""
+    at = buffer.rfind(_HEAD, 0, stop)
+    if at < 0:
+        return None
+    begin = buffer.find(b"\n", at + len(_HEAD), stop) + 1
+    end = buffer.find(b"\r", begin, stop)
+    try:
+        return StreamId.parse(bytes(buffer[begin:end]))
+    except ValueError:
+        return None
+
+
+def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
+    """See `planning.Nth`; found by reading that far."""
+    found = 0
+    size = PageSize(count)
+    while found < count:
+        asked = min(size.now, count - found)
+        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            return upto, found
+        found += page.count
+        after = StreamId.parse(page.last_id())
+        if page.count < asked:
+            return upto, found
+        size.learn(page.count, stop)
+    return after, found
+
+
+def marks(
+    connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int
+) -> tuple[list[StreamId], int]:
+    """The ID of every grid-th entry in (after, upto], and the number of all of them; found by reading."""
+    found: list[StreamId] = []
+    total = 0
+    size = PageSize(_COUNT_PAGE)
+    while True:
+        asked = size.now
+        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            return found, total
+        first = (grid - 1 - total) % grid
+        found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
+        total += page.count
+        after = StreamId.parse(page.last_id())
+        if page.count < asked:
+            return found, total
+        size.learn(page.count, stop)
+
+
+def average_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
+    """What an entry takes on the wire, on average over the next `sample` ones; 0 where there is none."""
+    buffer, stop = connection.receive(connection.request([_xrange(stream, after, LAST, sample)]))
+    page = _page(connection, stream, buffer, stop)
+    return stop / page.count if page is not None else 0.0
+
+
+def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+    return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
+
+
+def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
+    """How many entries a reply has, and where the first one begins."""
+    try:
+        return arrow.array_header(buffer)
+    except arrow.ReplyError as refusal:
+        if str(refusal).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=stream, address=connection.address)
+        fail("SERVER_REFUSED", address=connection.address, command="XRANGE", reason=refusal)
+
+
+def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+    count, start = _head(connection, stream, buffer)
+    return arrow.decode(buffer, start, stop, count) if count > 0 else None
+
+
+def nothing(stream: str) -> Command:
+    """A command that reads nothing, to stand behind commands whose replies are suppressed.
+
+    A refusal (the key is not here, say) is suppressed with them; what is refused to them is refused to this one, too.
+    """
+    return ("XRANGE", stream, "1-0", "0-0")
+
+
+def _with_delivery(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> list[Command]:
+    """The commands that deliver the page's entries, and those behind; executed here if they cannot be suppressed."""
+    last = StreamId.parse(page.last_id())
+    if last <= delivery.position:
+        return behind
+    count = page.count
+    if StreamId.parse(page.ids()[0].as_py()) <= delivery.position:
+        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.ids().to_pylist())
+    read: Command = (
+        "XREADGROUP",
+        "GROUP",
+        delivery.group,
+        delivery.consumer,
+        "COUNT",
+        count,
+        "STREAMS",
+        stream,
+        ">",
+    )
+    if connection.can_skip_replies():
+        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [nothing(stream)])]
+    connection.receive(connection.request([read], _renewal(connection, stream, delivery, page, [])))
+    return behind
+
+
+def _renewal(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> Renew | None:
+    """What to ask if it is not known whether the page was delivered: the group's position tells what is left."""
+    again = delivery.again
+    if again is None:
+        return None
+    return lambda: _with_delivery(connection, stream, replace(delivery, position=again()), page, behind)

@@ -1,0 +1,116 @@
+"""Rows to parcels: what of a record batch goes to which stream, as the commands that put it there.
+
+Owns the row's way to its stream (one for all, a column's, or by a key among N), the chunks that batches are cut into,
+and what a row must have. Knows columns and the codec; no server, no fence. The commands of a row depend on the row
+alone, never on the clock or on options that may change between two runs: their digest tells a replay from other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_streams.client.slots import checksum
+from spark_streams.codec import arrow
+from spark_streams.columns.names import ID, STREAM
+from spark_streams.columns.write_schema import WriteSchema, to_text
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+
+_CHUNK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Rows for one stream. Row i is `commands[bounds[i]:bounds[i + 1]]`; `rows[i]` is its place in the task."""
+
+    stream: bytes
+    commands: memoryview
+    bounds: Any
+    rows: Any
+    ids: list[bytes | None] | None
+    """The rows' own IDs, None for one that the server is to give; None where it gives all of them."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, first: int, end: int) -> Parcel:
+        """The rows [first, end)."""
+        begin = int(self.bounds[first])
+        bounds = self.bounds[first : end + 1] - begin
+        data = self.commands[begin : int(self.bounds[end])]
+        ids = None if self.ids is None else self.ids[first:end]
+        return Parcel(self.stream, data, bounds, self.rows[first:end], ids)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Makes parcels as the options and the schema say."""
+
+    options: WriteOptions
+    schema: WriteSchema
+
+    def chunks(self, batches: Iterator[Any]) -> Iterator[list[Parcel]]:
+        """The parcels of a task's rows, chunk by chunk; of each stream at most one in a chunk."""
+        row = 0
+        for batch in batches:
+            row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+            step = max(1, min(self.options.chunk_size, _CHUNK_BYTES // row_bytes))
+            for at in range(0, batch.num_rows, step):
+                chunk = batch.slice(at, step)
+                yield self._parcels(chunk, row)
+                row += chunk.num_rows
+
+    def _parcels(self, chunk: Any, row: int) -> list[Parcel]:
+        rows = np.arange(row, row + chunk.num_rows)
+        if self.options.stream is not None and self.options.partitions is None:
+            return [self._parcel(self.options.stream.encode(), chunk, rows)]
+        streams = self._streams(chunk, row).dictionary_encode()
+        if len(streams.dictionary) == 1:
+            return [self._parcel(streams.dictionary[0].as_py(), chunk, rows)]
+        codes = streams.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(streams.dictionary) + 1))
+        sorted_rows = pa.RecordBatch.from_arrays(
+            [column.take(pa.array(order)) for column in chunk.columns], schema=chunk.schema
+        )
+        return [
+            self._parcel(name, sorted_rows.slice(begin, end - begin), rows[order[begin:end]])
+            for name, begin, end in zip(
+                streams.dictionary.to_pylist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
+            )
+        ]
+
+    def _streams(self, chunk: Any, row: int) -> Any:
+        """Each row's stream."""
+        if self.options.partitions is not None:
+            keys = to_text(chunk.column(self.options.key_column)).dictionary_encode()
+            name, count = (self.options.stream or "").encode(), self.options.partitions
+            targets = [b"%b:{%d}" % (name, checksum(key) % count) for key in keys.dictionary.to_pylist()]
+            if keys.null_count:  # a row without a key goes where an empty one does
+                targets.append(b"%b:{%d}" % (name, 0))
+            at = pc.fill_null(keys.indices, len(keys.dictionary))
+            return pa.array(targets, pa.binary()).take(at)
+        names = pc.cast(chunk.column(STREAM), pa.binary())
+        if names.null_count:
+            fail("NO_STREAM_FOR_ROW", row=row + pc.index(names.is_null(), True).as_py())
+        return names
+
+    def _parcel(self, stream: bytes, chunk: Any, rows: Any) -> Parcel:
+        ids = pc.cast(chunk.column(ID), pa.binary()) if self.schema.has_id else None
+        words = [b"NOMKSTREAM"] if self.options.nomkstream else []
+        commands = arrow.encode_adds(
+            stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows
+        )
+        if commands.null_count:
+            fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
+        _, offsets, data = commands.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
+        begin, end = int(bounds[0]), int(bounds[-1])
+        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
+        return Parcel(stream, view, bounds - begin, rows, None if ids is None else ids.to_pylist())

@@ -1,0 +1,44 @@
+"""What follows the rows of a chunk: the commands that keep a stream short, and whether the server knows them.
+
+Trimming stands beside the rows and not in them, so that a row's commands are the same at whatever time they are made,
+and so that the server does it once per chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import redis
+
+from spark_streams.client.connection import Command, Connection
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+
+
+def trims(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
+    """The commands, by the options, at this time."""
+    wanted: list[tuple[str, str | int]] = []
+    if options.maxlen is not None:
+        wanted.append(("MAXLEN", options.maxlen))
+    if options.minid is not None:
+        wanted.append(("MINID", options.minid))
+    elif options.retention is not None:
+        wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
+    # Without LIMIT 0 the server would remove a limited number each time, which a large chunk may exceed.
+    how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
+    limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
+    return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
+
+
+def _policy(options: WriteOptions) -> tuple[str, ...]:
+    return () if options.ref_policy is None else (options.ref_policy.upper(),)
+
+
+def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
+    """See that the server knows the policy, before anything is written: a transaction would not be undone for it."""
+    if options.ref_policy is None:
+        return
+    (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
+    if isinstance(reply, redis.ResponseError) and "syntax" in str(reply).lower():
+        fail("NO_REF_POLICY", address=connection.address, policy=options.ref_policy)
