@@ -417,7 +417,8 @@ def test_who_has_not_logged_in(acl: Server) -> None:
             "HELLO 3",
             Error(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "
-                "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+                "<pass> option can be used to authenticate the client and select the RESP protocol version at the "
+                "same time"
             ),
         )
         client.expect("HELLO 3 AUTH default x", WRONG_PASSWORD)
