@@ -25,6 +25,7 @@ _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
 #: From 1970 to 2037, in microseconds: before and after Arrow knows other clocks than Python, and Java, in some zones.
 _SAME_CLOCKS = (0, 2_145_916_800_000_000)
+_DECIMAL_DIGITS = 38  # of a 128-bit decimal
 _LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 
@@ -56,7 +57,7 @@ def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
     if types.is_floating(target):
         return lambda column, _: _floats(column, target)
     if types.is_decimal128(target):
-        return lambda column, _: _if_made_of(_NUMBER, column, target)
+        return _decimals
     if types.is_boolean(target):
         return _booleans
     if types.is_date32(target):
@@ -84,6 +85,17 @@ def _if_made_of(characters: bytes, column: Any, target: Any) -> Any:
 def _floats(column: Any, target: Any) -> Any:
     doubles = _if_made_of(_NUMBER, column, pa.float64())
     return doubles if doubles is None else pc.cast(doubles, target, safe=False)
+
+
+def _decimals(column: Any, target: Any) -> Any:
+    """Arrow multiplies by the scale without a check for overflow: the twin reads numbers with too many digits."""
+    if not _made_of(b"+-.0123456789", column):
+        return None
+    text = pc.cast(column, pa.string())
+    point = pc.find_substring(text, ".")
+    before_point = pc.if_else(pc.less(point, 0), pc.binary_length(text), point)
+    longest = pc.max(before_point).as_py()
+    return pc.cast(text, target) if longest is None or longest <= _DECIMAL_DIGITS - target.scale else None
 
 
 def _booleans(column: Any, _target: Any) -> Any:
@@ -131,7 +143,7 @@ def _within(micros: tuple[int, int], times: Any) -> bool:
 
 
 def _epochs(column: Any, target: Any) -> Any:
-    """The column, if all of it is whole numbers of one unit: see `values_scalar._UNITS`."""
+    """The column, if all of it is whole numbers of one unit: see `values_reference._UNITS`."""
     if not len(column) or column.null_count == len(column) or not _made_of(b"0123456789", column):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
