@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -20,7 +21,6 @@ _PACKAGES = ("numpy", "hiredis", "uvloop", "pyarrow", "pyspark", "redis")
 def description() -> dict[str, Any]:
     """Describe what the figures were taken on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return {
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -29,10 +29,19 @@ def description() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},
-        "commit": commit.stdout.strip() or None,
+        "commit": commit(),
         "copied_bytes_per_second": copy_speed(),
         "fsyncs_per_second": sync_speed(),
     }
+
+
+def commit() -> str | None:
+    """Return the checkout's commit, or None where git is missing or this is no checkout."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    described = subprocess.run([git, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return described.stdout.strip() or None
 
 
 def processor() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import servers
+from tests import servers, tools
 from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
 from tests.harness.marks import version
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
@@ -60,7 +60,7 @@ def _why_not(item: pytest.Item) -> str:
         return f"{kind}: its clock cannot be moved by hand"
     if kind == "core" and item.get_closest_marker("over_tcp"):
         return "core: needs a connection"
-    if kind == "redis" and servers.redis_server():
+    if kind == "redis" and tools.path_of("redis-server"):
         needed = max((version(mark.args[0]) for mark in item.iter_markers("since")), default=(0,))
         if servers.redis_version() < needed:
             here = ".".join(map(str, servers.redis_version()))
@@ -82,6 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark"):
+        tools.needed("java")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -16,13 +16,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from tests import tools
 from tests.waiting import DEADLINE, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,29 +54,10 @@ class Running:
         return connection
 
 
-def redis_server() -> str | None:
-    """The path of ``redis-server``, or None. ``REDIS_SERVER`` in the environment names another one."""
-    return os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
-
-
-def redis_required() -> bool:
-    """Whether a missing ``redis-server`` is a failure rather than a reason to skip."""
-    return os.environ.get("REQUIRE_REDIS", "") not in ("", "0")
-
-
-def needed(program: str) -> str:
-    """The path of a program that a test needs; without it the test is skipped, or fails (``REQUIRE_REDIS=1``)."""
-    path = redis_server() if program == "redis-server" else shutil.which(program)
-    if path is None:
-        give_up = pytest.fail if redis_required() else pytest.skip
-        give_up(f"no {program} found on PATH (REQUIRE_REDIS=1 makes that a failure)")
-    return path
-
-
 @functools.cache
 def redis_version() -> tuple[int, ...]:
     """The version of ``redis-server``; (0,) where there is none."""
-    path = redis_server()
+    path = tools.path_of("redis-server")
     if path is None:
         return (0,)
     text = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
@@ -94,18 +74,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _tied_to_us(command: list[str]) -> list[str]:
+def tied_to_us(command: list[str]) -> list[str]:
     """The command, so that its process ends with this one, even where that is killed (where the system can do it).
 
     The tie is to the thread that starts the process, so it is only made by the main one.
     """
-    setpriv = shutil.which("setpriv")
+    setpriv = tools.path_of("setpriv")
     if setpriv is None or threading.current_thread() is not threading.main_thread():
         return command
     return [setpriv, "--pdeathsig", "TERM", *command]
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the process: SIGTERM, and SIGKILL where it has not gone after five seconds."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -123,50 +104,68 @@ def redis(*flags: str) -> Iterator[Running]:
 
     ``flags`` are added to its command line as they are (``"--appendonly", "yes"``).
     """
-    path = needed("redis-server")
+    path = tools.needed("redis-server")
+
+    def command(directory: Path, port: int) -> list[str]:
+        settings = f"--bind 127.0.0.1 --unixsocket {directory}/s --dir {directory} --enable-debug-command yes"
+        return [path, "--port", str(port), *settings.split(), "--appendonly", "no", "--save", "", *flags]
+
+    with _on_a_free_port(command, "Ready to accept connections") as running:
+        yield running
+
+
+@contextmanager
+def sentinel(*settings: str, port_setting: str = "port") -> Iterator[Running]:
+    """A real Sentinel on a free port: a ``redis-server`` in that mode, with ``settings`` as lines of its configuration.
+
+    ``port_setting`` is ``"tls-port"`` for one that speaks TLS; ``settings`` then contain ``"port 0"``.
+    """
+    path = tools.needed("redis-server")
+
+    def command(directory: Path, port: int) -> list[str]:
+        configuration = directory / "sentinel.conf"  # which the Sentinel rewrites
+        lines = (f"{port_setting} {port}", "bind 127.0.0.1", f"dir {directory}", *settings)
+        configuration.write_text("".join(f"{line}\n" for line in lines))
+        return [path, str(configuration), "--sentinel"]
+
+    with _on_a_free_port(command, "Sentinel ID is") as running:
+        yield running
+
+
+@contextmanager
+def _on_a_free_port(command: Callable[[Path, int], list[str]], ready: str) -> Iterator[Running]:
+    """A process of redis-server; its output contains ``ready`` when it answers."""
     # The path of a Unix socket has room for about a hundred characters, so the directory's name is short.
     directory = Path(tempfile.mkdtemp(prefix="ps-redis-"))
+    output = directory / "output.txt"
     try:
-        with _redis_process(path, directory, flags) as running:
-            yield running
+        # Between finding a free port and listening on it somebody else may take it: then try another.
+        for _ in range(5):
+            port = free_port()
+            with output.open("wb") as sink:
+                process = subprocess.Popen(
+                    tied_to_us(command(directory, port)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                )
+            try:
+                if wait_for(lambda: _state(process, output, ready), "redis-server to start") == "ready":  # noqa: B023
+                    unixsocket = directory / "s"
+                    socket_or_none = unixsocket if unixsocket.exists() else None
+                    yield Running(process, "127.0.0.1", port, socket_or_none, directory, output)
+                    return
+            finally:
+                stop(process)
+            if "Address already in use" not in output.read_text():
+                break
+        raise RuntimeError(f"redis-server did not start:\n{output.read_text()}")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-@contextmanager
-def _redis_process(path: str, directory: Path, flags: tuple[str, ...]) -> Iterator[Running]:
-    unixsocket = directory / "s"
-    output = directory / "output.txt"
-    settings = (
-        f"--bind 127.0.0.1 --unixsocket {unixsocket} --dir {directory} --appendonly no --enable-debug-command yes"
-    )
-    # Between finding a free port and listening on it somebody else may take it: then try another.
-    for _ in range(5):
-        port = free_port()
-        with output.open("wb") as sink:
-            process = subprocess.Popen(
-                _tied_to_us([path, "--port", str(port), *settings.split(), "--save", "", *flags]),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            if _gets_ready(process, output):
-                yield Running(process, "127.0.0.1", port, unixsocket, directory, output)
-                return
-        finally:
-            _stop(process)
-        if "Address already in use" not in output.read_text():
-            break
-    raise RuntimeError(f"redis-server did not start:\n{output.read_text()}")
-
-
-def _gets_ready(process: subprocess.Popen[bytes], output: Path) -> bool:
-    return wait_for(lambda: _redis_state(process, output), "redis-server to start") == "ready"
-
-
-def _redis_state(process: subprocess.Popen[bytes], output: Path) -> str:
-    if "Ready to accept connections" in output.read_text():
+def _state(process: subprocess.Popen[bytes], output: Path, ready: str) -> str:
+    if ready in output.read_text():
         return "ready"
     return "gone" if process.poll() is not None else ""
 
@@ -177,21 +176,22 @@ def engine(*flags: str, config_file: str | None = None, environment: dict[str, s
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"
     words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), "--save", "", *flags]
-    command = _tied_to_us([sys.executable, "-m", "engine", *words])
+    command = tied_to_us([sys.executable, "-m", "engine", *words])
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environment or {})}
     with output.open("wb") as sink:
         process = subprocess.Popen(
             command, cwd=directory, env=surroundings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sink
         )
     try:
-        host, port = _ready_line(process, output)
+        host, port = ready_line(process, output)
         yield Running(process, host, port, None, directory, output)
     finally:
-        _stop(process)
+        stop(process)
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int]:
+def ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int]:
+    """Wait for the line in which the engine says that it is ready; its host and port. ``output`` holds its errors."""
     assert process.stdout is not None
     seen = b""
     while True:

@@ -19,7 +19,7 @@ from typing import Any
 
 import redis
 
-from tests import servers
+from tests import servers, tools
 from tests.chaos.proxy import Proxy, proxy, somewhere
 from tests.waiting import wait_for
 
@@ -45,9 +45,8 @@ class Server:
             "--appendfsync",
             "always",
         ]
-        path = servers.redis_server()
-        program = [path or "redis-server"] if kind == "redis" else [sys.executable, "-m", "engine"]
-        self._command = servers._tied_to_us([*program, *words])
+        program = [tools.needed("redis-server")] if kind == "redis" else [sys.executable, "-m", "engine"]
+        self._command = servers.tied_to_us([*program, *words])
         self._output = directory / "output.txt"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -73,7 +72,7 @@ class Server:
 
     def stop(self) -> None:
         if self.process is not None:
-            servers._stop(self.process)
+            servers.stop(self.process)
 
 
 class Job:

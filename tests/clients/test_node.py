@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.servers import Running
+from tests.tools import needed
 
 HERE = Path(__file__).parent / "node"
 #: Installing takes seconds where packages are near; a call of the driver never does.
@@ -24,17 +25,13 @@ INSTALL_SECONDS, DRIVE_SECONDS = 300, 60
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    for name in ("node", "npm"):
-        if shutil.which(name) is None:
-            pytest.skip(f"no {name} found on PATH")
-    path = shutil.which("node")
-    assert path is not None
-    return path
+    return needed("node")
 
 
 @pytest.fixture(scope="module")
 def driver(node: str) -> Path:
     """The driver, beside the packages that it needs."""
+    npm = needed("npm")
     lock = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
     place = cache / f"node-{hashlib.sha256(lock).hexdigest()[:16]}"
@@ -45,7 +42,7 @@ def driver(node: str) -> Path:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / name, making)
             subprocess.run(
-                ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+                [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
                 cwd=making,
                 check=True,
                 capture_output=True,

@@ -14,7 +14,8 @@ import time
 
 import pytest
 
-from tests.servers import Running, needed
+from tests.servers import Running
+from tests.tools import needed
 from tests.waiting import DEADLINE
 
 #: What the terminal adds: colours, cursor moves, hints in grey.

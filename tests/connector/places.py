@@ -14,7 +14,7 @@ from pathlib import Path
 
 import redis
 
-from tests import servers
+from tests import servers, tools
 from tests.waiting import wait_for
 
 
@@ -32,7 +32,7 @@ class Cluster:
         return redis.RedisCluster(host=self.nodes[0].host, port=self.nodes[0].port, protocol=2)
 
     def _cli(self, node: servers.Running, *words: str) -> str:
-        command = ["redis-cli", "-h", node.host, "-p", str(node.port), *words]
+        command = [tools.needed("redis-cli"), "-h", node.host, "-p", str(node.port), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     def owner(self, slot: int) -> servers.Running:
@@ -79,7 +79,7 @@ def cluster() -> Iterator[Cluster]:
             for _ in range(3)
         ]
         places = [f"{node.host}:{node.port}" for node in nodes]
-        create = ["redis-cli", "--cluster", "create", *places, "--cluster-yes"]
+        create = [tools.needed("redis-cli"), "--cluster", "create", *places, "--cluster-yes"]
         subprocess.run(create, capture_output=True, check=True, timeout=60)
         for node in nodes:
             with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
@@ -135,18 +135,6 @@ def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
 
 
 @contextmanager
-def sentinel(config: Path) -> Iterator[None]:
-    """A Sentinel with that configuration, which it will rewrite."""
-    command = servers._tied_to_us(["redis-sentinel", str(config)])
-    nowhere = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
-    try:
-        yield
-    finally:
-        servers._stop(process)
-
-
-@contextmanager
 def watched(replicas: int = 1) -> Iterator[Watched]:
     """A master with replicas and three Sentinels."""
     with ExitStack() as stack:
@@ -157,18 +145,16 @@ def watched(replicas: int = 1) -> Iterator[Watched]:
         for replica in following:
             with redis.Redis(port=replica.port, protocol=2) as client:
                 wait_for(lambda: client.info("replication")["master_link_status"] == "up", "a replica to follow", 30)
-        ports = []
-        for _ in range(3):
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-sentinel-")))
-            port = servers.free_port()
-            config = directory / "sentinel.conf"
-            config.write_text(
-                f"port {port}\nbind 127.0.0.1\ndir {directory}\n"
-                f"sentinel monitor main {master.host} {master.port} 2\n"
-                "sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
-            )
-            stack.enter_context(sentinel(config))
-            ports.append(port)
+        ports = [
+            stack.enter_context(
+                servers.sentinel(
+                    f"sentinel monitor main {master.host} {master.port} 2",
+                    "sentinel down-after-milliseconds main 1000",
+                    "sentinel failover-timeout main 5000",
+                )
+            ).port
+            for _ in range(3)
+        ]
         for port in ports:
             with redis.Redis(port=port, protocol=2) as client:
                 wait_for(lambda: _knows(client, replicas), "the Sentinels to know each other and the replicas", 40)
@@ -291,4 +277,4 @@ def encrypted(*more: str) -> Iterator[Encrypted]:
 
 
 def _openssl(*words: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, words)], capture_output=True, check=True)
+    subprocess.run([tools.needed("openssl"), *map(str, words)], capture_output=True, check=True)

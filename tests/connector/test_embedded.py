@@ -194,9 +194,9 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("words", "master"),
     [
-        (["java", "--master", "yarn", "x"], "yarn"),
-        (["java", "--conf", "spark.master=spark://h:1", "x"], "spark://h:1"),
-        (["java", "x"], None),
+        (["/opt/jdk/bin/java", "--master", "yarn", "x"], "yarn"),
+        (["/opt/jdk/bin/java", "--conf", "spark.master=spark://h:1", "x"], "spark://h:1"),
+        (["/opt/jdk/bin/java", "x"], None),
     ],
 )
 def test_a_master_that_is_not_local_needs_a_url(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,18 +176,13 @@ def test_tls_in_a_cluster_and_to_sentinels() -> None:
         with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
             write(connection, 0, 200).finish()
             assert connection.command("XLEN", "s") == 200
-    with places.encrypted() as server, tempfile.TemporaryDirectory(prefix="ps-sentinel-") as directory:
-        port = servers.free_port()
-        config = Path(directory) / "sentinel.conf"
-        tls = "\n".join(" ".join(pair).removeprefix("--") for pair in batched(server.flags))
-        config.write_text(
-            f"port 0\ntls-port {port}\nbind 127.0.0.1\ndir {directory}\n{tls}\n"
-            f"sentinel monitor main 127.0.0.1 {server.port} 1\n"
-        )
-        with places.sentinel(config):
+    with places.encrypted() as server:
+        tls = [" ".join(pair).removeprefix("--") for pair in batched(server.flags)]
+        monitor = f"sentinel monitor main 127.0.0.1 {server.port} 1"
+        with servers.sentinel("port 0", *tls, monitor, port_setting="tls-port") as sentinel:
             said = {
                 **server.options,
-                "url": f"rediss+sentinel://localhost:{port}/main",
+                "url": f"rediss+sentinel://localhost:{sentinel.port}/main",
                 "tls.verify": "ca",
                 "stream": "s",
             }

@@ -62,7 +62,7 @@ def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
     with output.open("ab") as sink:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=sink)
     try:
-        host, port = servers._ready_line(process, output)
+        host, port = servers.ready_line(process, output)
         yield servers.Running(process, host, port, None, directory, output)
     finally:
         process.send_signal(signal.SIGKILL)

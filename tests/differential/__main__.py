@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests import servers
+from tests import servers, tools
 from tests.differential import blocking
 from tests.differential.grammar import FAMILIES
 from tests.differential.machine import Difference, machines, search
@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--families", default=",".join(FAMILIES), help="kinds of commands, divided by commas")
     parser.add_argument("--keep-going", action="store_true", help="show every difference instead of the first")
     options = parser.parse_args()
-    if servers.redis_server() is None:
+    if tools.path_of("redis-server") is None:
         print("no redis-server found", file=sys.stderr)  # noqa: T201
         return 2
     shares = {options.mode: 1.0} if options.mode != "all" else {mode: share for mode, (share, _) in MODES.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import hiredis
 import pytest
 
 from engine.core.protocol.replies import CommandError
-from tests import servers
+from tests import servers, tools
 from tests.durability.workload import Driver, small_segments
 from tests.faults.engines import Disk, Engine
 from tests.waiting import DEADLINE, wait_for
@@ -25,7 +26,7 @@ RESP = ("--aof-use-rdb-preamble", "no")
 
 @pytest.fixture(autouse=True)
 def _needs_redis() -> None:
-    servers.needed("redis-server")
+    tools.needed("redis-server")
 
 
 class Asker:
@@ -128,7 +129,7 @@ def test_redis_starts_on_our_directory(tmp_path, seed):
     """A real Redis finds in our directory the same keys, entries, counters, groups, consumers and pending entries; it
     writes on, and we start on what it has written.
     """
-    now_us = int(subprocess.run(["date", "+%s"], capture_output=True, check=True).stdout) * 10**6
+    now_us = int(time.time()) * 10**6
     engine = Engine(tmp_path, now_us=now_us, aof_use_rdb_preamble="no")
     driver = Driver(engine.core, seed, old=True)
     driver.now_us = now_us - 10**7
@@ -221,8 +222,7 @@ def test_redis_refuses_our_own_base(tmp_path):
     engine.run("BGREWRITEAOF")
     engine.run("SAVE")
     engine.die()
-    path = servers.redis_server()
-    assert path is not None
+    path = tools.needed("redis-server")
     for flags, says in (("--appendonly yes", "Bad file format"), ("--appendonly no", "Wrong signature")):
         command = [path, "--port", str(servers.free_port()), "--dir", str(tmp_path), "--save", "", *flags.split()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)

@@ -1,7 +1,6 @@
 """The whole main job on a cut of its data: by spark-submit on the embedded engine, and interrupted on a real Redis."""
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,8 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
     """As `make demo` does, with the first 3,000 departures; the job itself checks every figure."""
-    submit = shutil.which("spark-submit", path=str(Path(sys.executable).parent))
-    assert submit is not None
+    submit = str(Path(sys.executable).parent / "spark-submit")
     environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}
     result = subprocess.run(
         [submit, str(ROOT / "jobs" / "flight_delays.py"), "--limit", "3000"],

@@ -11,7 +11,8 @@ import redis
 import redis.asyncio
 
 from tests import servers
-from tests.servers import Running, needed
+from tests.servers import Running
+from tests.tools import needed
 from tests.waiting import DEADLINE
 
 

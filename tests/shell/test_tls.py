@@ -16,20 +16,19 @@ import redis as redis_py
 from engine.settings.config import Config
 from engine.settings.directives import ConfigError
 from engine.shell.network.tls import context_of
-from tests import servers
+from tests import servers, tools
 from tests.servers import free_port
 from tests.shell.test_process import run_engine
 from tests.waiting import DEADLINE, wait_for
 
 
 def openssl(*arguments: str, directory: Path) -> None:
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
+    subprocess.run([tools.needed("openssl"), *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with ca, other-ca, server, server2, client: ``.crt`` and ``.key`` each; locked.key needs ``pw``."""
-    servers.needed("openssl")
     directory = tmp_path_factory.mktemp("tls")
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     for name in ("ca", "other-ca"):
@@ -239,7 +238,7 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
                 assert len(pipeline.execute()) == 5000
             assert len(client.xrange("s")) == 5000
             assert client.xread({"s": "$"}, block=10) == []
-        cli = servers.needed("redis-cli")
+        cli = tools.needed("redis-cli")
         done = subprocess.run(
             [
                 cli,

@@ -1,0 +1,55 @@
+"""Programs from outside Python that tests start, and what happens where one is missing.
+
+A test gets such a program's path from ``needed``, which skips the test where the program is missing, or fails it where
+the environment says ``REQUIRE_REDIS=1``, and names the Debian package to install. tests/test_tools.py proves that tests
+start no such program in another way, and that .ci/run installs the packages.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+#: The programs, with the Debian package that contains each.
+PACKAGES = {
+    "redis-server": "redis-server",
+    "redis-cli": "redis-tools",
+    "redis-benchmark": "redis-tools",
+    "java": "openjdk-17-jre-headless",
+    "node": "nodejs",
+    "npm": "npm",
+    "openssl": "openssl",
+    "setpriv": "util-linux",
+    "sh": "dash",
+    "sed": "sed",
+    "head": "coreutils",
+    "dirname": "coreutils",
+    "grep": "grep",
+}
+
+
+def path_of(program: str) -> str | None:
+    """The program's path, or None where it is missing.
+
+    ``REDIS_SERVER`` in the environment names another redis-server than that on PATH, ``JAVA_HOME`` another Java.
+    """
+    if program not in PACKAGES:
+        raise ValueError(f"{program} is not in tests.tools.PACKAGES")
+    if program == "redis-server" and (named := os.environ.get("REDIS_SERVER")):
+        return named
+    if program == "java" and (home := os.environ.get("JAVA_HOME")):
+        return str(Path(home) / "bin" / "java")
+    return shutil.which(program)
+
+
+def needed(program: str) -> str:
+    """The program's path. Where it is missing the test is skipped, or fails with ``REQUIRE_REDIS=1``."""
+    path = path_of(program)
+    if path is None:
+        required = os.environ.get("REQUIRE_REDIS", "") not in ("", "0")
+        give_up = pytest.fail if required else pytest.skip
+        give_up(f"no {program} on PATH (Debian package {PACKAGES[program]}); REQUIRE_REDIS=1 makes that a failure")
+    return path
