@@ -29,7 +29,9 @@ from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError
 from spark_streams.read.offsets import Offsets
-from spark_streams.server.api import ServerFacts, StreamState, facts_of
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import StreamState
+from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -131,12 +133,12 @@ class StreamMonitor(StreamingQueryListener):
         # Rows that are counted twice, because the batch was run twice, hide what was rejected: then nothing is said.
         rejected = max(0, sum(known) - source.rows) if len(entries) == len(streams) and streams else None
         with borrow(self._address()) as connection:
-            facts = facts_of(connection)
-            for stream, state in facts.states(streams, self._group).items():
+            server = open_server(connection)
+            for stream, state in server.states(streams, self._group).items():
                 position = source.end.of(stream)
-                lag, exact = _lag(facts, stream, position, state)
+                lag, exact = _lag(server, stream, position, state)
                 count = entries.get(stream)
-                latest = position if state is None else max(state.last, position)
+                latest = position if state is None else max(state.last_id, position)
                 behind = latest.ms - position.ms if position.ms and state is not None and lag != 0 else 0
                 yield StreamReport(
                     query=query,
@@ -189,12 +191,12 @@ def _entries(source: _Source) -> dict[str, int]:
     return found
 
 
-def _lag(facts: ServerFacts, stream: str, position: StreamId, state: StreamState | None) -> tuple[int | None, bool]:
+def _lag(server: StreamServer, stream: str, position: StreamId, state: StreamState | None) -> tuple[int | None, bool]:
     if state is None:
         return None, False
-    following = state.following(position)
+    following = state.exact_backlog(position)
     if following is not None:
         return following, True
-    if facts.counts:
-        return facts.count(stream, position, LAST), True
+    if server.counts_cheaply:
+        return server.count(stream, position, LAST), True
     return state.backlog(position)

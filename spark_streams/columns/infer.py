@@ -20,7 +20,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.server import xrange
-from spark_streams.server.api import facts_of
+from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO
 
 _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
@@ -39,7 +39,7 @@ def schema(options: ReadOptions, address: Address) -> spark.StructType:
     with borrow(address) as connection:
         streams: Sequence[str] = options.streams
         if options.pattern is not None:
-            streams = facts_of(connection).discover(options.pattern)
+            streams = open_server(connection).find_streams(options.pattern)
         entries: list[dict[bytes, bytes]] = []
         for stream in streams:
             left = options.samples or 0

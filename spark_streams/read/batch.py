@@ -14,10 +14,10 @@ from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read import planning, range_task
-from spark_streams.read.offsets import Cut
-from spark_streams.read.planning import Range
 from spark_streams.read.range_task import StreamPartition
-from spark_streams.server.api import ServerFacts, StreamState, facts_of, position_of
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")
@@ -42,19 +42,20 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            streams: Sequence[str] = facts.discover(options.pattern) if options.pattern is not None else options.streams
+            server = open_server(connection)
+            pattern = options.pattern
+            streams: Sequence[str] = options.streams if pattern is None else server.find_streams(pattern)
             if self._only is not None:
                 streams = [stream for stream in streams if stream in self._only]
-            states = facts.states(streams, options.group)
+            states = server.states(streams, options.group)
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
                 starting = options.starting.get(stream, _EARLIEST) if options.starting is not None else _EARLIEST
                 ending = options.ending.get(stream, _LATEST) if options.ending is not None else _LATEST
                 starts[stream] = max(self._resolve(stream, starting, state), self._after)
-                ends[stream] = min(self._resolve(stream, ending, state), position_of(state), self._upto)
-            cuts = self._cuts(facts, starts, ends, states)
+                ends[stream] = min(self._resolve(stream, ending, state), last_id_of(state), self._upto)
+            cuts = self._cuts(server, starts, ends, states)
         return [
             StreamPartition(self._address, part, options.page_size, fails=options.fails)
             for part in planning.ranges(starts, ends, cuts)
@@ -62,7 +63,7 @@ class BatchReader(DataSourceReader):
 
     def _cuts(
         self,
-        facts: ServerFacts,
+        server: StreamServer,
         starts: dict[str, StreamId],
         ends: dict[str, StreamId],
         states: dict[str, StreamState | None],
@@ -76,7 +77,7 @@ class BatchReader(DataSourceReader):
             if state is not None and ends[stream] > starts[stream]
         }
         return {
-            stream: facts.split(Range(stream, starts[stream], ends[stream], 0), parts, most, exact=False)
+            stream: server.split(Range(stream, starts[stream], ends[stream], 0), parts, most, exact=False)
             for stream, parts in planning.parts(sizes, least, most).items()
             if parts > 1 or most is not None
         }
@@ -87,8 +88,8 @@ class BatchReader(DataSourceReader):
         if position.kind == "group":
             if state is None or state.group is None:
                 fail("NOTHING_FROM_GROUP", stream=stream, group=self._options.group)
-            return state.group.position
-        return ZERO if position.kind == "earliest" else position_of(state)
+            return state.group.last_delivered_id
+        return ZERO if position.kind == "earliest" else last_id_of(state)
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         return range_task.read(partition_, self._schema)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
-from spark_streams.server.api import StreamState
+from spark_streams.server.model import StreamState
 from spark_streams.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -51,17 +51,17 @@ def look(known: Known, state: StreamState | None, following: int | None) -> Find
     """What is gone behind a position; `following` is how many entries are there now, if that is known."""
     if state is None:
         return Finding("it does not exist any more", anew=True) if known.after > ZERO or known.added else None
-    if state.last < known.after:
-        return Finding(f"it now ends at {state.last}", anew=True)
-    if known.added is not None and state.added is not None:
-        if state.added < known.added:
-            found = f"only {state.added} entries were ever added to it, where {known.added} had been counted"
+    if state.last_id < known.after:
+        return Finding(f"it now ends at {state.last_id}", anew=True)
+    if known.added is not None and state.entries_added is not None:
+        if state.entries_added < known.added:
+            found = f"only {state.entries_added} entries were ever added to it, where {known.added} had been counted"
             return Finding(found, anew=True)
         if following is not None:
-            gone = state.added - known.added - following
+            gone = state.entries_added - known.added - following
             return Finding("", upto=_edge(known, state), count=gone) if gone > 0 else None
-    if state.deleted > max(known.after, known.deleted):
-        return Finding("", upto=state.deleted)
+    if state.max_deleted_id > max(known.after, known.deleted):
+        return Finding("", upto=state.max_deleted_id)
     return None
 
 
@@ -71,22 +71,26 @@ def look_group(state: StreamState) -> Finding | None:
     The server counts what was added and what the group was given, so a head that was cut off shows in what is left.
     """
     group = state.group
-    if group is None or group.position >= state.last:
+    if group is None or group.last_delivered_id >= state.last_id:
         return None
-    if state.deleted > group.position:
-        return Finding("", upto=state.deleted)
-    if state.added is None or group.read is None or (state.first is not None and state.first <= group.position):
+    if state.max_deleted_id > group.last_delivered_id:
+        return Finding("", upto=state.max_deleted_id)
+    if (
+        state.entries_added is None
+        or group.entries_read is None
+        or (state.first_id is not None and state.first_id <= group.last_delivered_id)
+    ):
         return None
-    count = state.added - group.read - state.length
-    upto = state.last if state.first is None else state.first.before()
+    count = state.entries_added - group.entries_read - state.length
+    upto = state.last_id if state.first_id is None else state.first_id.before()
     return Finding("", upto=upto, count=count) if count > 0 else None
 
 
 def _edge(known: Known, state: StreamState) -> StreamId:
     """The last ID that may be missing: before the first entry if the head was cut off, else anywhere."""
-    if state.first is not None and state.first > known.after:
-        return max(state.first.before(), state.deleted)
-    return max(state.deleted, known.after) if state.deleted > known.after else state.last
+    if state.first_id is not None and state.first_id > known.after:
+        return max(state.first_id.before(), state.max_deleted_id)
+    return max(state.max_deleted_id, known.after) if state.max_deleted_id > known.after else state.last_id
 
 
 def report(finding: Finding, stream: str, known: Known, address: Address, *, fails: bool) -> int:

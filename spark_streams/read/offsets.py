@@ -25,13 +25,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_streams.errors import error, fail
+from spark_streams.server.model import Cut
 from spark_streams.stream_id import ZERO, StreamId
 
 VERSION = 2
 _NONE: Mapping[str, Any] = {}
-
-Cut = tuple[StreamId, int | None]
-"""The last ID of a partition, and its number of entries if known."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Consuming by ranges: a query that owns its positions, and its consumer group if it has one.
 
-Owns what happens between Spark's calls and the server's facts: where a query begins, what belongs to the next batch,
+Owns what happens between Spark's calls and the server: where a query begins, what belongs to the next batch,
 how it is cut into partitions, what was lost, what is delivered to the group and acknowledged. Everything that decides
 which rows a batch has is in its two offsets; the group's state never does.
 """
@@ -20,10 +20,11 @@ from spark_streams.errors import fail
 from spark_streams.read import loss, planning
 from spark_streams.read.admission import Limits
 from spark_streams.read.loss import Known
-from spark_streams.read.offsets import Cut, Offsets
-from spark_streams.read.planning import Range
+from spark_streams.read.offsets import Offsets
 from spark_streams.read.range_task import StreamPartition
-from spark_streams.server.api import ServerFacts, StreamState, facts_of, position_of
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -64,67 +65,69 @@ class RangeSource:
     def initial(self) -> Offsets:
         """Where a new query begins; with a group, that is fixed in the group."""
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            states = facts.states(self._streams(facts, ()), self._options.group)
-            begins = {stream: self._begin(facts, stream, state) for stream, state in states.items()}
-            ahead = {stream: after for stream, after in begins.items() if after > position_of(states[stream])}
+            server = open_server(connection)
+            states = server.states(self._streams(server, ()), self._options.group)
+            begins = {stream: self._begin(server, stream, state) for stream, state in states.items()}
+            ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
             for stream, after in begins.items():
-                known = _baseline(facts, stream, after, states[stream])
+                known = _baseline(server, stream, after, states[stream])
                 if known.added is not None and stream not in ahead:
                     added[stream] = known.added
                 if known.deleted > after:
                     deleted[stream] = known.deleted
-            reached = {stream: min(after, position_of(states[stream])) for stream, after in begins.items()}
+            reached = {stream: min(after, last_id_of(states[stream])) for stream, after in begins.items()}
             return Offsets(reached, added=added, deleted=deleted, begins=ahead)
 
-    def _streams(self, facts: ServerFacts, begun: Iterable[str]) -> list[str]:
+    def _streams(self, server: StreamServer, begun: Iterable[str]) -> list[str]:
         pattern = self._options.pattern
         if pattern is None:
             return list(self._options.streams)
-        return sorted({*facts.discover(pattern), *begun})
+        return sorted({*server.find_streams(pattern), *begun})
 
-    def _begin(self, facts: ServerFacts, stream: str, state: StreamState | None) -> StreamId:
+    def _begin(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
         starting = self._options.starting
         position = _LATEST if starting is None else starting.get(stream, _LATEST)
         after = position.after
         if after is None:
-            after = position_of(state) if position.kind == "latest" else ZERO
+            after = last_id_of(state) if position.kind == "latest" else ZERO
         group = self._options.group
         if group is None:
             return after
         held = state.group if state is not None else None
         if held is None:
-            if facts.make_group(stream, group, after):
+            if server.create_group(stream, group, after):
                 return after
-            state = facts.states([stream], group)[stream]
+            state = server.states([stream], group)[stream]
             held = state.group if state is not None else None
         if held is None:
             return after
         if position.kind in ("latest", "group"):
             # If the very first batch was begun and never finished, its entries are pending: it is to begin there again.
-            oldest = facts.oldest_pending(stream, group, self._options.consumer) if held.pending else None
-            return held.position if oldest is None else min(held.position, oldest.before())
-        if held.position != after and self._options.ack != "none":
-            facts.move_group(stream, group, after)
+            oldest = server.first_pending_id(stream, group, self._options.consumer) if held.pending else None
+            return held.last_delivered_id if oldest is None else min(held.last_delivered_id, oldest.before())
+        if held.last_delivered_id != after and self._options.ack != "none":
+            server.set_group_position(stream, group, after)
         return after
 
     def prepare_available_now(self) -> None:
         """Fix the end of a query that is to end."""
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            states = facts.states(self._streams(facts, ()), None)
-        self._target = {stream: (state.last, state.added) for stream, state in states.items() if state is not None}
+            server = open_server(connection)
+            states = server.states(self._streams(server, ()), None)
+        self._target = {
+            stream: (state.last_id, state.entries_added) for stream, state in states.items() if state is not None
+        }
 
     def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
         """The end of the next batch after `begin`; `begin` itself where there is none."""
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            self.finish(facts, begin)
-            states = facts.states(self._streams(facts, begin.streams), self._options.group)
-            self._latest = Offsets({stream: position_of(state) for stream, state in states.items()})
-            begins = {stream: self._examine(facts, begin, stream, state) for stream, state in states.items()}
+            server = open_server(connection)
+            self.finish(server, begin)
+            states = server.states(self._streams(server, begin.streams), self._options.group)
+            self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
+            begins = {stream: self._examine(server, begin, stream, state) for stream, state in states.items()}
             starts = {stream: found.known.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             if all(ends[stream] <= starts[stream] for stream in ends):
@@ -132,23 +135,23 @@ class RangeSource:
             counts: dict[str, int] = {}
             if not unlimited:
                 following = {stream: found.following for stream, found in begins.items()}
-                taken = self._limits.apply(facts, starts, ends, states, following, waits=self._target is None)
+                taken = self._limits.apply(server, starts, ends, states, following, waits=self._target is None)
                 if taken is None:
                     return begin
                 ends, counts = taken.ends, taken.counts
-            return self._planned(facts, begin, begins, ends, counts, states)
+            return self._planned(server, begin, begins, ends, counts, states)
 
-    def _examine(self, facts: ServerFacts, begin: Offsets, stream: str, state: StreamState | None) -> _Begin:
+    def _examine(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> _Begin:
         """Where the next batch begins in a stream; data that was lost is an error, or noted and passed over."""
         if stream not in begin.streams:
             if state is not None and state.group is None and self._options.group is not None:
-                facts.make_group(stream, self._options.group, ZERO)
-            return _Begin(_baseline(facts, stream, ZERO, state))
+                server.create_group(stream, self._options.group, ZERO)
+            return _Begin(_baseline(server, stream, ZERO, state))
         ahead = begin.begins.get(stream, ZERO)
         if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
-            return _Begin(_baseline(facts, stream, ahead, state), anew=True)
+            return _Begin(_baseline(server, stream, ahead, state), anew=True)
         known = Known(begin.of(stream), begin.added.get(stream), begin.deleted.get(stream, ZERO))
-        following = self._following(facts, stream, known, state)
+        following = self._backlog_behind(server, stream, known, state)
         finding = loss.look(known, state, following)
         if finding is None:
             return _Begin(known, following=following)
@@ -156,34 +159,34 @@ class RangeSource:
         if state is None:
             return _Begin(known)  # the loss is counted when the stream is there again
         if finding.anew:
-            return _Begin(_baseline(facts, stream, ZERO, state), anew=True, lost=lost)
-        return _Begin(_baseline(facts, stream, known.after, state), lost=lost)
+            return _Begin(_baseline(server, stream, ZERO, state), anew=True, lost=lost)
+        return _Begin(_baseline(server, stream, known.after, state), lost=lost)
 
-    def _following(self, facts: ServerFacts, stream: str, known: Known, state: StreamState | None) -> int | None:
+    def _backlog_behind(self, server: StreamServer, stream: str, known: Known, state: StreamState | None) -> int | None:
         """How many entries there are behind a position.
 
         They are counted only if entries of the stream were removed since they were counted last and none was missing:
         else there are as many as were added. So a trigger costs the same however long the stream is.
         """
-        if state is None or state.added is None or known.added is None or state.added < known.added:
-            return _following(facts, stream, known.after, state)
-        removed = state.added - state.length
+        if state is None or state.entries_added is None or known.added is None or state.entries_added < known.added:
+            return _exact_backlog(server, stream, known.after, state)
+        removed = state.entries_added - state.length
         if self._removed.get(stream) == removed:
-            return state.added - known.added
-        following = _following(facts, stream, known.after, state)
-        if following is not None and following >= state.added - known.added:
+            return state.entries_added - known.added
+        following = _exact_backlog(server, stream, known.after, state)
+        if following is not None and following >= state.entries_added - known.added:
             self._removed[stream] = removed
         return following
 
     def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
-        last = position_of(state)
+        last = last_id_of(state)
         if self._target is not None:
             last = min(last, self._target.get(stream, (ZERO, 0))[0])
         return max(start, last)
 
     def _planned(
         self,
-        facts: ServerFacts,
+        server: StreamServer,
         begin: Offsets,
         begins: dict[str, _Begin],
         ends: dict[str, StreamId],
@@ -191,12 +194,12 @@ class RangeSource:
         states: dict[str, StreamState | None],
     ) -> Offsets:
         """The offset at the end of a batch: positions, and all that reading it again needs."""
-        lasts = {stream: state.last for stream, state in states.items() if state is not None}
+        lasts = {stream: state.last_id for stream, state in states.items() if state is not None}
         offset = Offsets(
             {**begin.streams, **{stream: ends[stream] for stream, last in lasts.items() if ends[stream] <= last}},
             added=dict(begin.added),
             deleted={},
-            cuts=self._cuts(facts, begins, ends, counts, states),
+            cuts=self._cuts(server, begins, ends, counts, states),
             begins={stream: found.known.after for stream, found in begins.items() if found.anew},
             lost=dict(begin.lost),
         )
@@ -207,16 +210,16 @@ class RangeSource:
         for stream, found in begins.items():
             state = states[stream]
             end = ends[stream]
-            if state is None or end > state.last:
+            if state is None or end > state.last_id:
                 continue
             total = self._added(stream, end, found.known, counts.get(stream), state)
-            if total is None and facts.counts and found.known.added is not None:
-                total = found.known.added + facts.count(stream, found.known.after, end)
+            if total is None and server.counts_cheaply and found.known.added is not None:
+                total = found.known.added + server.count(stream, found.known.after, end)
             added.pop(stream, None)
             if total is not None:
                 added[stream] = total
-            if state.deleted > end:
-                deleted[stream] = state.deleted
+            if state.max_deleted_id > end:
+                deleted[stream] = state.max_deleted_id
             if found.lost:
                 lost[stream] = lost.get(stream, 0) + found.lost
         return offset
@@ -225,8 +228,8 @@ class RangeSource:
         """How many entries were ever added up to the end of a batch, if that can be known without asking."""
         if end == known.after:
             return known.added
-        if end == state.last:
-            return state.added
+        if end == state.last_id:
+            return state.entries_added
         if count is not None and known.added is not None:
             return known.added + count
         target = (self._target or {}).get(stream)
@@ -234,7 +237,7 @@ class RangeSource:
 
     def _cuts(
         self,
-        facts: ServerFacts,
+        server: StreamServer,
         begins: dict[str, _Begin],
         ends: dict[str, StreamId],
         counts: dict[str, int],
@@ -249,15 +252,15 @@ class RangeSource:
             if state is None or ends[stream] <= found.known.after:
                 continue
             size = counts.get(stream)
-            if size is None and facts.counts:
-                size = facts.count(stream, found.known.after, ends[stream])
+            if size is None and server.counts_cheaply:
+                size = server.count(stream, found.known.after, ends[stream])
             sizes[stream] = state.backlog(found.known.after)[0] if size is None else size
         exact = self._options.group is not None and self._options.ack == "commit"
         cuts: dict[str, tuple[Cut, ...]] = {}
         for stream, parts in planning.parts(sizes, least, most).items():
             if parts > 1 or (most is not None and stream not in counts):
                 part = Range(stream, begins[stream].known.after, ends[stream], 0)
-                found_cuts = facts.split(part, parts, most, exact=exact)
+                found_cuts = server.split(part, parts, most, exact=exact)
                 if len(found_cuts) > 1:
                     cuts[stream] = tuple(found_cuts)
         return cuts
@@ -272,14 +275,14 @@ class RangeSource:
         streams = sorted({part.stream for part in parts})
         planned: list[StreamPartition] = []
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            states = facts.states(streams, options.group)
+            server = open_server(connection)
+            states = server.states(streams, options.group)
             for stream in streams:
                 ours = [part for part in parts if part.stream == stream]
-                state = self._still_there(facts, begin, end, ours, states[stream])
+                state = self._still_there(server, begin, end, ours, states[stream])
                 if state is None:
                     continue
-                by_task = self._deliver(facts, ours, state)
+                by_task = self._deliver(server, ours, state)
                 for part in ours:
                     name = f"{options.consumer}-{part.index}"
                     group = options.group if by_task else None
@@ -289,7 +292,7 @@ class RangeSource:
         return planned
 
     def _still_there(
-        self, facts: ServerFacts, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
+        self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
     ) -> StreamState | None:
         """The stream's state if the batch can be read from it: what was planned may have been lost since."""
         stream, upto = parts[0].stream, parts[-1].upto
@@ -300,31 +303,31 @@ class RangeSource:
             known = replace(known, added=None)  # what was lost before the batch was planned is known already
         finding = loss.look(replace(known, after=upto, added=None), state, None)
         if finding is None:
-            finding = loss.look(known, state, self._following(facts, stream, known, state))
+            finding = loss.look(known, state, self._backlog_behind(server, stream, known, state))
         if finding is not None:
             loss.report(finding, stream, known, self._address, fails=self._options.fails)
         return state
 
-    def _deliver(self, facts: ServerFacts, parts: list[Range], state: StreamState) -> bool:
+    def _deliver(self, server: StreamServer, parts: list[Range], state: StreamState) -> bool:
         """Put a stream's ranges into the group's pending list; true if its one task is to do that."""
         group, after, stream = self._options.group, parts[0].after, parts[0].stream
         if group is None or self._options.ack == "none":
             return False
         position = after
         if state.group is None:
-            facts.make_group(stream, group, after)
-        elif state.group.position < after:
-            behind, found = facts.nth(stream, state.group.position, 1, after)
-            if found and not self._was_lost_on_the_way(stream, state.group.position, after):
+            server.create_group(stream, group, after)
+        elif state.group.last_delivered_id < after:
+            behind, found = server.nth(stream, state.group.last_delivered_id, 1, after)
+            if found and not self._was_lost_on_the_way(stream, state.group.last_delivered_id, after):
                 if self._options.fails:
-                    at = state.group.position
+                    at = state.group.last_delivered_id
                     fail("GROUP_BEHIND", group=group, stream=stream, position=at, after=after, first=behind)
                 _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-            facts.move_group(stream, group, after)
+            server.set_group_position(stream, group, after)
         else:
-            position = state.group.position
+            position = state.group.last_delivered_id
         self._delivered[stream] = after
-        return self._options.ack == "commit" and not facts.deliver(parts, group, self._options.consumer, position)
+        return self._options.ack == "commit" and not server.deliver(parts, group, self._options.consumer, position)
 
     def _was_lost_on_the_way(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a replica took over that did not have the last batch's delivery.
@@ -337,9 +340,9 @@ class RangeSource:
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to `end`."""
         with borrow(self._address) as connection:
-            self.finish(facts_of(connection), end)
+            self.finish(open_server(connection), end)
 
-    def finish(self, facts: ServerFacts, finished: Offsets) -> None:
+    def finish(self, server: StreamServer, finished: Offsets) -> None:
         """Acknowledge, and trim, what is finished. The first call may come after a restart: it looks at everything."""
         group = self._options.group
         if not self._options.trims and (group is None or self._options.ack == "none"):
@@ -348,14 +351,18 @@ class RangeSource:
             if self._finished.get(stream) == upto or upto == ZERO:
                 continue
             if group is not None and self._options.ack == "commit":
-                facts.acknowledge(stream, group, self._options.consumer, upto)
+                server.acknowledge(stream, group, self._options.consumer, upto)
             elif group is not None and self._options.ack == "cursor":
-                state = facts.states([stream], group)[stream]
-                if state is not None and state.group is not None and state.group.position < upto <= state.last:
-                    facts.move_group(stream, group, upto)
+                state = server.states([stream], group)[stream]
+                if (
+                    state is not None
+                    and state.group is not None
+                    and state.group.last_delivered_id < upto <= state.last_id
+                ):
+                    server.set_group_position(stream, group, upto)
             if self._options.trims:
-                unfinished = facts.unfinished(stream)
-                facts.trim(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
+                unfinished = server.first_unfinished_id(stream)
+                server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
             self._finished[stream] = upto
 
 
@@ -369,17 +376,17 @@ def _expected(begin: Offsets, end: Offsets) -> dict[str, int]:
     return expected
 
 
-def _following(facts: ServerFacts, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+def _exact_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
     if state is None:
         return 0
-    following = state.following(after)
-    return facts.count(stream, after, LAST) if following is None and facts.counts else following
+    following = state.exact_backlog(after)
+    return server.count(stream, after, LAST) if following is None and server.counts_cheaply else following
 
 
-def _baseline(facts: ServerFacts, stream: str, after: StreamId, state: StreamState | None) -> Known:
+def _baseline(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Known:
     """What is known of a stream where reading begins: nothing that is gone by now counts as lost."""
     if state is None:
         return Known(after, 0 if after == ZERO else None)
-    following = _following(facts, stream, after, state)
-    added = None if following is None or state.added is None else state.added - following
-    return Known(after, added, state.deleted)
+    following = _exact_backlog(server, stream, after, state)
+    added = None if following is None or state.entries_added is None else state.entries_added - following
+    return Known(after, added, state.max_deleted_id)

@@ -8,30 +8,12 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from spark_streams.read.offsets import Cut
+from spark_streams.server.model import Cut, Range
 from spark_streams.stream_id import StreamId
 
 Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
-"""(stream, after, count, upto) -> the ID of the count-th entry in (after, upto], and count.
-
-If there are fewer: `upto` and their number.
-"""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Entries of one stream in (after, upto]. `index` numbers the ranges of that stream within a batch.
-
-    `count` is how many entries there were when it was planned, if that is known.
-    """
-
-    stream: str
-    after: StreamId
-    upto: StreamId
-    index: int
-    count: int | None = None
+"""(stream, after, count, upto) to an ID and a number: see `StreamServer.nth`."""
 
 
 def ranges(

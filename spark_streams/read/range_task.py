@@ -17,9 +17,10 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error
-from spark_streams.read.planning import Range
 from spark_streams.read.shared.protocol import Taker
 from spark_streams.server import xrange
+from spark_streams.server.model import Range
+from spark_streams.server.open import open_server
 from spark_streams.server.xrange import Delivery
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -80,13 +81,11 @@ def _read_range(partition: StreamPartition, schema: ReadSchema) -> Iterator[Any]
 def _delivery(connection: Connection, partition: StreamPartition) -> Delivery | None:
     if partition.group is None:
         return None
-    # Imported here: facts read ranges through `fetch`, as this module does.
-    from spark_streams.server.api import facts_of
 
     def position() -> StreamId | None:
         stream = partition.range.stream
-        state = facts_of(connection).states([stream], partition.group)[stream]
-        return None if state is None or state.group is None else state.group.position
+        state = open_server(connection).states([stream], partition.group)[stream]
+        return None if state is None or state.group is None else state.group.last_delivered_id
 
     begun = position()
     if begun is None:
@@ -97,14 +96,12 @@ def _delivery(connection: Connection, partition: StreamPartition) -> Delivery | 
 
 def _short(connection: Connection, partition: StreamPartition, entries: int) -> PystreamsError | None:
     """Why a partition has fewer entries than were planned; None where that is not known to be a loss."""
-    from spark_streams.server.api import facts_of
-
     part, address = partition.range, partition.address
-    state = facts_of(connection).states([part.stream], None)[part.stream]
-    if state is None or state.last < part.upto:
+    state = open_server(connection).states([part.stream], None)[part.stream]
+    if state is None or state.last_id < part.upto:
         if part.upto == ZERO:
             return None
-        found = "it does not exist any more" if state is None else f"it now ends at {state.last}"
+        found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
         return error("STREAM_LOST", stream=part.stream, address=address, offset=part.upto, found=found)
     if part.count is None:
         return None

@@ -1,153 +1,103 @@
-"""Server facts: the one door through which planning learns about streams and groups, and tells the server of progress.
+"""The protocol `StreamServer`: all that planners and readers ask of a server about streams and consumer groups.
 
-`ServerFacts` is what the readers ask. `RedisFacts` answers it with the commands that every Redis or Valkey has,
-`EngineFacts` with the engine's own (PS.NTH, PS.SPLIT, PS.DELIVER, PS.ACKRANGE) where COMMAND INFO knows them all;
-`facts_of` chooses, and nobody else notices. Knows no Spark.
+Two classes implement it: `RedisServer` with the commands of any Redis or Valkey, `EngineServer` with the engine's own.
+`spark_streams.server.open` chooses. Errors of the connection and refusals are raised as `ServerError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
-from spark_streams.client.connection import Connection
-from spark_streams.read.offsets import Cut
-from spark_streams.read.planning import Range
-from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.server.model import Cut, Range, StreamState
+from spark_streams.stream_id import StreamId
 
 
-@dataclass(frozen=True)
-class GroupState:
-    """A group: the last ID it was given, the number of entries that follow (None: unknown), and of pending ones.
+class StreamServer(Protocol):
+    """Questions about streams and groups, and the group commands that a query needs.
 
-    `read` is how many of all entries ever added it was given, or had passed when it was made; None where unknown.
+    `prefix` is the prefix of the query's consumer names; `-<number>` is appended to it.
     """
-
-    position: StreamId
-    lag: int | None
-    pending: int
-    read: int | None = None
-
-
-@dataclass(frozen=True)
-class StreamState:
-    """A stream that exists: the last ID it ever had, its length, its first entry's ID, and the group if it has it.
-
-    `added` is how many entries were ever added, None where the server does not count them (before Redis 7); `deleted`
-    the largest ID that XDEL removed.
-    """
-
-    last: StreamId
-    length: int
-    first: StreamId | None
-    group: GroupState | None
-    added: int | None = None
-    deleted: StreamId = ZERO
-
-    def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """How many entries follow `after`, and whether no more can: else it is an estimate."""
-        if after >= self.last or not self.length or self.first is None:
-            return 0, True
-        if self.group is not None and self.group.position == after and self.group.lag is not None:
-            return min(self.group.lag, self.length), True
-        if after < self.first:
-            return self.length, True
-        span = self.last.ms - self.first.ms
-        part = (self.last.ms - after.ms) / span if span else 1.0
-        return max(1, round(self.length * part)), False
-
-    def following(self, after: StreamId) -> int | None:
-        """How many entries there are behind `after`, where that is known without counting."""
-        if after >= self.last or not self.length or self.first is None:
-            return 0
-        return self.length if after < self.first else None
-
-
-class ServerFacts(Protocol):
-    """What planning asks of a server."""
 
     @property
-    def counts(self) -> bool:
-        """Whether counting entries costs next to nothing."""
+    def counts_cheaply(self) -> bool:
+        """Whether the server counts entries without sending them."""
         ...
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        """Each stream's state; None where there is no such key. NOT_A_STREAM for another type's key."""
+        """Each stream's state, with that of `group` if one is named; None where the key does not exist.
+
+        Raises NOT_A_STREAM for a key of another type.
+        """
         ...
 
-    def discover(self, pattern: str) -> list[str]:
-        """The names of the streams that a glob matches, sorted."""
+    def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
+        """As `states` for one stream, but the stream and its group are read at the same moment."""
+        ...
+
+    def find_streams(self, pattern: str) -> list[str]:
+        """The names of the streams that match a glob, sorted. Raises STREAM_NAME_NOT_TEXT for a name not in UTF-8."""
         ...
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        """See `planning.Nth`."""
+        """The ID of the `count`-th entry in (after, upto], and `count`. With fewer entries: `upto` and their number."""
         ...
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
-        """How many entries lie in (after, upto]. Where `counts` is false, it is found out by reading them."""
+        """The number of entries in (after, upto]. Without `counts_cheaply` all of them are read."""
         ...
 
-    def split(self, part: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
-        """Cuts that part a range into `parts` of equal size, or more if one would have more than `most` entries.
+    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
+        """Cut a range into `parts` of equal size; into more where a part would exceed `most` entries.
 
-        With `exact` each number of entries is known. The last cut is the range's end.
+        The last cut is the range's end. With `exact` every part's number of entries is known.
         """
         ...
 
-    def entry_bytes(self, stream: str, after: StreamId) -> float:
-        """What an entry behind `after` takes on the wire, on average over the next few; 0 where there is none."""
+    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
+        """The average size on the wire, in bytes, of the next few entries behind `after`; 0 if there are none."""
         ...
 
-    def make_group(self, stream: str, group: str, position: StreamId) -> bool:
-        """Make the group, and the stream where it is missing; False if the group exists."""
+    def create_group(self, stream: str, group: str, position: StreamId) -> bool:
+        """Create the group at that last-delivered ID, and the stream if it is missing. False if the group exists."""
         ...
 
-    def move_group(self, stream: str, group: str, position: StreamId) -> None:
-        """Set the last ID that the group was given."""
+    def set_group_position(self, stream: str, group: str, position: StreamId) -> None:
+        """Set the group's last-delivered ID."""
         ...
 
-    def oldest_pending(self, stream: str, group: str, consumer: str) -> StreamId | None:
-        """The smallest ID that is pending for the query's consumers: `consumer`, a dash and a number each."""
+    def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
+        """Name and number of pending entries of each consumer; empty if the group does not exist."""
         ...
 
-    def deliver(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> bool:
-        """Put the ranges of one stream, in order, into the group's pending list, as far as they lie behind `position`.
+    def delete_consumer(self, stream: str, group: str, consumer: bytes) -> None:
+        """Delete a consumer and drop what it has pending."""
+        ...
 
-        False where that is better left to the tasks: one range, and a server that delivers by reading only.
+    def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
+        """The smallest ID pending for the query's consumers; None if nothing is."""
+        ...
+
+    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
+        """Add the ranges of one stream to the group's pending list, each for the consumer of its index.
+
+        `parts` are in order; what lies up to `position`, the group's last-delivered ID, is skipped. Returns False, and
+        delivers nothing, where the task does it at no extra cost: one range, on a server that delivers only by reading.
         """
         ...
 
-    def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
+    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
         """Acknowledge all entries up to `upto` that are pending for the query's consumers."""
         ...
 
-    def unfinished(self, stream: str) -> StreamId | None:
-        """The smallest ID that a group has yet to read or acknowledge; None where the stream has no group."""
+    def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
+        """Acknowledge all entries up to `upto` that are pending for one consumer."""
         ...
 
-    def trim(self, stream: str, before: StreamId) -> int:
-        """Remove the entries before an ID; how many there were."""
+    def first_unfinished_id(self, stream: str) -> StreamId | None:
+        """The smallest ID that any group has yet to read or acknowledge; None if the stream has no group."""
         ...
 
-
-_EXTENSIONS = ("PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
-_extended: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
-
-
-def facts_of(connection: Connection) -> ServerFacts:
-    """The facts of the server at the other end; what it can do is asked once for each connection."""
-    from spark_streams.server.engine import EngineFacts
-    from spark_streams.server.redis import RedisFacts
-
-    if connection not in _extended:
-        (reply,) = connection.pipeline([("COMMAND", "INFO", *_EXTENSIONS)])
-        # A server that refuses to answer is treated as one that has none of them.
-        _extended[connection] = isinstance(reply, list) and len(reply) == len(_EXTENSIONS) and all(reply)
-    return EngineFacts(connection) if _extended[connection] else RedisFacts(connection)
-
-
-def position_of(state: StreamState | None) -> StreamId:
-    """The last ID a stream ever had; 0-0 for one that does not exist yet."""
-    return ZERO if state is None else state.last
+    def trim_before(self, stream: str, before: StreamId) -> int:
+        """Remove the entries with smaller IDs than `before`. Returns their number."""
+        ...

@@ -1,6 +1,6 @@
-"""Server facts by the engine's own commands, which count, split, deliver and acknowledge without touching entries.
+"""`StreamServer` on the engine: PS.NTH, PS.SPLIT, PS.DELIVER and PS.ACKRANGE work on ranges without sending entries.
 
-Whatever has no command of its own is as on any server.
+Everything without a command of its own is inherited from `RedisServer`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_streams.client.connection import Command
-from spark_streams.read.offsets import Cut
-from spark_streams.read.planning import Range
-from spark_streams.server.redis import RedisFacts
+from spark_streams.server.model import Cut, Range
+from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import StreamId
+
+EXTENSIONS = ("PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
+"""The commands that a server must have for `EngineServer`."""
 
 _ALL = 2**62
 
 
-class EngineFacts(RedisFacts):
-    """Facts by PS.NTH, PS.SPLIT, PS.DELIVER and PS.ACKRANGE."""
+class EngineServer(RedisServer):
+    """A server that has all of `EXTENSIONS`."""
 
-    counts = True
+    counts_cheaply = True
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         found, number = self._connection.command("PS.NTH", stream, str(after), count)
@@ -36,16 +38,16 @@ class EngineFacts(RedisFacts):
         behind, beyond = (int(self._checked(stream, reply, "PS.NTH")[1]) for reply in replies)
         return behind - beyond
 
-    def split(self, part: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
-        del exact  # it always is
+    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
+        del exact  # PS.SPLIT always counts
         if most is not None:
-            parts = max(parts, -(-self.count(part.stream, part.after, part.upto) // most))
-        reply = self._connection.command("PS.SPLIT", part.stream, str(part.after), str(part.upto), parts)
-        return [(StreamId.parse(upto), int(count)) for upto, count in reply] or [(part.upto, 0)]
+            parts = max(parts, -(-self.count(whole.stream, whole.after, whole.upto) // most))
+        reply = self._connection.command("PS.SPLIT", whole.stream, str(whole.after), str(whole.upto), parts)
+        return [(StreamId.parse(upto), int(count)) for upto, count in reply] or [(whole.upto, 0)]
 
-    def deliver(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> bool:
+    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
         commands: list[Command] = [
-            ("PS.DELIVER", part.stream, group, f"{consumer}-{part.index}", str(part.after), str(part.upto))
+            ("PS.DELIVER", part.stream, group, f"{prefix}-{part.index}", str(part.after), str(part.upto))
             for part in parts
             if part.upto > position
         ]
@@ -53,10 +55,10 @@ class EngineFacts(RedisFacts):
             self._checked(part.stream, reply, "PS.DELIVER")
         return True
 
-    def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
-        _, counts, others = self._pending(stream, group, consumer)
+    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
+        _, counts, others = self._pending(stream, group, prefix)
         if others:
-            # The range holds what is not this query's to acknowledge.
-            super().acknowledge(stream, group, consumer, upto)
+            # PS.ACKRANGE acknowledges for every consumer, and some entries in the range are not this query's.
+            super().acknowledge(stream, group, prefix, upto)
         elif counts:
             self._connection.command("PS.ACKRANGE", stream, group, "0-0", str(upto))

@@ -1,7 +1,7 @@
-"""Server facts by the commands of Redis 5 and later: what counts entries has to read them.
+"""`StreamServer` with the commands of Redis 5 and later. Counting entries means reading them.
 
-Owns how a stream is counted, split, delivered and acknowledged where no command does it. Nothing here decides which
-rows a partition yields.
+Owns how a stream is counted, split, delivered and acknowledged where no single command does it. Nothing here decides
+which rows a partition yields.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import redis
 
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.errors import fail
-from spark_streams.read.offsets import Cut
-from spark_streams.read.planning import Range
 from spark_streams.server import sampling, xrange
-from spark_streams.server.api import GroupState, StreamState
+from spark_streams.server.model import Cut, GroupState, Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId
 
 _ACK_PAGE = 10_000
@@ -29,16 +27,16 @@ _COUNTED = 100_000  # so many entries are counted rather than estimated
 _SCAN_PAGE = 1000
 
 
-class RedisFacts:
-    """Facts by the commands of Redis 5 and later."""
+class RedisServer:
+    """Any server that speaks Redis's protocol and has streams."""
 
-    counts = False
+    counts_cheaply = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        # The group is asked after the stream: what arrives in between makes its lag larger, never too small.
+        # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
         commands: list[Command] = []
         for stream in streams:
             commands.append(("XINFO", "STREAM", stream))
@@ -52,15 +50,14 @@ class RedisFacts:
             found[stream] = None if state is None else _stream_state(state, _group_state(groups, group))
         return found
 
-    def state_at_once(self, stream: str, group: str) -> StreamState | None:
-        """As `states`, of one stream, with its group at the same moment."""
-        asked: list[Command] = [("XINFO", "STREAM", stream), ("XINFO", "GROUPS", stream)]
-        reply = self._connection.pipeline([("MULTI",), *asked, ("EXEC",)])[-1]
-        said = self._checked(stream, reply, "EXEC")
-        state, groups = (self._checked(stream, one, "XINFO") for one in said)
+    def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
+        commands: list[Command] = [("MULTI",), ("XINFO", "STREAM", stream), ("XINFO", "GROUPS", stream), ("EXEC",)]
+        replies = self._checked(stream, self._connection.pipeline(commands)[-1], "EXEC")
+        state, groups = (self._checked(stream, reply, "XINFO") for reply in replies)
         return None if state is None else _stream_state(state, _group_state(groups, group))
 
     def _checked(self, stream: str, reply: Any, command: str) -> Any:
+        """The reply; None if the key does not exist. Any other refusal is raised."""
         if isinstance(reply, redis.ResponseError):
             text = str(reply)
             if "no such key" in text:
@@ -70,7 +67,7 @@ class RedisFacts:
             fail("SERVER_REFUSED", address=self._connection.address, command=command, reason=text)
         return reply
 
-    def discover(self, pattern: str) -> list[str]:
+    def find_streams(self, pattern: str) -> list[str]:
         found = set[bytes]().union(*self._connection.of_masters(lambda link: self._scanned(link, pattern)))
         for name in found:
             try:
@@ -91,36 +88,36 @@ class RedisFacts:
                 return found
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        return xrange.last_of(self._connection, stream, after, count, upto)
+        return xrange.nth(self._connection, stream, after, count, upto)
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
-        return xrange.last_of(self._connection, stream, after, 2**63 - 1, upto)[1]
+        return xrange.nth(self._connection, stream, after, 2**63 - 1, upto)[1]
 
-    def split(self, part: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
-        state = self.states([part.stream], None)[part.stream]
+    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
+        state = self.states([whole.stream], None)[whole.stream]
         if state is None:
-            return [(part.upto, None)]
-        about, _ = state.backlog(part.after)
+            return [(whole.upto, None)]
+        about, _ = state.backlog(whole.after)
         if exact or most is not None or about <= _COUNTED:
             grid = max(1, about // (2 * _COUNTED))
             if most is not None:
                 grid = min(grid, most)
-            marks, total = xrange.marks(self._connection, part.stream, part.after, part.upto, grid)
-            return sampling.cut(marks, grid, total, part.upto, parts, most)
-        probes = sampling.probes(max(part.after, (state.first or part.after).before()), part.upto, parts)
+            marks, total = xrange.marks(self._connection, whole.stream, whole.after, whole.upto, grid)
+            return sampling.cut(marks, grid, total, whole.upto, parts, most)
+        probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
         commands: list[Command] = [
-            ("XRANGE", part.stream, str(at), str(part.upto), "COUNT", sampling.WINDOW) for at in probes
+            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW) for at in probes
         ]
         windows = []
         for reply in self._connection.pipeline(commands):
-            rows = self._checked(part.stream, reply, "XRANGE")
+            rows = self._checked(whole.stream, reply, "XRANGE")
             windows.append([StreamId.parse(row[0]) for row in rows])
-        return [(upto, None) for upto in sampling.estimated(probes, windows, part.upto, parts)]
+        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
 
-    def entry_bytes(self, stream: str, after: StreamId) -> float:
-        return xrange.average_bytes(self._connection, stream, after, _SAMPLE)
+    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
+        return xrange.average_entry_bytes(self._connection, stream, after, _SAMPLE)
 
-    def make_group(self, stream: str, group: str, position: StreamId) -> bool:
+    def create_group(self, stream: str, group: str, position: StreamId) -> bool:
         (reply,) = self._connection.pipeline([("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM")])
         if isinstance(reply, redis.ResponseError):
             if "BUSYGROUP" in str(reply) or "already exists" in str(reply):
@@ -128,33 +125,42 @@ class RedisFacts:
             self._checked(stream, reply, "XGROUP CREATE")
         return True
 
-    def move_group(self, stream: str, group: str, position: StreamId) -> None:
+    def set_group_position(self, stream: str, group: str, position: StreamId) -> None:
         self._connection.command("XGROUP", "SETID", stream, group, str(position))
 
-    def oldest_pending(self, stream: str, group: str, consumer: str) -> StreamId | None:
-        _, counts, _ = self._pending(stream, group, consumer)
+    def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
+        (reply,) = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group)])
+        if isinstance(reply, redis.ResponseError):
+            return []
+        return [(info[b"name"], int(info[b"pending"])) for info in map(_pairs, reply)]
+
+    def delete_consumer(self, stream: str, group: str, consumer: bytes) -> None:
+        self._connection.command("XGROUP", "DELCONSUMER", stream, group, consumer)
+
+    def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
+        _, counts, _ = self._pending(stream, group, prefix)
         asked: list[Command] = [("XPENDING", stream, group, "-", "+", 1, name) for name in counts]
         replies = [self._checked(stream, reply, "XPENDING") for reply in self._connection.pipeline(asked)]
         return min((StreamId.parse(reply[0][0]) for reply in replies if reply), default=None)
 
-    def deliver(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> bool:
+    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
         if len(parts) < 2:
             return False
         stream = parts[0].stream
 
-        def renewed() -> list[Command]:
+        def remaining() -> list[Command]:
             state = self.states([stream], group)[stream]
             if state is None or state.group is None:
                 return []
-            return self._deliveries(parts, group, consumer, state.group.position)
+            return self._deliveries(parts, group, prefix, state.group.last_delivered_id)
 
-        commands = self._deliveries(parts, group, consumer, position)
+        commands = self._deliveries(parts, group, prefix, position)
         if commands:
-            # Received raw where replies cannot be skipped: nobody needs them as objects.
-            self._connection.receive(self._connection.request(commands, renewed))
+            # Where replies cannot be skipped they are received as bytes: nobody needs them parsed.
+            self._connection.receive(self._connection.request(commands, remaining))
         return True
 
-    def _deliveries(self, parts: Sequence[Range], group: str, consumer: str, position: StreamId) -> list[Command]:
+    def _deliveries(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> list[Command]:
         commands: list[Command] = []
         skips = self._connection.can_skip_replies()
         for part in parts:
@@ -164,7 +170,7 @@ class RedisFacts:
                 left = self.count(part.stream, max(part.after, position), part.upto)
             else:
                 left = part.count
-            name = f"{consumer}-{part.index}"
+            name = f"{prefix}-{part.index}"
             while left > 0:
                 step = min(left, _DELIVER_PAGE)
                 if skips:
@@ -172,31 +178,30 @@ class RedisFacts:
                 commands.append(("XREADGROUP", "GROUP", group, name, "COUNT", step, "STREAMS", part.stream, ">"))
                 left -= step
         if commands and skips:
-            commands.append(xrange.nothing(parts[0].stream))
+            commands.append(xrange.empty_read(parts[0].stream))
         return commands
 
-    def acknowledge(self, stream: str, group: str, consumer: str, upto: StreamId) -> None:
-        last, counts, _ = self._pending(stream, group, consumer)
+    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
+        last, counts, _ = self._pending(stream, group, prefix)
         for name, count in counts.items():
             if last <= upto and count > _MANY_PENDING:
-                # Removing the consumer takes all it has pending at a fifth of the cost of naming each entry.
-                self._connection.command("XGROUP", "DELCONSUMER", stream, group, name)
+                # Deleting the consumer drops all it has pending at a fifth of the cost of naming each entry.
+                self.delete_consumer(stream, group, name)
             else:
                 self.acknowledge_consumer(stream, group, name, upto)
 
-    def _pending(self, stream: str, group: str, consumer: str) -> tuple[StreamId, dict[bytes, int], int]:
-        """The group's largest pending ID, how many entries each of the query's consumers has pending, and others."""
+    def _pending(self, stream: str, group: str, prefix: str) -> tuple[StreamId, dict[bytes, int], int]:
+        """The group's largest pending ID, the query's consumers with their pending entries, and the others' entries."""
         (summary,) = self._connection.pipeline([("XPENDING", stream, group)])
         if isinstance(summary, redis.ResponseError) and "NOGROUP" in str(summary):
             return ZERO, {}, 0  # no such stream or group: nothing is pending there
         self._checked(stream, summary, "XPENDING")
-        ours = re.compile(re.escape(consumer.encode()) + rb"-[0-9]+")
+        ours = re.compile(re.escape(prefix.encode()) + rb"-[0-9]+")
         counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
         others = int(summary[0]) - sum(counts.values())
         return StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
 
     def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
-        """Acknowledge what one consumer has pending up to an ID."""
         while True:
             rows = self._connection.command("XPENDING", stream, group, "-", str(upto), _ACK_PAGE, consumer)
             ids = [row[0] for row in rows]
@@ -206,7 +211,7 @@ class RedisFacts:
             if len(ids) < _ACK_PAGE:
                 return
 
-    def unfinished(self, stream: str) -> StreamId | None:
+    def first_unfinished_id(self, stream: str) -> StreamId | None:
         (reply,) = self._connection.pipeline([("XINFO", "GROUPS", stream)])
         groups = [_pairs(group) for group in self._checked(stream, reply, "XINFO GROUPS") or ()]
         if not groups:
@@ -219,7 +224,7 @@ class RedisFacts:
                 smallest.append(StreamId.parse(summary[1]))
         return min(smallest)
 
-    def trim(self, stream: str, before: StreamId) -> int:
+    def trim_before(self, stream: str, before: StreamId) -> int:
         return int(self._connection.command("XTRIM", stream, "MINID", "=", str(before)))
 
 
@@ -228,29 +233,29 @@ def _pairs(reply: Any) -> dict[bytes, Any]:
 
 
 def _stream_state(reply: Any, group: GroupState | None) -> StreamState:
-    said = _pairs(reply)
-    first = said.get(b"first-entry")
-    added = said.get(b"entries-added")
+    info = _pairs(reply)
+    first = info.get(b"first-entry")
     return StreamState(
-        last=StreamId.parse(said[b"last-generated-id"]),
-        length=int(said[b"length"]),
-        first=StreamId.parse(first[0]) if first else None,
+        last_id=StreamId.parse(info[b"last-generated-id"]),
+        length=int(info[b"length"]),
+        first_id=StreamId.parse(first[0]) if first else None,
         group=group,
-        added=None if added is None else int(added),
-        deleted=StreamId.parse(said.get(b"max-deleted-entry-id", b"0-0")),
+        entries_added=_number(info.get(b"entries-added")),
+        max_deleted_id=StreamId.parse(info.get(b"max-deleted-entry-id", b"0-0")),
     )
 
 
 def _group_state(replies: Any, group: str | None) -> GroupState | None:
-    for reply in replies or ():
-        said = _pairs(reply)
-        if group is not None and said[b"name"] == group.encode():
-            lag, read = said.get(b"lag"), said.get(b"entries-read")
-            position = StreamId.parse(said[b"last-delivered-id"])
+    for info in map(_pairs, replies or ()):
+        if group is not None and info[b"name"] == group.encode():
             return GroupState(
-                position,
-                None if lag is None else int(lag),
-                int(said[b"pending"]),
-                None if read is None else int(read),
+                last_delivered_id=StreamId.parse(info[b"last-delivered-id"]),
+                lag=_number(info.get(b"lag")),
+                pending=int(info[b"pending"]),
+                entries_read=_number(info.get(b"entries-read")),
             )
     return None
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

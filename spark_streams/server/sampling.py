@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from spark_streams.read.offsets import Cut
+from spark_streams.server.model import Cut
 from spark_streams.stream_id import StreamId
 
 WINDOW = 64

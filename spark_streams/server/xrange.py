@@ -115,8 +115,8 @@ def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
         return None
 
 
-def last_of(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-    """See `planning.Nth`; found by reading that far."""
+def nth(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
+    """See `StreamServer.nth`; found by reading that far."""
     found = 0
     size = PageSize(count)
     while found < count:
@@ -155,7 +155,7 @@ def marks(
         size.learn(page.count, stop)
 
 
-def average_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
+def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
     """What an entry takes on the wire, on average over the next `sample` ones; 0 where there is none."""
     buffer, stop = connection.receive(connection.request([_xrange(stream, after, LAST, sample)]))
     page = _page(connection, stream, buffer, stop)
@@ -181,7 +181,7 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
     return arrow.decode(buffer, start, stop, count) if count > 0 else None
 
 
-def nothing(stream: str) -> Command:
+def empty_read(stream: str) -> Command:
     """A command that reads nothing, to stand behind commands whose replies are suppressed.
 
     A refusal (the key is not here, say) is suppressed with them; what is refused to them is refused to this one, too.
@@ -211,7 +211,7 @@ def _with_delivery(
         ">",
     )
     if connection.can_skip_replies():
-        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [nothing(stream)])]
+        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [empty_read(stream)])]
     connection.receive(connection.request([read], _renewal(connection, stream, delivery, page, [])))
     return behind
 

@@ -1,4 +1,4 @@
-"""Connections and server facts, without Spark, on a real Redis and on the engine."""
+"""Connections and what is asked of a server, without Spark, on a real Redis and on the engine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spark_streams.client.retry import repeatable
 from spark_streams.codec import arrow
 from spark_streams.config.address import Address
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.server import redis as facts_module
+from spark_streams.server import redis as redis_server
 from spark_streams.server import xrange
-from spark_streams.server.redis import RedisFacts
+from spark_streams.server.redis import RedisServer
 from spark_streams.server.xrange import Delivery
 from spark_streams.stream_id import LAST, ZERO, StreamId
 from tests import servers
@@ -145,7 +145,7 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         list(xrange.pages(connection, "text", ZERO, LAST, 8))
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
-        RedisFacts(connection).states(["text"], None)
+        RedisServer(connection).states(["text"], None)
 
 
 def test_states(client: redis.Redis, connection: Connection) -> None:
@@ -153,13 +153,13 @@ def test_states(client: redis.Redis, connection: Connection) -> None:
     add(client, "s", 10)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"}, count=4)
-    states = RedisFacts(connection).states(["s", "t"], "g")
+    states = RedisServer(connection).states(["s", "t"], "g")
     state = states["s"]
     assert states["t"] is None
     assert state is not None
     assert state.group is not None
-    assert (state.last, state.length, state.first) == (StreamId(10, 0), 10, StreamId(1, 0))
-    assert (state.group.position, state.group.lag, state.group.pending) == (StreamId(4, 0), 6, 4)
+    assert (state.last_id, state.length, state.first_id) == (StreamId(10, 0), 10, StreamId(1, 0))
+    assert (state.group.last_delivered_id, state.group.lag, state.group.pending) == (StreamId(4, 0), 6, 4)
     assert state.backlog(StreamId(4, 0)) == (6, True)
     assert state.backlog(StreamId(10, 0)) == (0, True)
     assert state.backlog(ZERO) == (10, True)
@@ -169,11 +169,11 @@ def test_states(client: redis.Redis, connection: Connection) -> None:
 def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
     """The ID of the n-th entry after an ID, or the end and how many there are."""
     add(client, "s", 30)
-    facts = RedisFacts(connection)
-    assert facts.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
-    assert facts.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
-    assert facts.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
-    assert facts.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+    server = RedisServer(connection)
+    assert server.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
+    assert server.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
+    assert server.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
+    assert server.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
 
 
 @pytest.mark.parametrize("many", [20_000, 5])
@@ -181,38 +181,38 @@ def test_acknowledging_up_to_an_id(
     client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
-    monkeypatch.setattr(facts_module, "_MANY_PENDING", many)
-    monkeypatch.setattr(facts_module, "_ACK_PAGE", 4)
+    monkeypatch.setattr(redis_server, "_MANY_PENDING", many)
+    monkeypatch.setattr(redis_server, "_ACK_PAGE", 4)
     add(client, "s", 30)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "job-0", {"s": ">"}, count=10)
     client.xreadgroup("g", "other", {"s": ">"}, count=3)
     client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
-    facts = RedisFacts(connection)
-    facts.acknowledge("s", "g", "job", StreamId(16, 0))
+    server = RedisServer(connection)
+    server.acknowledge("s", "g", "job", StreamId(16, 0))
     assert client.xpending("s", "g")["consumers"] == [
         {"name": b"job-1", "pending": 4},
         {"name": b"other", "pending": 3},
     ]
-    facts.acknowledge("s", "g", "job", StreamId(20, 0))
+    server.acknowledge("s", "g", "job", StreamId(20, 0))
     assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
-    assert facts.oldest_pending("s", "g", "job") is None
+    assert server.first_pending_id("s", "g", "job") is None
     client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
-    assert facts.oldest_pending("s", "g", "job") is None
+    assert server.first_pending_id("s", "g", "job") is None
     client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
     client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
-    assert facts.oldest_pending("s", "g", "job") == StreamId(23, 0)
-    facts.acknowledge("s", "nobody", "job", LAST)
-    facts.acknowledge("nothing", "g", "job", LAST)
+    assert server.first_pending_id("s", "g", "job") == StreamId(23, 0)
+    server.acknowledge("s", "nobody", "job", LAST)
+    server.acknowledge("nothing", "g", "job", LAST)
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
     """A group is made together with its stream; one that exists is left as it is."""
-    facts = RedisFacts(connection)
-    assert facts.make_group("s", "g", StreamId(5, 0)) is True
-    assert facts.make_group("s", "g", StreamId(9, 0)) is False
+    server = RedisServer(connection)
+    assert server.create_group("s", "g", StreamId(5, 0)) is True
+    assert server.create_group("s", "g", StreamId(9, 0)) is False
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
-    facts.move_group("s", "g", StreamId(9, 0))
+    server.set_group_position("s", "g", StreamId(9, 0))
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
 
 

@@ -24,8 +24,9 @@ from spark_streams.read.offsets import Offsets, SharedBatch
 from spark_streams.read.range_task import SharedPartition
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import Taker
-from spark_streams.server.api import ServerFacts, StreamState, facts_of, position_of
-from spark_streams.server.redis import RedisFacts
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import StreamState, last_id_of
+from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -54,62 +55,56 @@ class SharedSource:
     def latest(self) -> Offsets | None:
         return self._latest
 
-    def _streams(self, facts: ServerFacts) -> list[str]:
+    def _streams(self, server: StreamServer) -> list[str]:
         pattern = self._options.pattern
-        return list(self._options.streams) if pattern is None else facts.discover(pattern)
+        return list(self._options.streams) if pattern is None else server.find_streams(pattern)
 
     def initial(self) -> Offsets:
         """Make the groups that are missing, and count on from whatever batch an earlier life of the query reached."""
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            states = facts.states(self._streams(facts), self._group)
+            server = open_server(connection)
+            states = server.states(self._streams(server), self._group)
             since = 0
             for stream, state in states.items():
                 if state is None or state.group is None:
                     starting = self._options.starting
                     position = _LATEST if starting is None else starting.get(stream, _LATEST)
-                    start = position_of(state) if position.kind in ("latest", "group") else ZERO
-                    facts.make_group(stream, self._group, start if position.after is None else position.after)
-                since = max(since, self._reached(connection, stream))
+                    start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
+                    server.create_group(stream, self._group, start if position.after is None else position.after)
+                since = max(since, self._reached(connection, server, stream))
             return Offsets({}, shared=SharedBatch(since, since))
 
-    def _reached(self, connection: Connection, stream: str) -> int:
+    def _reached(self, connection: Connection, server: StreamServer, stream: str) -> int:
         """The largest number of a batch that the group or the ledger knows."""
         done = connection.command("HGET", self._ledger(stream), protocol.DONE)
-        batches = [protocol.batch_of(name, self._options.consumer) for name, _ in self._consumers(connection, stream)]
+        consumers = server.consumers(stream, self._group)
+        batches = [protocol.batch_of(name, self._options.consumer) for name, _ in consumers]
         return max([int(done or 0), *(batch for batch in batches if batch is not None)])
 
     def _ledger(self, stream: str) -> bytes:
         return protocol.ledger(stream, self._group, self._options.consumer)
 
-    def _consumers(self, connection: Connection, stream: str) -> list[tuple[bytes, int]]:
-        (reply,) = connection.pipeline([("XINFO", "CONSUMERS", stream, self._group)])
-        if isinstance(reply, redis.ResponseError):
-            return []
-        said = [dict(zip(one[0::2], one[1::2], strict=True)) for one in reply]
-        return [(one[b"name"], int(one[b"pending"])) for one in said]
-
     def prepare_available_now(self) -> None:
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            states = facts.states(self._streams(facts), self._group)
-        self._target = {stream: position_of(state) for stream, state in states.items()}
+            server = open_server(connection)
+            states = server.states(self._streams(server), self._group)
+        self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
         """The next batch, if the group has anything for it; `begin` itself otherwise."""
         last = self._shared(begin)
         with borrow(self._address) as connection:
-            facts = facts_of(connection)
-            self._finish(connection, facts, last)
-            states = facts.states(self._streams(facts), self._group)
-            self._latest = Offsets({stream: position_of(state) for stream, state in states.items()})
+            server = open_server(connection)
+            self._finish(connection, server, last)
+            states = server.states(self._streams(server), self._group)
+            self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             lag: dict[str, int] = {}
             claims: dict[str, int] = {}
             for stream, state in states.items():
-                group = self._present(facts, stream, state)
-                self._look_for_loss(facts, stream, state)
-                lag[stream] = 0 if group is None or state is None else self._lag(facts, stream, state)
-                found = 0 if state is None else self._claimable(connection, stream, last)
+                group = self._present(server, stream, state)
+                self._look_for_loss(server, stream, state)
+                lag[stream] = 0 if group is None or state is None else self._lag(server, stream, state)
+                found = 0 if state is None else self._claimable(connection, server, stream, last)
                 if found:
                     claims[stream] = found
         batch = SharedBatch(last.number + 1, last.since, self._take(lag, claims, unlimited=unlimited), claims)
@@ -122,47 +117,46 @@ class SharedSource:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
 
-    def _present(self, facts: ServerFacts, stream: str, state: StreamState | None) -> Any:
+    def _present(self, server: StreamServer, stream: str, state: StreamState | None) -> Any:
         if state is not None and state.group is not None:
             return state.group
         if self._options.pattern is None and self._finished > 0:
             if self._options.fails:
                 fail("GROUP_LOST", stream=stream, address=self._address, group=self._group)
             _log.warning("The group %s of the stream %s was lost; it is made anew.", self._group, stream)
-        facts.make_group(stream, self._group, ZERO)
-        return facts.states([stream], self._group)[stream]
+        server.create_group(stream, self._group, ZERO)
+        return server.states([stream], self._group)[stream]
 
-    def _look_for_loss(self, facts: ServerFacts, stream: str, state: StreamState | None) -> None:
+    def _look_for_loss(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
         """See whether entries went before the group was given them."""
         if state is None or loss.look_group(state) is None:
             return
-        assert isinstance(facts, RedisFacts)
         # The stream and the group were asked one after the other: only what they say at one moment counts.
-        state = facts.state_at_once(stream, self._group)
+        state = server.state_in_transaction(stream, self._group)
         finding = None if state is None else loss.look_group(state)
         if state is None or state.group is None or finding is None or self._noted.get(stream) == finding.upto:
             return
-        loss.report(finding, stream, Known(state.group.position), self._address, fails=self._options.fails)
+        loss.report(finding, stream, Known(state.group.last_delivered_id), self._address, fails=self._options.fails)
         if finding.upto is not None:
             self._noted[stream] = finding.upto
 
-    def _lag(self, facts: ServerFacts, stream: str, state: StreamState) -> int:
+    def _lag(self, server: StreamServer, stream: str, state: StreamState) -> int:
         """How many entries the group was not given yet, about."""
-        position = state.group.position if state.group is not None else ZERO
-        end = state.last if self._target is None else min(state.last, self._target.get(stream, ZERO))
+        position = state.group.last_delivered_id if state.group is not None else ZERO
+        end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:
             return 0
-        if facts.counts:
-            return facts.count(stream, position, end)
+        if server.counts_cheaply:
+            return server.count(stream, position, end)
         if state.group is not None and state.group.lag is not None:
             return state.group.lag
-        return state.backlog(position)[0] if facts.nth(stream, position, 1, LAST)[1] else 0
+        return state.backlog(position)[0] if server.nth(stream, position, 1, LAST)[1] else 0
 
-    def _claimable(self, connection: Connection, stream: str, last: SharedBatch) -> int:
+    def _claimable(self, connection: Connection, server: StreamServer, stream: str, last: SharedBatch) -> int:
         """How many pending entries of others may be taken over now."""
         idle = self._options.claim_idle
         count = 0
-        for name, pending in self._consumers(connection, stream):
+        for name, pending in server.consumers(stream, self._group):
             batch = protocol.batch_of(name, self._options.consumer)
             if not pending or (batch is not None and batch > last.since):
                 continue
@@ -216,28 +210,27 @@ class SharedSource:
 
     def commit(self, end: Offsets) -> None:
         with borrow(self._address) as connection:
-            self._finish(connection, facts_of(connection), self._shared(end))
+            self._finish(connection, open_server(connection), self._shared(end))
 
-    def _finish(self, connection: Connection, facts: ServerFacts, finished: SharedBatch) -> None:
+    def _finish(self, connection: Connection, server: StreamServer, finished: SharedBatch) -> None:
         """Acknowledge what the consumers of finished batches have, remove them, and note it in the ledger."""
         if self._finished >= finished.number:
             return
-        assert isinstance(facts, RedisFacts)
-        streams: Iterable[str] = {*finished.take, *self._streams(facts)}
+        streams: Iterable[str] = {*finished.take, *self._streams(server)}
         for stream in streams:
             if finished.number > finished.since:
-                for name, pending in self._consumers(connection, stream):
+                for name, pending in server.consumers(stream, self._group):
                     batch = protocol.batch_of(name, self._options.consumer)
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
                     if pending:
-                        facts.acknowledge_consumer(stream, self._group, name, LAST)
-                    connection.command("XGROUP", "DELCONSUMER", stream, self._group, name)
+                        server.acknowledge_consumer(stream, self._group, name, LAST)
+                    server.delete_consumer(stream, self._group, name)
                 self._note(connection, stream, finished.number)
             if self._options.trims:
-                unfinished = facts.unfinished(stream)
+                unfinished = server.first_unfinished_id(stream)
                 if unfinished is not None:
-                    facts.trim(stream, unfinished)
+                    server.trim_before(stream, unfinished)
         self._finished = finished.number
 
     def _note(self, connection: Connection, stream: str, batch: int) -> None:

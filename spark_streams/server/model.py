@@ -1,0 +1,83 @@
+"""Plain data about a server's streams: the state of a stream, of a consumer group, and ranges of entries.
+
+Imports nothing but stream IDs, so planning can be tested on values alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_streams.stream_id import ZERO, StreamId
+
+Cut = tuple[StreamId, int | None]
+"""The end of one partition: its last ID (inclusive), and its number of entries (None: unknown)."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
+
+    `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
+    None if it was not counted.
+    """
+
+    stream: str
+    after: StreamId
+    upto: StreamId
+    index: int
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """A consumer group, in the terms of XINFO GROUPS.
+
+    `lag`: entries not yet delivered to the group; None if the server cannot tell. `pending`: entries delivered and not
+    acknowledged. `entries_read`: how many of all entries ever added the group has passed; None if the server cannot
+    tell.
+    """
+
+    last_delivered_id: StreamId
+    lag: int | None
+    pending: int
+    entries_read: int | None = None
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream that exists, in the terms of XINFO STREAM.
+
+    `last_id` is the last ID ever generated, `first_id` that of the first entry present (None: empty). `entries_added`
+    is None where the server does not count (before Redis 7). `max_deleted_id` is the largest ID removed by XDEL.
+    `group` is the one that was asked for; None if the stream does not have it.
+    """
+
+    last_id: StreamId
+    length: int
+    first_id: StreamId | None
+    group: GroupState | None
+    entries_added: int | None = None
+    max_deleted_id: StreamId = ZERO
+
+    def backlog(self, after: StreamId) -> tuple[int, bool]:
+        """The number of entries behind `after`, and whether it is an upper bound; otherwise it is an estimate."""
+        if after >= self.last_id or not self.length or self.first_id is None:
+            return 0, True
+        if self.group is not None and self.group.last_delivered_id == after and self.group.lag is not None:
+            return min(self.group.lag, self.length), True
+        if after < self.first_id:
+            return self.length, True
+        span = self.last_id.ms - self.first_id.ms
+        part = (self.last_id.ms - after.ms) / span if span else 1.0
+        return max(1, round(self.length * part)), False
+
+    def exact_backlog(self, after: StreamId) -> int | None:
+        """The number of entries behind `after`; None if they would have to be counted."""
+        if after >= self.last_id or not self.length or self.first_id is None:
+            return 0
+        return self.length if after < self.first_id else None
+
+
+def last_id_of(state: StreamState | None) -> StreamId:
+    """The last ID ever generated in the stream; 0-0 for a stream that does not exist (None)."""
+    return ZERO if state is None else state.last_id
