@@ -31,6 +31,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,10 @@ _SPARKS = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 """How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
 
 _START_SECONDS = 30.0
-#: It keeps its data in memory alone, unless it is told where to keep a log.
-_ENGINE = (sys.executable, "-m", "engine", "--port", "0", "--save", "")
+#: Without `embedded.dir` the data live in memory alone.
+_SETTINGS = ("--port", "0", "--save", "")
+#: The directory, or the zip archive, that `spark_streams` was imported from; `engine` lies beside it.
+_ROOT = Path(__file__).absolute().parents[2]
 
 
 def url(data: str | None = None) -> str:
@@ -179,21 +182,30 @@ def _read(path: Path) -> dict[str, Any] | None:
     return said
 
 
+def _python(module: str) -> list[str]:
+    """The command line that runs a module of this installation; arguments are appended to it."""
+    bootstrap = Path(__file__).with_name("bootstrap.py")
+    # A file in a zip archive cannot be run by its path, so there its text is given.
+    program = [str(bootstrap)] if bootstrap.is_file() else ["-c", _text_of(bootstrap.name)]
+    return [sys.executable, "-P", *program, str(_ROOT), module]
+
+
+def _text_of(name: str) -> str:
+    return resources.files("spark_streams.embedded").joinpath(name).read_text()
+
+
 def _start(directory: Path, driver: processes.Process, settings: list[str]) -> dict[str, Any]:
     """Start the supervisor, which starts the engine and then writes the address."""
-    command = (shlex.split(os.environ.get(COMMAND, "")) or [*_ENGINE]) + settings
+    command = (shlex.split(os.environ.get(COMMAND, "")) or [*_python("engine.__main__"), *_SETTINGS]) + settings
     log = directory / "log"
     (directory / "address").unlink(missing_ok=True)
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
     with log.open("ab") as output:
         supervisor = subprocess.Popen(
-            [sys.executable, "-m", "spark_streams.embedded.supervisor", str(directory), str(driver), *command],
+            [*_python("spark_streams.embedded.supervisor"), str(directory), str(driver), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,  # neither Ctrl-C nor the end of a worker's process group is meant for it
         )
     end = time.monotonic() + _START_SECONDS

@@ -1,6 +1,6 @@
 """Runs the embedded engine for as long as a driver process lives.
 
-As `python -m spark_streams.embedded.supervisor DIR DRIVER COMMAND`.
+`bootstrap` runs `main` in a process of its own.
 Starts COMMAND, waits for its `ready on HOST:PORT pid N`, writes the address into DIR and then watches: when the driver
 ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the supervisor. Where the
 system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows neither
@@ -101,8 +101,10 @@ def _stop(engine: subprocess.Popen[bytes]) -> None:
         engine.wait()
 
 
-if __name__ == "__main__":
-    watched_driver = Process.parse(sys.argv[2])
-    if watched_driver is None:
-        sys.exit(f"{sys.argv[2]!r} does not name a process")
-    sys.exit(supervise(Path(sys.argv[1]), watched_driver, sys.argv[3:]))
+def main(arguments: list[str]) -> int:
+    """Run with the arguments DIR DRIVER COMMAND...; the exit status."""
+    directory, driver, *command = arguments
+    watched = Process.parse(driver)
+    if watched is None:
+        raise ValueError(f"{driver!r} does not name a process")
+    return supervise(Path(directory), watched, command)

@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     """Starts a Python program as a driver, with its own temporary directory, and kills what is left of it."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(program: str, **environment: str) -> subprocess.Popen[str]:
+    def start(program: str, directory: Path | None = None, **environment: str) -> subprocess.Popen[str]:
         surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYSTREAMS_")}
         surroundings |= {
             "PYTHONPATH": str(ROOT),
@@ -42,6 +42,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         }
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(program)],
+            cwd=directory,
             env=surroundings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -86,7 +87,7 @@ MANY = """
     child = "from spark_streams.embedded import launcher as embedded; print(embedded.url())"
     embedded._driver()  # whichever of the children comes first is to start it
     import os
-    from spark_streams.processes import Process
+    from spark_streams.embedded.processes import Process
     os.environ[embedded.VARIABLE] = str(embedded._directory(Process.of(os.getpid())))
     children = [subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     urls = {each.communicate()[0].strip() for each in children}
@@ -209,6 +210,62 @@ def test_a_master_that_is_not_local_needs_a_url(
     if master is not None:
         with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
             launcher._check_master(Process.of(os.getpid()))
+
+
+#: Modules of a user, as a directory and as a file, with the names of ours.
+USERS_OWN = {
+    "directories": ("engine/__init__.py", "engine/wire.py", "jobs/__init__.py"),
+    "files": ("engine.py", "jobs.py"),
+}
+
+
+def users_own(directory: Path, kind: str) -> Path:
+    """A directory with modules of a user that have the names of ours; each says whose it is."""
+    for name in USERS_OWN[kind]:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('WHOSE = "the user\'s"\n')
+    return directory
+
+
+SHADOWED = """
+    import sys
+    import engine, jobs
+    from spark_streams.embedded import launcher
+    client = launcher.connect()
+    client.xadd("s", {"n": 1})
+    print(client.xlen("s"), engine.WHOSE, jobs.WHOSE, sep=";", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", list(USERS_OWN))
+@pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
+def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path, kind: str, where: str) -> None:
+    """Modules `engine` and `jobs` of the user's are his alone: the embedded engine is the installed one."""
+    directory = users_own(tmp_path / "own", kind)
+    if where == "PYTHONPATH":
+        place = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
+        driver = run(SHADOWED, tmp_path, **place, **{launcher.COMMAND: ""})
+    else:
+        driver = run(SHADOWED, directory, **{launcher.COMMAND: ""})
+    assert line(driver) == "1;the user's;the user's"
+
+
+def test_the_standard_library_comes_before_the_place_of_the_engine(tmp_path: Path) -> None:
+    """The directory that holds the package is not put on the path: what else lies there replaces nothing."""
+    (tmp_path / "json.py").write_text("raise ImportError('not the standard library')")
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").touch()
+    (tmp_path / "engine" / "__main__.py").write_text("import json\ndef main(words): print(json.dumps(words))\n")
+    bootstrap = ROOT / "spark_streams" / "embedded" / "bootstrap.py"
+    said = subprocess.run(
+        [sys.executable, "-P", str(bootstrap), str(tmp_path), "engine.__main__", "--port", "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(said.stdout) == ["--port", "0"]
 
 
 KEPT = """
