@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from jobs import flight_data
+import flight_data
 
 # The figures of one airport in one visibility band: counts, and minutes of departure delay.
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")

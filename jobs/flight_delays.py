@@ -39,7 +39,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs import flight_check, flight_data, flight_report
+import flight_check
+import flight_data
+import flight_report
 from spark_streams.embedded import launcher
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from jobs import flight_check
-from jobs.flight_check import differences
+import flight_check
+from flight_check import differences
 
 FIGURES = {
     "scheduled": 3,

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs import flight_data
+import flight_data
 
 
 def is_sorted(keys: list[tuple]) -> bool:

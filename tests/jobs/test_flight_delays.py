@@ -7,7 +7,8 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import flight_check, flight_delays
+import flight_check
+import flight_delays
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 from pyspark.sql import SparkSession
 
-from jobs import flight_delays
+import flight_delays
 from tests.servers import Running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -19,14 +19,21 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
-    """As `make demo` does, with the first 3,000 departures; the job itself checks every figure."""
+    """As `make demo` does, with the first 3,000 departures; the job itself checks every figure.
+
+    The user's own `jobs` and `engine`, in the working directory and on PYTHONPATH, do not stand in for ours.
+    """
+    for name in ("jobs", "engine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('the user has not asked for this')")
     submit = str(Path(sys.executable).parent / "spark-submit")
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}
+    environment = {key: value for key, value in os.environ.items() if key != "PYSTREAMS_URL"}
     result = subprocess.run(
         [submit, str(ROOT / "jobs" / "flight_delays.py"), "--limit", "3000"],
         cwd=tmp_path,
         env={
             **environment,
+            "PYTHONPATH": str(tmp_path),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_CONF_DIR": str(ROOT / "conf"),

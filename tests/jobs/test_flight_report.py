@@ -1,6 +1,7 @@
 """The main job's table: every figure in its column, a dash where there is none."""
 
-from jobs import flight_check, flight_report
+import flight_check
+import flight_report
 
 FIGURES = {
     "scheduled": 111229.0,
