@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 
 import redis
 
-from spark_streams.client.link import BROKEN, Command, Endpoint, Link
+from spark_streams.client.link import BROKEN, Command, Link
 from spark_streams.client.retry import Budget, hopeless, is_transient, repeatable
 from spark_streams.client.routing import Topology, key_of
-from spark_streams.config.address import Address
+from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import PystreamsError, error, fail
 
 __all__ = ["BROKEN", "Command", "Connection", "Link", "borrow", "close_all"]

@@ -18,13 +18,14 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import hiredis
 import redis
 from redis.connection import Connection as TcpConnection
 from redis.connection import SSLConnection, UnixDomainSocketConnection
+
+from spark_streams.config.address import Endpoint, Login, Tls
 
 Command = tuple[bytes | str | int, ...]
 
@@ -36,29 +37,6 @@ _NOTHING = object()
 _CONNECT_SECONDS = 10.0
 _ALERT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a socket goes: a host and port, or a Unix socket's path."""
-
-    host: str = ""
-    port: int = 0
-    path: str = ""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.path or f"{host}:{self.port}"
-
-
-@dataclass(frozen=True)
-class Login:
-    """How to present oneself there. `tls` holds redis-py's settings of TLS, empty where there is none."""
-
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    database: int = 0
-    tls: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
 
 def _open(endpoint: Endpoint, login: Login) -> Any:
@@ -75,8 +53,24 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
         return unix(path=endpoint.path, **settings)
     settings |= {"host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
     settings["socket_connect_timeout"] = _CONNECT_SECONDS
-    kind: Any = SSLConnection if login.tls else TcpConnection
-    return kind(**settings, **dict(login.tls))
+    if login.tls is None:
+        tcp: Any = TcpConnection
+        return tcp(**settings)
+    encrypted: Any = SSLConnection
+    return encrypted(**settings, **_tls_settings(login.tls))
+
+
+def _tls_settings(tls: Tls) -> dict[str, Any]:
+    """redis-py's names for them."""
+    settings = {
+        "ssl_cert_reqs": "none" if tls.verify == "none" else "required",
+        "ssl_check_hostname": tls.verify == "full",
+        "ssl_ca_certs": tls.ca_file,
+        "ssl_certfile": tls.cert_file,
+        "ssl_keyfile": tls.key_file,
+        "ssl_password": tls.key_password,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
@@ -115,7 +109,7 @@ class Link:
         try:
             self._link.connect()
         except redis.ConnectionError:
-            alert = _alert(endpoint, login) if login.tls else None
+            alert = _alert(endpoint, login) if login.tls is not None else None
             if alert is None:
                 raise
             said = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"

@@ -11,9 +11,9 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.link import BROKEN, Command, Endpoint, Link, Login
+from spark_streams.client.link import BROKEN, Command, Link
 from spark_streams.client.slots import slot_of
-from spark_streams.config.address import Address
+from spark_streams.config.address import Address, Endpoint, Login
 
 _KEYLESS = frozenset(
     (

@@ -17,10 +17,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from spark_streams.client.link import Endpoint, Login
 from spark_streams.errors import fail
 
 VARIABLE = "PYSTREAMS_URL"
@@ -31,12 +30,6 @@ RETRY_MS = 15_000
 
 Kind = Literal["single", "sentinel", "cluster"]
 _PORT, _SENTINEL_PORT = 6379, 26379
-_TLS_SETTINGS = {
-    "tls.caFile": "ssl_ca_certs",
-    "tls.certFile": "ssl_certfile",
-    "tls.keyFile": "ssl_keyfile",
-    "tls.keyPassword": "ssl_password",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +40,51 @@ class Embedded:
 
 
 @dataclass(frozen=True)
+class Tls:
+    """TLS settings. Files are paths; without `ca_file` the system's certificates are trusted.
+
+    `verify`: "full" checks the server's certificate and its host name, "ca" the certificate alone, "none" nothing.
+    """
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: Literal["full", "ca", "none"] = "full"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a socket connects to: a host and a port, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.path or f"{host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a connection authenticates there and which database it selects. `tls` is None for a plain connection."""
+
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    database: int = 0
+    tls: Tls | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class Credentials:
-    """What options and environment say beside the URL."""
+    """Users, passwords and TLS settings from options and the environment, beside those in the URL."""
 
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     sentinel_username: str | None = field(default=None, repr=False)
     sentinel_password: str | None = field(default=None, repr=False)
-    tls: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+    tls: Tls = field(default=Tls(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -103,19 +133,17 @@ class Address:
         said = dict(parse_qsl(parts.query))
         user, _, password = parts.netloc.rpartition("@")[0].partition(":")
         given = self.credentials
-        tls = _tls_of(given.tls) if self.encrypted else ()
         return Login(
             username=given.username or unquote(user) or said.get("username") or None,
             password=given.password or unquote(password) or said.get("password") or None,
             database=_database(parts, said, self.kind),
-            tls=tls,
+            tls=given.tls if self.encrypted else None,
         )
 
     @property
     def sentinel_login(self) -> Login:
         given = self.credentials
-        tls = self.login.tls
-        return Login(given.sentinel_username, given.sentinel_password, 0, tls)
+        return Login(given.sentinel_username, given.sentinel_password, 0, given.tls if self.encrypted else None)
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -210,17 +238,6 @@ def _database(parts: SplitResult, said: Mapping[str, str], kind: Kind) -> int:
     words = parts.path.strip("/").split("/")
     text = (words[1] if len(words) > 1 else "") if kind == "sentinel" else words[0]
     return int(text) if text else 0
-
-
-def _tls_of(options: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
-    said = dict(options)
-    verify = said.get("tls.verify", "full")
-    settings: dict[str, Any] = {
-        "ssl_cert_reqs": "none" if verify == "none" else "required",
-        "ssl_check_hostname": verify == "full",
-    }
-    settings |= {_TLS_SETTINGS[name]: text for name, text in said.items() if name in _TLS_SETTINGS}
-    return tuple(sorted(settings.items()))
 
 
 def _refuse(option: str, value: str, expected: str) -> NoReturn:

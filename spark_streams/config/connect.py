@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams.config import address
-from spark_streams.config.address import Address, Credentials, Embedded
+from spark_streams.config.address import Address, Credentials, Embedded, Tls
 from spark_streams.config.option import Option, Scope, choice, text, whole
 from spark_streams.errors import fail
 
@@ -61,13 +61,19 @@ TABLE: tuple[Option, ...] = (
 
 def build(said: dict[str, Any]) -> Address | Embedded:
     """The address, or which embedded engine it is that has it."""
-    tls = tuple((name, value) for name, value in sorted(said.items()) if name.startswith("tls."))
+    tls = Tls(
+        said.get("tls.caFile"),
+        said.get("tls.certFile"),
+        said.get("tls.keyFile"),
+        said.get("tls.keyPassword"),
+        said["tls.verify"],
+    )
     credentials = Credentials(
         said.get("user"), said.get("password"), said.get("sentinelUser"), said.get("sentinelPassword"), tls
     )
     made = address.given(said.get("url"), credentials=credentials, retry_ms=said["retryTimeoutMs"])
-    for name, _ in tls:
-        if name != "tls.verify" and (made is None or not made.encrypted):
+    for name in said:
+        if name.startswith("tls.") and name != "tls.verify" and (made is None or not made.encrypted):
             fail("INVALID_OPTION", option=name, value="...", expected="TLS needs an url that begins with rediss")
     directory = said.get("embedded.dir")
     if made is None:

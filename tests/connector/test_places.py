@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from spark_streams.client.connection import Connection, borrow, close_all
 from spark_streams.client.slots import slot_of
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
-from spark_streams.config.address import Address, Credentials
+from spark_streams.config.address import Address, Credentials, Tls
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
 from spark_streams.write.at_least_once import PlainSender
@@ -155,13 +156,17 @@ def test_tls_with_client_certificates() -> None:
         with borrow(address) as connection:
             assert connection.command("CLIENT", "ID") == first
         tls = address.credentials.tls
-        for wrong, reason in ((tls[:1], "certificate required"), (tls[1:], "verify failed"), ((), "verify failed")):
+        for wrong, reason in (
+            (Tls(ca_file=tls.ca_file), "certificate required"),
+            (replace(tls, ca_file=None), "verify failed"),
+            (Tls(), "verify failed"),
+        ):
             with pytest.raises(ServerError, match=rf"SERVER_UNREACHABLE.*{reason}"):
                 Connection(Address(server.url, credentials=Credentials(tls=wrong)))
         by_number = Address(server.url.replace("localhost", "127.0.0.1"), credentials=Credentials(tls=tls))
         with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):
             Connection(by_number)
-        unchecked = Credentials(tls=(*tls, ("tls.verify", "ca")))
+        unchecked = Credentials(tls=replace(tls, verify="ca"))
         Connection(Address(by_number.url, credentials=unchecked)).close()
 
 
