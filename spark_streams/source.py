@@ -14,14 +14,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_streams.columns import infer
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, time_zones
 from spark_streams.config.address import Address, Embedded
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
-from spark_streams.read import pushdown
+from spark_streams.read import infer, pushdown
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.stream import StreamReader
 from spark_streams.write import sink

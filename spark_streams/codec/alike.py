@@ -8,7 +8,7 @@ one is then the same text in every frame, up to the digits of a length::
 Where frames begin is guessed: at every other `*`. From there each frame is followed as a parser would, all frames at
 once: the text that must stand there, a length, that many bytes. If each frame ends exactly where the next was guessed
 to begin, and the last one where the page ends, then by induction from the first byte the guesses are right and
-the tokens are what a parser finds. Everything else is declined, `*` in a value included: `spark_streams.codec.arrow`
+the tokens are what a parser finds. Everything else is declined, `*` in a value included: `spark_streams.codec.decode`
 has the other ways, which give the same columns. Numbers are read straight from the page (`spark_streams.codec.digits`).
 """
 
@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_streams.codec import arrow_reference, digits
+from spark_streams.codec import decode_reference, digits
 from spark_streams.codec.digits import Ints, Lengths, Words
+from spark_streams.codec.reply import ReplyError, array_header
 
 _STAR = 42
 _BEFORE, _SLACK = 2, 16  # bytes before and behind the page that may be looked at
@@ -170,11 +171,11 @@ def _lengths(at: Ints, skip: int, near: Words) -> _Column | None:
 def _texts(buffer: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], list[bytes]] | None:
     """The first frame's field names, and what stands before each value's length; None if it is no plain frame."""
     try:
-        count, at = arrow_reference.array_header(buffer, start)
+        count, at = array_header(buffer, start)
         if count != 2:
             return None
         _, at = _bulk(buffer, at)
-        width, at = arrow_reference.array_header(buffer, at)
+        width, at = array_header(buffer, at)
         if width < 2 or width % 2:
             return None
         names: list[bytes] = []
@@ -184,7 +185,7 @@ def _texts(buffer: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes
                 return None
             if i % 2 == 0:
                 names.append(word)
-    except (ValueError, arrow_reference.ReplyError):
+    except (ValueError, ReplyError):
         return None
     pieces = [b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in names]
     pieces[0] = b"\r\n*%d" % width + pieces[0]
@@ -273,7 +274,7 @@ class AlikePage:
             dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
             if high is not None and low is not None and (dashes == ord("-")).all():
                 return pa.array((high * _U(100_000) + low).view(np.int64))
-        return arrow_reference.milliseconds(self.ids().to_pylist())
+        return decode_reference.milliseconds(self.ids().to_pylist())
 
     def column(self, name: bytes) -> Any:
         column = self._number(name)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_streams.codec.arrow import Page
+from spark_streams.codec.reply import Page
 from spark_streams.columns import json_reference, json_values, values
 from spark_streams.columns.json_reference import Read
 from spark_streams.columns.names import (

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spark_streams.client.connection import Command, Connection, Renew
-from spark_streams.codec import arrow
-from spark_streams.codec.arrow import Page
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page, ReplyError, array_header
 from spark_streams.errors import fail
 from spark_streams.stream_id import LAST, StreamId
 
@@ -79,7 +79,7 @@ def pages(
         if guess is not None:
             asked = size.now
             word = connection.request([_xrange(stream, guess, upto, asked)])
-        page = arrow.decode(buffer, start, stop, count)
+        page = decode_page(buffer, start, stop, count)
         last = StreamId.parse(page.last_id())
         finished = not full or last >= upto
         if guess is not None and (finished or guess != last):
@@ -169,8 +169,8 @@ def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command
 def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
     """How many entries a reply has, and where the first one begins."""
     try:
-        return arrow.array_header(buffer)
-    except arrow.ReplyError as refusal:
+        return array_header(buffer)
+    except ReplyError as refusal:
         if str(refusal).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=stream, address=connection.address)
         fail("SERVER_REFUSED", address=connection.address, command="XRANGE", reason=refusal)
@@ -178,7 +178,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
 
 def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
     count, start = _head(connection, stream, buffer)
-    return arrow.decode(buffer, start, stop, count) if count > 0 else None
+    return decode_page(buffer, start, stop, count) if count > 0 else None
 
 
 def empty_read(stream: str) -> Command:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_streams.client.slots import checksum
-from spark_streams.codec import arrow
+from spark_streams.codec.encode import encode_adds
 from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
@@ -104,9 +104,7 @@ class Packer:
     def _parcel(self, stream: bytes, chunk: Any, rows: Any) -> Parcel:
         ids = pc.cast(chunk.column(ID), pa.binary()) if self.schema.has_id else None
         words = [b"NOMKSTREAM"] if self.options.nomkstream else []
-        commands = arrow.encode_adds(
-            stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows
-        )
+        commands = encode_adds(stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows)
         if commands.null_count:
             fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
         _, offsets, data = commands.buffers()

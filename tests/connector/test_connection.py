@@ -10,7 +10,7 @@ import redis
 from spark_streams.client import connection as connections
 from spark_streams.client.connection import Connection, borrow
 from spark_streams.client.retry import repeatable
-from spark_streams.codec import arrow
+from spark_streams.codec import decode
 from spark_streams.config.address import Address
 from spark_streams.errors import ServerError, StreamError
 from spark_streams.server import redis as redis_server
@@ -224,7 +224,7 @@ def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connectio
     pages = list(xrange.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
     assert sum(page.count for page in pages) == 20
     assert client.xinfo_groups("s")[0]["pending"] == 20
-    assert isinstance(pages[0], arrow.VectorPage)
+    assert isinstance(pages[0], decode.VectorPage)
 
 
 def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None:

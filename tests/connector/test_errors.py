@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import types as t
 
 from spark_streams.client.connection import borrow
-from spark_streams.codec import arrow_reference
-from spark_streams.columns import infer
+from spark_streams.codec import decode_reference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import address, options
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import CONDITIONS, PystreamsError
+from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
@@ -97,7 +97,7 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
 
 def test_a_field_name_that_is_no_text() -> None:
     """A map of strings cannot have such a name as a key; a map of binaries can."""
-    page = arrow_reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
+    page = decode_reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
     text, binary = (
         ReadSchema.of(t.StructType().add("fields", t.MapType(kind, kind))) for kind in (t.StringType(), t.BinaryType())
     )

@@ -16,12 +16,13 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
-from spark_streams.codec import arrow_reference
-from spark_streams.columns import infer
+from spark_streams.codec import decode_reference
+from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import address, options, positions, time_zones
 from spark_streams.errors import OptionsError
+from spark_streams.read import infer
 from tests.connector.conftest import Bench
 from tests.connector.driver import Site
 from tests.connector.test_json_text import SCALARS, nested, unhurried
@@ -40,7 +41,7 @@ def there_and_back(column: Any, **said: str) -> list[Any]:
     entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
     reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **said}))
     fast = page_of(*entries)
-    slow = arrow_reference.ScalarPage(
+    slow = decode_reference.ScalarPage(
         [(b"%d-1" % n, [word for pair in entry.items() for word in pair]) for n, entry in enumerate(entries, 1)]
     )
     found = [reading.batch(page, "s").column("x") for page in (fast, slow)]
@@ -77,7 +78,7 @@ def test_a_null_is_nothing_malformed() -> None:
 
 def test_types_are_inferred_from_what_is_not_null() -> None:
     """The text that stands for a null says nothing of its column's type."""
-    found = infer._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
+    found = inference._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
     assert found == {"n": t.IntegerType(), "m": t.StringType()}
 
 

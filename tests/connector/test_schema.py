@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from spark_streams.codec import arrow
-from spark_streams.columns import infer
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page
+from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import DataError, SchemaError
@@ -23,7 +24,7 @@ from tests.connector.driver import schema_of
 Entry = dict[bytes, bytes]
 
 
-def page_of(*entries: Entry) -> arrow.Page:
+def page_of(*entries: Entry) -> Page:
     """A page of entries with the IDs 1-1, 2-1, ..."""
     frames = b""
     for n, entry in enumerate(entries, 1):
@@ -31,7 +32,7 @@ def page_of(*entries: Entry) -> arrow.Page:
         bulks = b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
         entry_id = b"%d-1" % n
         frames += b"*2\r\n$%d\r\n%b\r\n*%d\r\n%b" % (len(entry_id), entry_id, len(words), bulks)
-    return arrow.decode(frames, 0, len(frames), len(entries))
+    return decode_page(frames, 0, len(frames), len(entries))
 
 
 def read(schema: str | t.StructType, *entries: Entry, **said: str) -> list[dict[str, Any]]:
@@ -184,14 +185,14 @@ def test_what_cannot_be_read_is_refused(field: t.StructField) -> None:
 )
 def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
     """A field has the narrowest type that all its values have."""
-    assert infer.text_type([text.encode() for text in texts]) == kind
-    assert infer.text_type([b"\xff"]) == t.BinaryType()
+    assert inference.text_type([text.encode() for text in texts]) == kind
+    assert inference.text_type([b"\xff"]) == t.BinaryType()
 
 
 def test_types_of_json() -> None:
     """JSON's types are merged: numbers to doubles, structs by their fields, whatever else differs to strings."""
-    one = infer.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
-    other = infer.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
-    assert infer.merged(one, other).simpleString() == (
+    one = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
+    other = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
+    assert inference.merged(one, other).simpleString() == (
         "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string>"
     )

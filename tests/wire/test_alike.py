@@ -9,7 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.codec import alike, arrow, arrow_reference, digits
+from spark_streams.codec import alike, decode_reference, digits
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page
 from spark_streams.columns import values
 
 unhurried = settings(deadline=None)
@@ -44,7 +46,7 @@ def pages(draw: st.DrawFn, of: st.SearchStrategy[bytes]) -> tuple[bytes, int, li
     return frames, count, names
 
 
-def seen(page: arrow.Page, names: list[bytes]) -> list[object]:
+def seen(page: Page, names: list[bytes]) -> list[object]:
     columns = [page.column(name).to_pylist() for name in [*names, b"missing"]]
     fields = [part.to_pylist() for part in page.fields()]
     return [page.count, page.last_id(), page.ids().to_pylist(), page.milliseconds().to_pylist(), columns, fields]
@@ -56,7 +58,7 @@ def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], be
     """Whatever the values are, a page that is proven has the parser's columns, and numbers equal to their texts'."""
     frames, count, names = made
     buffer, start, stop = before + frames + SLACK, len(before), len(before) + len(frames)
-    slow = arrow_reference.parse(buffer, start, stop, count)
+    slow = decode_reference.parse(buffer, start, stop, count)
     page = alike.scan(buffer, start, stop, count)
     if page is not None:
         assert seen(page, names) == seen(slow, names)
@@ -65,7 +67,7 @@ def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], be
                 if numbers is not None:
                     expected = values.from_text(slow.column(name), kind).to_pylist()
                     assert list(map(repr, numbers.to_pylist())) == list(map(repr, expected))
-    assert seen(arrow.decode(buffer, start, stop, count), names) == seen(slow, names)
+    assert seen(decode_page(buffer, start, stop, count), names) == seen(slow, names)
 
 
 @unhurried
@@ -90,7 +92,7 @@ def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], d
         damaged[at : at + (how < 2)] = b"" if how == 0 else data.draw(st.sampled_from([b"\n", b"*", b"9", b"$", b"x"]))
     page = alike.scan(HEAD + bytes(damaged) + SLACK, len(HEAD), len(HEAD) + len(damaged), count)
     if page is not None:
-        slow = arrow_reference.parse(bytes(damaged), 0, len(damaged), count)
+        slow = decode_reference.parse(bytes(damaged), 0, len(damaged), count)
         assert seen(page, names) == seen(slow, names)
 
 

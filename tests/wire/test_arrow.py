@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.codec import arrow, arrow_reference
+from spark_streams.codec import decode, decode_reference, encode_reference
+from spark_streams.codec.encode import encode_adds
+from spark_streams.codec.reply import Page, ReplyError, array_header
 
 unhurried = settings(deadline=None)
 
@@ -56,7 +58,7 @@ def frames(entries: list[tuple[bytes, list[bytes]]]) -> bytes:
     )
 
 
-def seen(page: arrow.Page, names: list[bytes]) -> dict[str, object]:
+def seen(page: Page, names: list[bytes]) -> dict[str, object]:
     return {
         "count": page.count,
         "last": page.last_id(),
@@ -73,11 +75,11 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
     """Whatever the entries hold, the vectorised half either declines or reads what the parser reads."""
     buffer = before + frames(entries)
     names = [b"a", b"b", b"", b"missing"]
-    expected = seen(arrow_reference.parse(buffer, len(before), len(buffer), len(entries)), names)
-    page = arrow.scan(buffer, len(before), len(buffer), len(entries))
+    expected = seen(decode_reference.parse(buffer, len(before), len(buffer), len(entries)), names)
+    page = decode.scan(buffer, len(before), len(buffer), len(entries))
     if page is not None:
         assert seen(page, names) == expected
-    assert seen(arrow.decode(buffer, len(before), len(buffer), len(entries)), names) == expected
+    assert seen(decode.decode_page(buffer, len(before), len(buffer), len(entries)), names) == expected
 
 
 @unhurried
@@ -85,7 +87,7 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
 def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[bytes, list[bytes]]]) -> None:
     """The fast half declines nothing that it could prove: entries of any mix of shapes are taken."""
     buffer = frames(entries)
-    assert arrow.scan(buffer, 0, len(buffer), len(entries)) is not None
+    assert decode.scan(buffer, 0, len(buffer), len(entries)) is not None
 
 
 @unhurried
@@ -95,9 +97,9 @@ def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes
     buffer = bytearray(frames(entries))
     at = data.draw(st.integers(0, len(buffer) - 1))
     buffer[at] = data.draw(st.integers(0, 255))
-    page = arrow.scan(buffer, 0, len(buffer), len(entries))
+    page = decode.scan(buffer, 0, len(buffer), len(entries))
     if page is not None:
-        expected = seen(arrow_reference.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
+        expected = seen(decode_reference.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
         assert seen(page, [b"a"]) == expected
 
 
@@ -106,14 +108,14 @@ def test_a_wrong_count_is_declined_and_then_refused() -> None:
     buffer = frames([(b"1-1", [b"a", b"b"])] * 3)
     for count in (1, 2, 4):
         with pytest.raises(ValueError):
-            arrow.decode(buffer, 0, len(buffer), count)
+            decode.decode_page(buffer, 0, len(buffer), count)
 
 
 def test_a_large_value_comes_through() -> None:
     """A value of a megabyte with line ends in it is read unharmed."""
     value = b"x\r\n" * 350_000
     buffer = frames([(b"1526919030474-0", [b"big", value]), (b"1526919030474-1", [b"big", b""])])
-    assert arrow.decode(buffer, 0, len(buffer), 2).column(b"big").to_pylist() == [value, b""]
+    assert decode.decode_page(buffer, 0, len(buffer), 2).column(b"big").to_pylist() == [value, b""]
 
 
 @pytest.mark.parametrize(
@@ -123,15 +125,15 @@ def test_a_large_value_comes_through() -> None:
 )
 def test_array_headers(reply: bytes, result: tuple[int, int]) -> None:
     """The head of an array says how many elements follow, and where."""
-    assert arrow.array_header(reply) == result
+    assert array_header(reply) == result
 
 
 def test_an_error_reply_is_raised() -> None:
     """An error in place of an array is raised with the server's words."""
-    with pytest.raises(arrow.ReplyError, match="WRONGTYPE Operation"):
-        arrow.array_header(b"-WRONGTYPE Operation against a key\r\n")
+    with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
+        array_header(b"-WRONGTYPE Operation against a key\r\n")
     with pytest.raises(ValueError, match="an array was expected"):
-        arrow.array_header(b":1\r\n")
+        array_header(b":1\r\n")
 
 
 @st.composite
@@ -167,8 +169,8 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
 @given(tables())
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
     """The vectorised encoder gives the slow one's bytes, row by row, and the same rows without any field."""
-    fast = arrow.encode_adds(**table)  # type: ignore[arg-type]
-    assert fast.to_pylist() == arrow_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
+    fast = encode_adds(**table)  # type: ignore[arg-type]
+    assert fast.to_pylist() == encode_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 
 
 @unhurried
@@ -180,7 +182,7 @@ def test_commands_are_what_the_protocol_reads(entries: list[tuple[bytes, list[by
         (name, pa.array([pairs[2 * i + 1] for _, pairs in entries], pa.binary())) for i, name in enumerate(names)
     ]
     ids = pa.array([entry_id for entry_id, _ in entries], pa.binary())
-    commands = arrow.encode_adds(b"key", ids, columns, None, [b"NOMKSTREAM"], len(entries))
+    commands = encode_adds(b"key", ids, columns, None, [b"NOMKSTREAM"], len(entries))
     reader = hiredis.Reader()
     reader.feed(b"".join(commands.to_pylist()))
     for entry_id, pairs in entries:

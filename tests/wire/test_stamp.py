@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.codec import arrow, arrow_reference, stamp
+from spark_streams.codec import encode_reference, stamp
+from spark_streams.codec.encode import encode_adds
 
 unhurried = settings(deadline=None)
 TEXTS = st.one_of(
@@ -38,8 +39,8 @@ def test_stamped_commands_are_those_of_the_slow_way(
     arrays = [pa.array([b"before"] * skipped + column, pa.binary())[skipped:] for column in values]
     columns = [(b"field-%d" % number, array) for number, array in enumerate(arrays)]
     ids = pa.array([b"%d-1" % (7 * row) for row in range(count)], pa.binary()) if own_ids else None
-    fast = arrow.encode_adds(b"key", ids, columns, None, options, count)
-    assert fast.to_pylist() == arrow_reference.encode_adds(b"key", ids, columns, None, options, count).to_pylist()
+    fast = encode_adds(b"key", ids, columns, None, options, count)
+    assert fast.to_pylist() == encode_reference.encode_adds(b"key", ids, columns, None, options, count).to_pylist()
     _, offsets, data = fast.buffers()
     bounds = memoryview(offsets).cast("i")
     assert bytes(data)[bounds[0] : bounds[count]] == b"".join(fast.to_pylist())

@@ -13,7 +13,7 @@ import redis
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import slot_of
-from spark_streams.codec.arrow import Page
+from spark_streams.codec.reply import Page
 from spark_streams.errors import fail
 
 if TYPE_CHECKING:

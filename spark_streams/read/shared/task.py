@@ -19,8 +19,8 @@ import redis
 
 from spark_streams.client.connection import BROKEN, Command, Connection, Link
 from spark_streams.client.retry import Budget, hopeless, is_transient
-from spark_streams.codec import arrow
-from spark_streams.codec.arrow import Page
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
 from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import Taker
@@ -150,15 +150,15 @@ def _xreadgroup(taker: Taker, count: int, after: str) -> Command:
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
     """The frames of a reply: those of XREADGROUP stand behind the stream's name."""
-    count, at = arrow.array_header(buffer, start)
+    count, at = array_header(buffer, start)
     if count <= 0:
         return None
     if nested:
-        _, at = arrow.array_header(buffer, at)
+        _, at = array_header(buffer, at)
         length = int(buffer[at + 1 : buffer.find(b"\r\n", at)])
         at = buffer.find(b"\r\n", at) + 2 + length + 2
-        count, at = arrow.array_header(buffer, at)
-    page = arrow.decode(buffer, at, stop, count) if count > 0 else None
+        count, at = array_header(buffer, at)
+    page = decode_page(buffer, at, stop, count) if count > 0 else None
     return page if page is not None and page.count else None
 
 

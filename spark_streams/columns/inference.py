@@ -1,27 +1,20 @@
-"""Inferring a schema: from the first entries of the streams, the narrowest type that all values of a field have.
+"""Inferring a schema from entries: for each field the narrowest type that all its values have.
 
-The order of types is that of Spark's CSV source for text, and of its JSON source for JSON. A field is a column in the
-order in which it is first seen; the connector's own columns stand before. Reads a sample, and knows no more of servers.
+The order of types is that of Spark's CSV source for text, and of its JSON source for JSON. Columns stand in the order
+in which their fields are first seen. Pure; `spark_streams.read.infer` reads the entries.
 """
 
 from __future__ import annotations
 
 import decimal
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from spark_streams.client.connection import borrow
 from spark_streams.columns import json_reference, values
-from spark_streams.config.address import Address
-from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
-from spark_streams.server import xrange
-from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, ZERO
+from spark_streams.columns.names import ID, STREAM, TIMESTAMP
 
 _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
     (spark.IntegerType(), pa.int32()),
@@ -34,44 +27,21 @@ _TEXTS: tuple[tuple[spark.DataType, Any], ...] = (
 )
 
 
-def schema(options: ReadOptions, address: Address) -> spark.StructType:
-    """The schema of the streams that the options name. CANNOT_INFER_SCHEMA where they have no entries."""
-    with borrow(address) as connection:
-        streams: Sequence[str] = options.streams
-        if options.pattern is not None:
-            streams = open_server(connection).find_streams(options.pattern)
-        entries: list[dict[bytes, bytes]] = []
-        for stream in streams:
-            left = options.samples or 0
-            for page in xrange.pages(connection, stream, ZERO, LAST, min(left, options.page_size)):
-                entries += _entries(page, left)
-                left -= page.count
-                if left <= 0:
-                    break
-            connection.close()  # the reply to a page that was asked for ahead is not waited for
-    if not entries:
-        fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
+Entry = dict[bytes, bytes]
+
+
+def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
+    """The connector's own columns, then those of the entries: their fields, or the members of the JSON in one field."""
     made = spark.StructType()
-    made.add("_id", spark.StringType()).add("_stream", spark.StringType()).add("_timestamp", spark.TimestampType())
-    if options.json_field is not None:
-        found = _members(entries, options.json_field.encode())
-    else:
-        found = _columns(entries, options.null_value)
+    made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
+    found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
     for name, kind in found.items():
         if name not in made.fieldNames():
             made.add(name, kind)
     return made
 
 
-def _entries(page: Any, most: int) -> list[dict[bytes, bytes]]:
-    offsets, names, texts = (part.to_pylist() for part in page.fields())
-    return [
-        dict(zip(names[first:last], texts[first:last], strict=True))
-        for first, last in itertools.pairwise(offsets[: most + 1])
-    ]
-
-
-def _columns(entries: Iterable[dict[bytes, bytes]], null_value: str | None = None) -> dict[str, spark.DataType]:
+def _columns(entries: Iterable[Entry], null_value: str | None) -> dict[str, spark.DataType]:
     null = None if null_value is None else null_value.encode()
     texts: dict[str, list[bytes]] = {}
     for entry in entries:
@@ -99,7 +69,7 @@ def _is_year(kind: spark.DataType, texts: Any) -> bool:
     return numbers and not values.from_text(texts, pa.float64()).null_count
 
 
-def _members(entries: Iterable[dict[bytes, bytes]], field: bytes) -> dict[str, spark.DataType]:
+def _members(entries: Iterable[Entry], field: bytes) -> dict[str, spark.DataType]:
     found: dict[str, spark.DataType] = {}
     for entry in entries:
         try:

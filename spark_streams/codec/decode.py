@@ -1,35 +1,27 @@
-"""Frames to Arrow columns, and Arrow columns to XADD commands, without a Python object per value.
+"""A reply's frames to a page of Arrow columns, without a Python object per value.
 
-Owns the vectorised half of the columnar codec. `decode` takes the bytes of a reply to XRANGE (RESP2 frames lying back
-to back), proves with numpy that they have the shape it assumes, and serves columns out of them; `encode_adds` makes
-one buffer of XADD commands from columns. Knows neither sockets, nor Spark, nor what a column's text means.
+`decode_page` tries three ways, the quickest first: frames that are all alike (`spark_streams.codec.alike`), frames of
+any shape proven by numpy (here), and a parser (`spark_streams.codec.decode_reference`, the slow twin). All three must
+give the same columns: change one only together with the others. They share a rule: when an entry has a field twice, the
+last one counts. Knows neither sockets, nor Spark, nor what a column's text means.
 
 The proof. Cut the buffer at every line feed. A frame with c field tokens then has 4 + 2c lines: `*2`, `$length`, the
 ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head
 lines read as they must, and every declared length equals its content line's actual length, then by induction from the
 first byte the lines are exactly the tokens a parser would find. A value with a line feed inside breaks an equality,
-so it can never be misread. Whatever is not proven goes to the slow twin, `spark_streams.codec.arrow_reference`, which
-must give the same columns: change one only together with the other. Both halves agree on one rule of their own: when an
-entry has a field twice, the last one counts.
+so it can never be misread. Whatever is not proven is declined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_streams.codec import alike, arrow_reference, stamp
-from spark_streams.codec.arrow_reference import ReplyError, array_header
-
-__all__ = ["Column", "Page", "ReplyError", "array_header", "decode", "encode_adds", "scan"]
-
-Column = tuple[bytes, Any]
-"""A field's name, and a binary array of its values, where null means that the entry does not have the field."""
+from spark_streams.codec import alike, decode_reference
+from spark_streams.codec.reply import Page
 
 _Ints = NDArray[np.int64]
 _LF, _CR, _STAR, _DOLLAR, _DASH = 10, 13, 42, 36, 45
@@ -39,42 +31,7 @@ _MAX_DIGITS = 10  # of a declared length or count; more is never a page's
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
 
 
-class Page(Protocol):
-    """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless said otherwise."""
-
-    @property
-    def count(self) -> int:
-        """Number of entries."""
-        ...
-
-    def last_id(self) -> bytes:
-        """The last entry's ID; only for a page that is not empty."""
-        ...
-
-    def ids(self) -> Any: ...
-
-    def milliseconds(self) -> Any:
-        """An int64 array: the first half of each ID."""
-        ...
-
-    def column(self, name: bytes) -> Any:
-        """The values of one field, null where an entry does not have it."""
-        ...
-
-    def integers(self, name: bytes) -> Any:
-        """The values of one field as an array of whole numbers; None where they are not all plain whole numbers."""
-        ...
-
-    def floats(self, name: bytes) -> Any:
-        """The values of one field as a float64 array; None where they are not all plain numbers."""
-        ...
-
-    def fields(self) -> tuple[Any, Any, Any]:
-        """All fields: int32 offsets (count + 1), names, values."""
-        ...
-
-
-def decode(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
+def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
     """The page of `count` frames in `buffer[start:stop]`, proven by numpy or else parsed by hiredis.
 
     Up to sixteen bytes behind `stop` may be looked at, where there are any: that allows for the quickest way.
@@ -82,7 +39,7 @@ def decode(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page
     page: Page | None = alike.scan(buffer, start, stop, count)
     if page is None:
         page = scan(buffer, start, stop, count)
-    return page if page is not None else arrow_reference.parse(buffer, start, stop, count)
+    return page if page is not None else decode_reference.parse(buffer, start, stop, count)
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> VectorPage | None:
@@ -285,7 +242,7 @@ class VectorPage:
                 number += digit
             if largest <= 9:
                 return pa.array(number)
-        return arrow_reference.milliseconds(self.ids().to_pylist())
+        return decode_reference.milliseconds(self.ids().to_pylist())
 
     def column(self, name: bytes) -> Any:
         if self._names is not None:
@@ -322,98 +279,3 @@ class VectorPage:
             tokens = token_of[last]
             offsets = np.concatenate(([0], np.cumsum(np.bincount(row_of[last], minlength=self.count))))
         return pa.array(offsets.astype(np.int32)), self._take(tokens), self._take(tokens + 1)
-
-
-def encode_adds(
-    keys: bytes | Any,
-    ids: Any | None,
-    columns: Sequence[Column],
-    fields: tuple[Any, Any, Any] | None,
-    options: Sequence[bytes],
-    rows: int,
-) -> Any:
-    """One XADD command per row, as a binary array whose elements lie back to back in its data buffer.
-
-    `keys` is one key or a binary array of them; `ids` a binary array in which null means `*`, or None for `*` in all;
-    `columns` the fields that are the same in all rows; `fields` those of each row (int32 offsets of `rows + 1`, names,
-    values without nulls); `options` the words between key and ID, as in NOMKSTREAM MAXLEN ~ 1000.
-    A row without any field gives a null: the caller must refuse it.
-    """
-    if isinstance(keys, bytes) and fields is None and columns:
-        stamped = _stamped(keys, ids, columns, options, rows)
-        if stamped is not None:
-            return stamped
-    present: _Ints = np.zeros(rows, np.int64)
-    pieces: list[Any] = []
-    for name, values in columns:
-        lengths = _decimal_text(pc.binary_length(values))
-        piece = _join([_bytes(_bulk(name) + b"$"), lengths, _bytes(b"\r\n"), values, _bytes(b"\r\n")])
-        if values.null_count:
-            present += np.asarray(values.is_valid())
-            piece = pc.fill_null(piece, b"")
-        else:
-            present += 1
-        pieces.append(piece)
-    if fields is not None:
-        offsets, names, values = fields
-        pairs = _join([*_bulks(names), *_bulks(values)])
-        pieces.append(pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), b""))
-        present += np.diff(np.asarray(offsets))
-
-    words = 3 + len(options)
-    if rows and np.all(present == present[0]):
-        head: list[Any] = [_bytes(b"*%d\r\n$4\r\nXADD\r\n" % (words + 2 * int(present[0])))]
-    else:
-        number = _decimal_text(pa.array(words + 2 * present))
-        head = [_bytes(b"*"), number, _bytes(b"\r\n$4\r\nXADD\r\n")]
-    head += [_bytes(_bulk(keys))] if isinstance(keys, bytes) else _bulks(keys)
-    middle = b"".join(map(_bulk, options))
-    if ids is None:
-        head.append(_bytes(middle + _bulk(b"*")))
-    else:
-        head += [_bytes(middle), *_bulks(pc.fill_null(ids, b"*"))]
-    commands = _join(head + pieces, rows)
-    empty = present == 0
-    if empty.any():
-        return pc.if_else(pa.array(empty), pa.scalar(None, pa.binary()), commands)
-    return commands
-
-
-def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """The commands where no value is missing; None to decline."""
-    if any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
-        return None
-    words = 3 + len(options) + 2 * len(columns)
-    before = b"*%d\r\n$4\r\nXADD\r\n" % words + _bulk(key) + b"".join(map(_bulk, options))
-    slots: list[stamp.Slot] = []
-    if ids is None:
-        before += _bulk(b"*")
-    else:
-        slots.append((before + b"$", ids))
-        before = b""
-    for name, values in columns:
-        slots.append((before + _bulk(name) + b"$", values))
-        before = b""
-    return stamp.rows(slots, rows)
-
-
-def _bytes(value: bytes) -> Any:
-    return pa.scalar(value, pa.binary())
-
-
-def _bulk(word: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(word), word)
-
-
-def _bulks(values: Any) -> list[Any]:
-    return [_bytes(b"$"), _decimal_text(pc.binary_length(values)), _bytes(b"\r\n"), values, _bytes(b"\r\n")]
-
-
-def _decimal_text(numbers: Any) -> Any:
-    return pc.cast(pc.cast(numbers, pa.string()), pa.binary())
-
-
-def _join(pieces: list[Any], rows: int | None = None) -> Any:
-    if rows is not None and all(isinstance(piece, pa.Scalar) for piece in pieces):
-        pieces = [pa.repeat(pieces[0], rows), *pieces[1:]]
-    return pc.binary_join_element_wise(*pieces, _bytes(b""))

@@ -1,8 +1,7 @@
-"""The slow, obvious twin of `spark_streams.codec.arrow`: oracle of its tests, and its fallback for whatever it
-declines.
+"""The slow, obvious twin of `spark_streams.codec.decode` and `spark_streams.codec.alike`: frames parsed by hiredis.
 
-Frames are parsed by hiredis into Python objects, commands are built value by value. Knows what
-`spark_streams.codec.arrow` knows and must stay equal to it, byte for byte; be plain here, not fast.
+The oracle of their tests, and the fallback for whatever they decline. Be plain here, not fast; the columns must be the
+same.
 """
 
 from __future__ import annotations
@@ -12,26 +11,6 @@ from typing import Any
 
 import hiredis
 import pyarrow as pa
-
-
-class ReplyError(Exception):
-    """The server replied with an error; its text is the argument."""
-
-
-def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int]:
-    """The number of elements of the array that begins at `position` (-1: null), and where the first one begins.
-
-    Raises `ReplyError` for an error reply and ValueError for anything that is not an array.
-    """
-    end = buffer.find(b"\r\n", position)
-    if end < 0:
-        raise ValueError("a reply that ends before its first line does")
-    kind, text = bytes(buffer[position : position + 1]), bytes(buffer[position + 1 : end])
-    if kind == b"-":
-        raise ReplyError(text.decode("utf-8", "replace"))
-    if kind != b"*":
-        raise ValueError(f"an array was expected, the reply begins with {kind + text[:40]!r}")
-    return int(text), end + 2
 
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
@@ -104,30 +83,3 @@ def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
         fields.pop(name, None)
         fields[name] = value
     return fields
-
-
-def encode_adds(
-    keys: bytes | Any,
-    ids: Any | None,
-    columns: Sequence[tuple[bytes, Any]],
-    fields: tuple[Any, Any, Any] | None,
-    options: Sequence[bytes],
-    rows: int,
-) -> Any:
-    """As `spark_streams.codec.arrow.encode_adds`."""
-    key_list = [keys] * rows if isinstance(keys, bytes) else keys.to_pylist()
-    id_list = [b"*"] * rows if ids is None else [b"*" if value is None else value for value in ids.to_pylist()]
-    lists = [(name, values.to_pylist()) for name, values in columns]
-    offsets, names, values = (part.to_pylist() for part in fields) if fields is not None else ([0] * (rows + 1), [], [])
-    commands: list[bytes | None] = []
-    for row in range(rows):
-        pairs: list[bytes] = []
-        for name, column in lists:
-            if column[row] is not None:
-                pairs += [name, column[row]]
-        for at in range(offsets[row], offsets[row + 1]):
-            pairs += [names[at], values[at]]
-        words = [b"XADD", key_list[row], *options, id_list[row], *pairs]
-        command = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-        commands.append(command if pairs else None)
-    return pa.array(commands, pa.binary())

@@ -1,0 +1,47 @@
+"""`inferSchema`: reads the first entries of the streams and infers a schema from them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from pyspark.sql.types import StructType
+
+from spark_streams.client.connection import borrow
+from spark_streams.codec.reply import Page
+from spark_streams.columns import inference
+from spark_streams.columns.inference import Entry
+from spark_streams.config.address import Address
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import fail
+from spark_streams.server import xrange
+from spark_streams.server.open import open_server
+from spark_streams.stream_id import LAST, ZERO
+
+
+def schema(options: ReadOptions, address: Address) -> StructType:
+    """The schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA if there are none."""
+    entries: list[Entry] = []
+    with borrow(address) as connection:
+        streams: Sequence[str] = options.streams
+        if options.pattern is not None:
+            streams = open_server(connection).find_streams(options.pattern)
+        for stream in streams:
+            left = options.samples or 0
+            for page in xrange.pages(connection, stream, ZERO, LAST, min(left, options.page_size)):
+                entries += _entries(page, left)
+                left -= page.count
+                if left <= 0:
+                    break
+            connection.close()  # the next page may already be requested; nobody will read it
+    if not entries:
+        fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
+    return inference.schema(entries, options.json_field, options.null_value)
+
+
+def _entries(page: Page, most: int) -> list[Entry]:
+    offsets, names, texts = (part.to_pylist() for part in page.fields())
+    return [
+        dict(zip(names[first:last], texts[first:last], strict=True))
+        for first, last in itertools.pairwise(offsets[: most + 1])
+    ]
