@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import servers, tools
+from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
 from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
 from tests.harness.marks import version
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end

@@ -1,14 +1,20 @@
-"""What a user meets first: the set-up's scripts and their messages, the Makefile's words, the package's metadata."""
+"""What a user meets first: the set-up's scripts and their messages, the Makefile's words, the wheel and the sdist."""
 
+import email
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
+from trove_classifiers import classifiers
 
+from tests.distributions import surroundings
 from tests.tools import needed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,3 +163,79 @@ def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> Non
         check=True,
     )
     assert "pyspark_pystreams" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    """What the wheel says of itself."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_the_wheel_says_who_made_it_under_which_licence_and_for_what(metadata: Message) -> None:
+    """There are no URLs, since there is no place to point to; every classifier is one that exists."""
+    assert metadata["Author"] == "pystreams maintainers"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert not {"Home-page", "Project-URL", "Download-URL"} & set(metadata.keys())
+    said = metadata.get_all("Classifier")
+    assert said is not None
+    assert set(said) <= classifiers
+    for kind in ("Framework", "Operating System", "Programming Language :: Python :: 3.", "Topic", "Typing"):
+        assert any(one.startswith(kind) for one in said), kind
+
+
+def test_the_wheel_has_two_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
+    """Nothing else stands at its top level, all code is there, both packages are typed, the licence goes with them."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+    top = {name.partition("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == {
+        "engine",
+        "spark_streams",
+        "pyspark_pystreams.py",
+    }
+    assert {"engine/py.typed", "spark_streams/py.typed"} <= names
+    code = {
+        str(path.relative_to(ROOT))
+        for package in ("engine", "spark_streams")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    assert code <= names
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that the sdist unpacks into."""
+    directory = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(directory, filter="data")
+    (root,) = directory.iterdir()
+    return root
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: nothing says which files belong to it")
+def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
+    """Every file that git does not ignore is in it, and nothing else."""
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    assert found - {"PKG-INFO"} == {name for name in listed if (ROOT / name).exists()}
+
+
+def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
+    """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""
+    some = ["tests/test_config.py", "tests/test_readme.py", "tests/test_packaging.py", "tests/core/test_purity.py"]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "not sdist and not wheel and not slow", *some],
+        cwd=unpacked,
+        env=surroundings(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "skipped" not in result.stdout

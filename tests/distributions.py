@@ -1,0 +1,66 @@
+"""The wheel and the sdist of this checkout, really built, and environments with the wheel in them. No index is needed.
+
+An environment is a virtual one whose packages are links to those of the running Python: all but pystreams itself, and
+but those that a test leaves out.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the wheel and the sdist."""
+    directory = tmp_path_factory.mktemp("distributions")
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(directory)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def wheel(distributions: Path) -> Path:
+    (found,) = distributions.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sdist(distributions: Path) -> Path:
+    (found,) = distributions.glob("*.tar.gz")
+    return found
+
+
+def install(wheel: Path, *where: str) -> None:
+    """Install the wheel by pip, without what it requires; `where` are pip's words for the place."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    place, target = (where, ()) if where[0] == "--python" else ((), where)
+    subprocess.run([*pip, *place, "install", "--no-deps", "--no-index", *target, str(wheel)], check=True)
+
+
+def environment(directory: Path, wheel: Path, left_out: Iterable[str] = ()) -> Path:
+    """Make a virtual environment with the wheel in it, and give its Python."""
+    venv.create(directory, symlinks=True, with_pip=False)
+    python = directory / "bin" / "python"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(directory), "platbase": str(directory)}))
+    skipped = ("pystreams", "_pystreams", "pyspark_pystreams", *left_out)
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(skipped) and not (packages / entry.name).exists():
+            (packages / entry.name).symlink_to(entry)
+    install(wheel, "--python", str(python))
+    return python
+
+
+def surroundings(**changed: str) -> dict[str, str]:
+    """The environment's variables of a program that knows nothing of this checkout."""
+    ours = ("PYTHONPATH", "PYSTREAMS_", "PYSPARK_", "SPARK_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changed
