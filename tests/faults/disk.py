@@ -1,13 +1,14 @@
 """A disk that fails, ends, and forgets: the layer under the engine's file calls, with faults put in.
 
-Three things can be asked of it: an error from certain calls (``fail``), the end of the process before its n-th call
-that changes something (``crash_at``; half of what a write was to write is there then), and the loss of power
-(``lose``), after which only what was synced is left: contents up to the last sync of the file, names up to the last
-sync of their directory.
+Four things can be asked of it: an error from certain calls (``fail``), only so many bytes more (``room``), the end of
+the process before its n-th call that changes something (``crash_at``; half of what a write was to write is there then),
+and the loss of power (``lose``), after which only what was synced is left: contents up to the last sync of the file,
+names up to the last sync of their directory.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ class Disk(Files):
         #: Calls that change something, by name, in order.
         self.calls: list[str] = []
         self.crash_at = -1
+        #: How many bytes more can be written; None: as many as there are.
+        self.room: int | None = None
         self._failing: list[tuple[str, Callable[[Path], bool], int]] = []
         self._paths: dict[int, Path] = {}
         #: What a file holds for sure, by path; files that are not in it have not changed since they were made sure.
@@ -43,6 +46,7 @@ class Disk(Files):
     def heal(self) -> None:
         """No errors any more."""
         self._failing.clear()
+        self.room = None
 
     def lose(self) -> None:
         """The power has gone: undo what no sync has made sure."""
@@ -92,6 +96,11 @@ class Disk(Files):
         self._step("write", path, lambda: _write(fd, data[: len(data) // 2]))
         # In two goes, as a disk may: the engine must go on where it stopped.
         size = max(len(data) // 2, 1)
+        if self.room is not None:
+            if not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            size = min(size, self.room)
+            self.room -= size
         _write(fd, data[:size])
         return size
 

@@ -47,6 +47,26 @@ def test_no_space_for_the_log(tmp_path, policy):
     assert again.run("XLEN s") == 3
 
 
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_disk_that_fills_up_leaves_no_hole(tmp_path, policy, rewritten):
+    """A write that the disk takes in part is taken back, and the next one stands right behind the last whole block."""
+    engine = Engine(tmp_path, appendfsync=policy)
+    if rewritten:
+        engine.run("BGREWRITEAOF")
+    engine.run("XADD s 1-1 a 1")
+    size = engine.log.size
+    engine.files.room = 20
+    engine.run("XADD s 2-1 a 2")
+    assert engine.log.path.stat().st_size == size
+    assert engine.run("SET k v") == NO_SPACE
+    engine.files.heal()
+    engine.tick()
+    assert engine.run("XADD s 3-1 a 3") == b"3-1"
+    assert b"\0" not in engine.log.path.read_bytes()
+    assert restarted(engine).run("XLEN s") == 3
+
+
 def test_a_transaction_is_refused_as_a_whole(tmp_path):
     """Within MULTI a write is refused when it is queued, and EXEC of what was queued before is refused too."""
     engine = Engine(tmp_path)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
@@ -72,6 +73,18 @@ class AppendOnly:
         #: Called at the end of a rewrite.
         self.on_rewritten: Callable[[], None] = lambda: None
         self._abandoned = False
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of the files and of rewriting them. Times are in seconds, -1: there was none."""
+        return {
+            "aof_rewrite_in_progress": int(self.rewriting),
+            "aof_last_rewrite_time_sec": self.last_seconds,
+            "aof_current_rewrite_time_sec": int(self._clock() - self.began) if self.rewriting else -1,
+            "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
+            "aof_current_size": self.size,
+            "aof_base_size": self.base_size,
+            "aof_pending_rewrite": 0,
+        }
 
     # -- names --------------------------------------------------------------------------------------------------------
 

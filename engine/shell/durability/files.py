@@ -30,8 +30,11 @@ class Files:
     # -- descriptors --------------------------------------------------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """A new, empty file, open for writing; what was there goes."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        """A new, empty file, to be written at its end; what was there goes.
+
+        Appending, so that after a cut the next write goes to the new end and not to where the one before it ended.
+        """
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def open_append(self, path: Path) -> int:
         """An existing file, to be written at its end."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hiredis
 
@@ -73,6 +74,16 @@ class Log:
     def syncing(self) -> bool:
         """Whether an fsync is under way beside the loop."""
         return self._syncing
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of the file that is written to."""
+        return {
+            "aof_last_write_status": "ok" if self.error is None and not self.broken else "err",
+            "aof_buffer_length": self.waiting,
+            "aof_pending_bio_fsync": int(self._syncing),
+            "aof_delayed_fsync": self.delayed,
+            "engine_aof_fsyncs": self.syncs,
+        }
 
     # -- the file -----------------------------------------------------------------------------------------------------
 

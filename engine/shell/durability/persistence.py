@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
@@ -22,19 +22,58 @@ from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.directives import ConfigError
 from engine.shell.clock import now_us
-from engine.shell.durability import persistence_facts
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.files import Files
 from engine.shell.durability.log import ALWAYS, Beside, Effects
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.saving import Snapshots
 from engine.shell.durability.threads import Workers
-from engine.shell.network.reply_batch import Gate
 from engine.shell.observation.reporting import LOG
 from engine.text import messages
 
 #: Seconds between attempts to write a file anew after an error: first and longest.
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 60.0
+
+#: INFO persistence in its order: Redis's names, our own begin with ``engine_``. Then the lines that stand there while
+#: there is a log, and the last one.
+_LINES = (
+    "loading",
+    "async_loading",
+    "rdb_changes_since_last_save",
+    "rdb_bgsave_in_progress",
+    "rdb_last_save_time",
+    "rdb_last_bgsave_status",
+    "rdb_last_bgsave_time_sec",
+    "rdb_current_bgsave_time_sec",
+    "rdb_saves",
+    "aof_enabled",
+    "aof_rewrite_in_progress",
+    "aof_rewrite_scheduled",
+    "aof_last_rewrite_time_sec",
+    "aof_current_rewrite_time_sec",
+    "aof_last_bgrewrite_status",
+    "aof_last_write_status",
+)
+_LINES_OF_LOG = (
+    "aof_current_size",
+    "aof_base_size",
+    "aof_pending_rewrite",
+    "aof_buffer_length",
+    "aof_pending_bio_fsync",
+    "aof_delayed_fsync",
+    "engine_aof_fsyncs",
+)
+_LAST_LINE = "engine_loading_seconds"
+
+
+class Replies(Protocol):
+    """What can hold replies back until the log has what they tell of."""
+
+    def shut(self) -> None:
+        """Hold everything back until the end of this event-loop iteration."""
+
+    def shut_if_crowded(self) -> bool:
+        """As :meth:`shut`, where most replies wait for the end of the iteration anyway; whether it is shut."""
 
 
 class Persistence:
@@ -64,7 +103,7 @@ class Persistence:
         self.appendonly = AppendOnly(core, self.files, folder, name, sync, save, clock)
         self.snapshots = Snapshots(core, self.files, save, clock, lambda: now() // 1000)
         self.log = self.appendonly.log
-        self.gate: Gate | None = None
+        self.gate: Replies | None = None
         #: Called after the core did something outside a client's turn.
         self.on_wake: Callable[[], None] = lambda: None
         self._lock: int | None = None
@@ -439,4 +478,15 @@ class Persistence:
         self._judge()
 
     def info(self) -> list[tuple[str, Any]]:
-        return persistence_facts.lines(self, rewrite_scheduled="rewrite" in self._scheduled, now=self._clock())
+        facts = {
+            "loading": 0,
+            "async_loading": 0,
+            "rdb_changes_since_last_save": self.core.dirty,
+            "aof_enabled": int(self.logging),
+            "aof_rewrite_scheduled": int("rewrite" in self._scheduled),
+            "engine_loading_seconds": f"{self.loaded_seconds:.3f}",
+            **self.snapshots.facts(),
+            **self.appendonly.facts(),
+            **self.log.facts(),
+        }
+        return [(name, facts[name]) for name in (*_LINES, *(_LINES_OF_LOG if self.logging else ()), _LAST_LINE)]

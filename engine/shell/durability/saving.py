@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
@@ -119,6 +120,17 @@ class Snapshots:
         self.last_save_ms = self._now_ms()
         self.saves += 1
         self._core.dirty -= dirty
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of snapshots. Times are in seconds, -1: there was none."""
+        return {
+            "rdb_bgsave_in_progress": int(self.saving),
+            "rdb_last_save_time": self.last_save_ms // 1000,
+            "rdb_last_bgsave_status": "ok" if self.last_ok else "err",
+            "rdb_last_bgsave_time_sec": self.last_seconds,
+            "rdb_current_bgsave_time_sec": int(self._clock() - self.began) if self.saving else -1,
+            "rdb_saves": self.saves,
+        }
 
     def due(self) -> bool:
         """Whether the ``save`` directive asks for a snapshot now."""

@@ -22,7 +22,7 @@ from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.settings.directives import ConfigError
 from engine.shell.cold import Freezer
-from engine.shell.durability.durable import Durable
+from engine.shell.durability.driver import Driver
 from engine.shell.network.connection import Connection
 from engine.shell.network.runner import Runner
 from engine.shell.network.tls import TlsListener
@@ -55,8 +55,8 @@ class Server:
         facts = Facts(self.config, self.runner, self._port)
         self.core.facts["process"] = facts.collect
         self.core.facts["reset"] = facts.reset
-        self._durable = Durable(self.core, self.runner, self._loop)
-        self._durable.start()
+        self._durability = Driver(self.core, self.runner, self._loop)
+        self._durability.start()
         self.core.stopwatch = time.time_ns
         self.core.facts["sleep"] = time.sleep
         self.core.facts["give_back"] = give_back
@@ -196,7 +196,7 @@ class Server:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _requested(self, name: str, detail: Any) -> None:
-        if self._durable.obey(name, detail):
+        if self._durability.obey(name, detail):
             return
         if name == "shutdown":
             LOG.info("SHUTDOWN was called")
@@ -208,7 +208,7 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self._durable.end_by_signal(f"shutdown-on-{name.lower()}"):
+        if self._durability.end_by_signal(f"shutdown-on-{name.lower()}"):
             LOG.info("stopped by %s", name)
             self._stop.set()
         else:
@@ -232,7 +232,7 @@ class Server:
         for connection in list(self.runner.connections.values()):
             connection.transport.abort()
         await asyncio.sleep(0)
-        self._durable.stop()
+        self._durability.stop()
         path = self.config.text("unixsocket").decode()
         if path:
             Path(path).unlink(missing_ok=True)

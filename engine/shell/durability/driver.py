@@ -1,24 +1,48 @@
-"""Puts durability into a running shell: threads, timer and gate around :mod:`engine.shell.durability.persistence`."""
+"""Drives durability from the event loop: threads, a timer, and the replies that wait for the disk."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
-from engine.shell.durability.persistence import Persistence
+from engine.shell.durability.log import Effects
+from engine.shell.durability.persistence import Persistence, Replies
 from engine.shell.durability.threads import Threads
-from engine.shell.network.runner import Runner
 from engine.shell.observation.reporting import LOG
 
+#: Seconds between two looks at what is due.
 _PERIOD = 0.1
 
 
-class Durable:
+class Turns(Replies, Protocol):
+    """The replies of an event-loop iteration. ``settle`` is called before those that wait for the disk leave."""
+
+    settle: Callable[[], bool] | None
+
+    def end_turn(self) -> None:
+        """Let out what waits, now."""
+
+
+class Clients(Protocol):
+    """Who runs the clients' commands, as durability knows him."""
+
+    on_effects: Callable[[Effects], None] | None
+
+    @property
+    def gate(self) -> Turns:
+        """Everything that is sent goes through it."""
+
+    def settle(self) -> None:
+        """Deliver what the core did outside a client's turn."""
+
+
+class Driver:
     """One server's. ``start`` loads what is on the disk, before clients are accepted."""
 
-    def __init__(self, core: Core, runner: Runner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, core: Core, runner: Clients, loop: asyncio.AbstractEventLoop) -> None:
         self._core = core
         self._runner = runner
         self._loop = loop
