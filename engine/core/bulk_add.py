@@ -176,7 +176,7 @@ def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
 def _trim_of(head: list[bytes]) -> Trim:
     trim = Trim()
     args = Args(head, 2, len(head) - 1)
-    trim.take_option(args)
+    trim.parse_option(args)
     args.finish()
     return trim
 

@@ -24,7 +24,7 @@ from engine.core.commands.server.client import describe
 from engine.core.keyspace.database import Database, type_name
 from engine.core.keyspace.waiters import Waiter
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several
-from engine.core.streams.laid_out import Storage
+from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.core.table.context import Context
 from engine.core.table.durability import Durability, InMemory
@@ -177,8 +177,8 @@ class Core:
             for _, value, _ in db.items():
                 if isinstance(value, Stream):
                     value.node_extents()
-        self.storage.max_bytes = self.config.integer("stream-node-max-bytes")
-        self.storage.max_entries = self.config.integer("stream-node-max-entries")
+        self.storage.limits.max_bytes = self.config.integer("stream-node-max-bytes")
+        self.storage.limits.max_entries = self.config.integer("stream-node-max-entries")
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from itertools import islice
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.streams.codecs import compress
-from engine.core.streams.packing import Packing
+from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.packing import Packing
 from engine.core.streams.segment import Segment
 
 #: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work: the
@@ -99,17 +99,17 @@ class Freezer:
         codec = self._core.config.text("stream-cold-compression").decode()
         if codec == "no" or self._busy:
             return
-        cold, done = storage.take_sealed(min(self._waiting[0], len(storage.sealed)), _BATCH)
+        cold, done = storage.sealed.pop(min(self._waiting[0], len(storage.sealed)), _BATCH)
         self._waiting = deque(waited - done for waited in self._waiting)
         if cold:
-            work = [(segment, Packing(segment.plain, codec, storage)) for segment in cold]
-            pieces = [piece for _, packing in work for piece in packing.pieces]
-            self._hand_over(partial(self._install, work), compress, codec, pieces)
+            work = [(segment, Packing(segment.plain, codec, storage.cache)) for segment in cold]
+            chunks = [chunk for _, packing in work for chunk in packing.chunks]
+            self._hand_over(partial(self._install, work), compress, codec, chunks)
 
     def _install(self, work: Work, done: asyncio.Future[list[bytes]]) -> None:
         compressed = iter(done.result())
         for segment, packing in work:
-            packed = packing.finish(list(islice(compressed, len(packing.pieces))))
+            packed = packing.finish(list(islice(compressed, len(packing.chunks))))
             # A compaction may have given it another one meanwhile.
             if segment.body is packing.plain:
                 segment.body = packed

@@ -13,14 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol import ids
-from engine.core.streams import laid_out, packed, segment
-from engine.core.streams.codecs import compress, decompressor
+from engine.core.streams import segment
+from engine.core.streams.compressed import packed, span_cache
+from engine.core.streams.compressed.codecs import compress, decompressor
+from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.frames import fields_of, frame
-from engine.core.streams.laid_out import Storage
-from engine.core.streams.nodes import packed_int, packed_word, radix_nodes
-from engine.core.streams.packing import pack
-from engine.core.streams.stream import Stream, columns, frames
+from engine.core.streams.nodes import NodeLimits, listpack_int, listpack_word, radix_nodes
+from engine.core.streams.runs import frames_of, id_columns
+from engine.core.streams.storage import Storage
+from engine.core.streams.stream import Stream
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
 
@@ -34,19 +37,19 @@ def test_fields_come_back(entry_id, words):
 def pack_cold(stream: Stream, most: int, codec: str = "zstd") -> None:
     """Pack so many of the stream's sealed segments, the oldest first."""
     waiting = len(stream.storage.sealed)
-    for cold in stream.storage.take_sealed(waiting, most)[0]:
-        cold.body = pack(cold.plain, codec, stream.storage)
+    for cold in stream.storage.sealed.pop(waiting, most)[0]:
+        cold.body = pack(cold.plain, codec, stream.storage.cache)
 
 
 @contextmanager
 def small_sizes() -> Iterator[None]:
-    """Segments of a few entries, pieces of a few bytes, and room for few that are laid out."""
+    """Segments of a few entries, chunks of a few bytes, and a cache of a few spans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_BYTES", 400)
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
-        patch.setattr(packed, "PIECE_BYTES", 80)
-        patch.setattr(laid_out, "LAID_OUT_BYTES", 300)
+        patch.setattr(packed, "CHUNK_BYTES", 80)
+        patch.setattr(span_cache, "CACHE_BYTES", 300)
         yield
 
 
@@ -69,7 +72,7 @@ def small_sizes() -> Iterator[None]:
 def test_equals_a_list(steps, low, high, count, near):
     """After additions, deletions and trims a stream answers ranges, counts and look-ups as a list of entries does."""
     with small_sizes():
-        stream, model, top = Stream(Storage(0, 3)), {}, 0
+        stream, model, top = Stream(Storage(NodeLimits(0, 3))), {}, 0
         for kind, number in steps:
             if kind == "add":
                 top += number
@@ -118,12 +121,12 @@ def test_equals_a_list(steps, low, high, count, near):
 def test_packed_entries_answer_as_plain_ones(numbers, most, codec, random):
     """Whatever the IDs and the sizes of frames are, packed entries say what those say that they were made of."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "PIECE_BYTES", 1000)
+        patch.setattr(packed, "CHUNK_BYTES", 1000)
         plain = Plain()
         for one in sorted(numbers):
             plain.append(one, frame(ids.text(one), [b"f", random.randbytes(random.randrange(most + 1))]))
         plain.freeze()
-        cold = pack(plain, codec, Storage())
+        cold = pack(plain, codec, SpanCache())
     size = len(plain)
     assert (len(cold), cold.last_id, cold.data_size) == (size, plain.last_id, plain.data_size)
     ordered = sorted(numbers)
@@ -135,7 +138,7 @@ def test_packed_entries_answer_as_plain_ones(numbers, most, codec, random):
                 assert cold.position(near) == plain.position(near)
     low, high = sorted(random.choices(range(size), k=2))
     high += 1
-    ms, seq = cold.columns(low, high)
+    ms, seq = cold.id_columns(low, high)
     assert [one << 64 | two for one, two in zip(ms, seq, strict=True)] == ordered[low:high]
     assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
     assert cold.frames(low, high) == plain.frames(low, high)
@@ -151,8 +154,8 @@ def _packed_stream(entries: int) -> Stream:
     return stream
 
 
-def test_young_segments_are_not_packed_in_place_of_those_that_have_gone():
-    """Who asks for the segments that were sealed longest ago gets those that are left of them, and no younger ones."""
+def test_the_queue_gives_no_younger_segments_in_place_of_gone_ones():
+    """The queue gives those of the oldest segments that still exist, and no younger ones."""
     with small_sizes():
         shared = Storage()
         streams = [Stream(shared) for _ in range(3)]
@@ -164,44 +167,44 @@ def test_young_segments_are_not_packed_in_place_of_those_that_have_gone():
         assert each > 1
         assert len(shared.sealed) == 3 * each
         del streams[0], stream
-        assert shared.take_sealed(each + 1, 5) == (kept[:1], each + 1)
-        assert shared.take_sealed(2 * each - 1, 2) == (kept[1:3], 2)
-        assert shared.take_sealed(len(shared.sealed), 100) == (kept[3:-1] + young[:-1], 2 * each - 3)
-        assert shared.take_sealed(0, 1) == ([], 0)
+        assert shared.sealed.pop(each + 1, 5) == (kept[:1], each + 1)
+        assert shared.sealed.pop(2 * each - 1, 2) == (kept[1:3], 2)
+        assert shared.sealed.pop(len(shared.sealed), 100) == (kept[3:-1] + young[:-1], 2 * each - 3)
+        assert shared.sealed.pop(0, 1) == ([], 0)
 
 
-def test_a_read_lays_out_what_it_touches():
-    """A hundred entries anywhere in a packed segment cost three pieces at most, counts, look-ups and IDs none."""
+def test_a_read_decompresses_what_it_touches():
+    """A hundred entries anywhere in a packed segment decompress three chunks at most; counts, look-ups and IDs none."""
     stream = _packed_stream(60_000)
-    laid_out = stream.storage.laid_out
+    spans = stream.storage.cache.spans
     assert stream.count(0, ids.MAX_ID) == 60_000
     assert stream.nth_after(0, 1) == stream.first_id == 1
     assert 50_000 in stream
     assert stream.ids(30_000, 40_000) == list(range(30_000, 40_001))
-    assert not laid_out
+    assert not spans
     assert stream.range(20_000, ids.MAX_ID, 100).count == 100
-    assert 0 < len(laid_out) <= 3
-    first, before = 20_100, len(laid_out)
-    while len(laid_out) == before:
+    assert 0 < len(spans) <= 3
+    first, before = 20_100, len(spans)
+    while len(spans) == before:
         assert stream.range(first, ids.MAX_ID, 100).count == 100
         first += 100
-    assert len(laid_out) > before + 2, "who goes on gets the rest of the segment at once"
+    assert len(spans) > before + 2, "who goes on gets the rest of the segment at once"
 
 
-def test_what_is_laid_out_is_bounded(monkeypatch):
-    """However much is read, no more stays laid out than LAID_OUT_BYTES, and all of it reads again."""
+def test_the_cache_is_bounded(monkeypatch):
+    """However much is read, the cache holds no more than CACHE_BYTES, and everything reads again."""
     stream = _packed_stream(60_000)
-    monkeypatch.setattr(laid_out, "LAID_OUT_BYTES", 600_000)
+    monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     for _ in range(2):
         page = stream.range(0, ids.MAX_ID, 0)
         assert page.count == 60_000
-        assert sum(len(span.data) for span in set(stream.storage.laid_out.values())) <= 600_000
+        assert sum(len(span.data) for span in set(stream.storage.cache.spans.values())) <= 600_000
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_small_steps_through_packed_entries(monkeypatch, step):
-    """Read in small steps, packed entries are what they were; the index made for that counts as laid out, too."""
-    monkeypatch.setattr(laid_out, "LAID_OUT_BYTES", 600_000)
+    """Read in small steps, packed entries are what they were; the index made for that counts in the cache, too."""
+    monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
         entry_id += random.choice([1, 1, 2, 1 << 64, 5 << 64])
@@ -210,12 +213,12 @@ def test_small_steps_through_packed_entries(monkeypatch, step):
     pack_cold(stream, len(expected))
     after, opened = 0, False
     for at in range(0, len(expected), step):
-        runs = stream.take(after + 1, ids.MAX_ID, step)
-        found = [ms << 64 | seq for ms, seq in zip(*columns(runs), strict=True)]
+        runs = stream.first_runs(after + 1, ids.MAX_ID, step)
+        found = [ms << 64 | seq for ms, seq in zip(*id_columns(runs), strict=True)]
         assert found == [entry_id for entry_id, _ in expected[at : at + step]]
-        assert b"".join(frames(runs).parts) == b"".join(entry for _, entry in expected[at : at + step])
+        assert b"".join(frames_of(runs).parts) == b"".join(entry for _, entry in expected[at : at + step])
         after = found[-1]
-        spans = set(stream.storage.laid_out.values())
+        spans = set(stream.storage.cache.spans.values())
         assert len(spans) == 1 or sum(span.size for span in spans) <= 600_000
         opened |= any(span.plain is not None for span in spans)
         assert all(span.size >= len(span.data) + 20 * len(span.plain) for span in spans if span.plain is not None)
@@ -224,20 +227,20 @@ def test_small_steps_through_packed_entries(monkeypatch, step):
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_one_decompressor_for_everything(codec):
-    """Pieces of all sizes, compressed together, come back one by one and all at once, also after one that is broken."""
+    """Chunks of all sizes, compressed together, come back one by one and all at once, also after a damaged one."""
     one, random = decompressor(codec), Random(1)
     sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
-    pieces = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
-    blobs = compress(codec, list(map(memoryview, pieces)))
-    places, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, pieces))
+    chunks = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
+    blobs = compress(codec, list(map(memoryview, chunks)))
+    places, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, chunks))
     blob = b"".join(blobs)
-    for number, data in enumerate(pieces):
+    for number, data in enumerate(chunks):
         begin, end = places[number : number + 2]
         assert one.decompress(memoryview(blob), [begin, end], [len(data)]) == data
         if end - begin > 40:
             with pytest.raises(OSError, match=r"damaged|ompress"):
                 one.decompress(memoryview(blob), [begin, (begin + end) // 2], [len(data)])
-    assert one.decompress(blob, places, lengths) == b"".join(pieces)
+    assert one.decompress(blob, places, lengths) == b"".join(chunks)
     with pytest.raises(OSError, match=r"damaged|ompress"):
         one.decompress(blob, [*places[:-1], places[-1] - 20], lengths)
 
@@ -264,7 +267,7 @@ def test_radix_nodes(keys):
 
 def test_packed_sizes():
     """Integers and words cost in a packed list what the format says."""
-    assert [packed_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
+    assert [listpack_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
         2,
         2,
         3,
@@ -275,8 +278,8 @@ def test_packed_sizes():
         6,
         10,
     ]
-    assert packed_word(b"007") == 5
-    assert packed_word(b"12") == 2
-    assert packed_word(b"x" * 63) == 65
-    assert packed_word(b"x" * 64) == 67
-    assert packed_word(b"x" * 200) == 204
+    assert listpack_word(b"007") == 5
+    assert listpack_word(b"12") == 2
+    assert listpack_word(b"x" * 63) == 65
+    assert listpack_word(b"x" * 64) == 67
+    assert listpack_word(b"x" * 200) == 204

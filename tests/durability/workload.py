@@ -10,8 +10,9 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
-from engine.core.streams import packed, segment
-from engine.core.streams.packing import pack
+from engine.core.streams import segment
+from engine.core.streams.compressed import packed
+from engine.core.streams.compressed.packing import pack
 from engine.core.streams.stream import Stream
 from tests.core.replay import NOW_US, new_core, state
 
@@ -119,19 +120,19 @@ def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
 @contextmanager
 def small_segments() -> Iterator[None]:
     """Segments of a few entries, and pieces of fewer, so that small data have many."""
-    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES
-    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES = 600, 5, 150
+    sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES
+    segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 600, 5, 150
     try:
         yield
     finally:
-        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.PIECE_BYTES = sizes
+        segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = sizes
 
 
 def freeze(core: Core, codec: str = "zstd") -> None:
     """Let all sealed segments go cold."""
     waiting = len(core.storage.sealed)
-    for one in core.storage.take_sealed(waiting, waiting)[0]:
-        one.body = pack(one.plain, codec, core.storage)
+    for one in core.storage.sealed.pop(waiting, waiting)[0]:
+        one.body = pack(one.plain, codec, core.storage.cache)
 
 
 def everything(core: Core) -> dict[str, Any]:

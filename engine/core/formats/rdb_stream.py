@@ -15,7 +15,8 @@ from engine.core.streams.frames import fields_of, frame
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.stream import UNKNOWN, Stream
+from engine.core.streams.position import UNKNOWN, estimate_read
+from engine.core.streams.stream import Stream
 
 #: Type byte of each form -> the RDB version of the first server that reads it.
 V7_0, V7_2, V8_8 = 19, 21, 27
@@ -209,7 +210,7 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
         read = reader.length()
         group = Group(last_id, UNKNOWN if read == _U64 - 1 else read)
     else:
-        group = Group(last_id, stream.estimate_read(last_id))
+        group = Group(last_id, estimate_read(stream, last_id))
     records: dict[int, tuple[int, int]] = {}
     for _ in range(reader.length()):
         entry_id = _load_raw(reader)

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.streams.group import Group
-from engine.core.streams.laid_out import Storage
 from engine.core.streams.nodes import _OpenNode
 from engine.core.streams.pending import NOBODY, PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.segment import Segment
+from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 
 _U64 = (1 << 64) - 1
@@ -35,7 +35,7 @@ def stream_of(
 
 
 def bounds(number: int, stream: Stream) -> tuple[int, int]:
-    """The first and the last ID of a segment, without laying it out."""
+    """The first and the last ID of a segment, without decompressing it."""
     return stream._firsts[number], stream._segments[number].last_id
 
 

@@ -14,8 +14,8 @@ from operator import methodcaller
 from typing import Any
 
 from engine.core.keyspace.hash import Hash
+from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.group import Group
-from engine.core.streams.packed import Packed
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 
@@ -64,7 +64,7 @@ def of_stream(stream: Stream) -> int:
 
 
 def of_segment(segment: Segment) -> int:
-    """Bytes of a segment as it is now: laid out, packed, or both."""
+    """Bytes of a segment as it is now: plain, or packed with what the cache holds of it."""
     # Twice: it stands in the stream's list, and there is its first ID.
     size = _size_of(segment) + 8 + 8 + _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
@@ -72,7 +72,7 @@ def of_segment(segment: Segment) -> int:
     body = segment.body
     size += _size_of(body)
     if isinstance(body, Packed):
-        return size + _size_of(body.blob) + sum(map(_size_of, body.columns_kept)) + body.laid_out
+        return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays)) + body.cached_bytes
     if isinstance(body.data, memoryview):
         size += body.data.nbytes
     return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.core.keyspace.hash import Hash
-from engine.core.streams.laid_out import Storage
+from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""Entries in ID order, as frames back to back in one buffer with an index over them: what a segment is made of first.
+"""Entries in ID order, as frames back to back in one buffer with an index over them: what a segment consists of first.
 
-Frames (:mod:`engine.core.streams.frames`) are only sliced here. Once a segment has gone cold, packed entries
-(:class:`engine.core.streams.packed.Packed`) take the place of these; both answer the same questions, and nobody else
-looks at what they are answered from.
+Frames (:mod:`engine.core.streams.frames`) are only sliced here. Once a segment is cold, its entries are replaced by
+packed ones (:class:`engine.core.streams.compressed.packed.Packed`), which have the same methods. Nobody else reads the
+fields of either, except snapshots.
 
-Replies hold views of a buffer for as long as they like, so its bytes must not change. The one that does, a growing
-``bytearray``, cannot even grow while there is a view of it: of that one :meth:`Plain.views` makes copies.
+Replies hold views of a buffer for any time, so its bytes must not change. The ``bytearray`` of entries that still grow
+cannot be resized while there is a view of it: :meth:`Plain.views` copies from that one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import accumulate, pairwise
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: A view keeps the whole buffer; what is shorter is copied.
+#: Frames of at most so many bytes together are copied, because a view keeps the whole buffer alive.
 _VIEW_BYTES = 512
 
 #: IDs as two columns, milliseconds and sequence numbers.
-Columns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
+IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
 
 class Plain:
@@ -58,7 +58,7 @@ class Plain:
         """The index of the first entry whose ID is not below ``entry_id``."""
         return position(self.ms, self.seq, entry_id)
 
-    def columns(self, low: int, high: int) -> Columns:
+    def id_columns(self, low: int, high: int) -> IdColumns:
         """The IDs of the entries [low, high)."""
         return self.ms[low:high], self.seq[low:high]
 
@@ -66,7 +66,7 @@ class Plain:
         return self.offsets[index] if index < len(self.offsets) else len(self.data)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high) in as many buffers as they lie in: copied where they are few or ``data`` may grow."""
+        """The frames [low, high) as one buffer: a copy where they are short or ``data`` may grow, else a view."""
         begin, end = self.offsets[low], self._end(high)
         if end - begin > _VIEW_BYTES and not isinstance(self.data, bytearray):
             return [memoryview(self.data)[begin:end]]
@@ -82,12 +82,12 @@ class Plain:
         return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high), no more of them looked at than are taken."""
+        """(ID, frame) of the entries [low, high), one by one as the caller goes on."""
         for index in range(low, high):
             yield self.id_at(index), self.frame_at(index)
 
     def append(self, entry_id: int, entry: bytes) -> None:
-        """Add one entry behind the last."""
+        """Add one entry at the end."""
         data = self.data
         self.offsets.append(len(data))
         data += entry  # type: ignore[operator]  # in place: what grows is a bytearray
@@ -95,18 +95,18 @@ class Plain:
         self.seq.append(entry_id & U64_MAX)
 
     def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
-        """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
+        """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
         self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
         self.data += data  # type: ignore[operator]
         self.ms += ms
         self.seq += seq
 
     def freeze(self) -> None:
-        """The buffer will not grow any more."""
+        """No entry will be added: views of the buffer are handed out from now on."""
         self.data = memoryview(self.data)
 
     def copy(self) -> Plain:
-        """Independent entries of which no more is shared than cannot change."""
+        """An independent copy; frozen entries share their buffers with it."""
         other = Plain()
         if isinstance(self.data, bytearray):
             other.data = bytearray(self.data)

@@ -1,4 +1,4 @@
-r"""A frame: an entry exactly as XRANGE replies with it, made once, when the entry is added.
+r"""A frame: an entry exactly as XRANGE replies with it. It is made once, when the entry is added.
 
 ::
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: What stands between two words, by the length of the second; longer words have it made for them.
+#: The bytes between two words, by the length of the second; for longer words they are made when needed.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
 
 

@@ -1,14 +1,16 @@
 """A consumer group: its position in the stream, its consumers, its pending entries list.
 
-Times come in as arguments. The counters follow the stream's rules for entries-read and lag
-(:meth:`engine.core.streams.stream.Stream.estimate_read`); nobody else changes them.
+It does not know its stream: the stream's counters are passed in where the position needs them. Times come in as
+arguments, in milliseconds since the epoch.
 """
 
 from __future__ import annotations
 
 from engine.core.protocol.ids import MAX_ID
+from engine.core.streams import position
 from engine.core.streams.pending import NOBODY, PendingList, Record
-from engine.core.streams.stream import UNKNOWN, Run, Stream, columns
+from engine.core.streams.position import UNKNOWN, Counters
+from engine.core.streams.runs import Run, id_columns
 
 
 class Consumer:
@@ -36,14 +38,14 @@ class Group:
         self.consumers: dict[bytes, Consumer] = {}
         self.by_number: dict[int, Consumer] = {}
         self.pending = PendingList()
-        #: IDs of the records that nobody owns, in the order in which they were given back.
+        #: IDs of the records that no consumer owns (XNACK), in the order in which they were given back.
         self.nacked: dict[int, None] = {}
         self._last_number = NOBODY
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
     def consumer(self, name: bytes, now: int) -> tuple[Consumer, bool]:
-        """The consumer, made if it was not there, seen ``now``; and whether it was made."""
+        """The consumer of this name, seen ``now``, created where there is none; and whether it was created."""
         consumer = self.consumers.get(name)
         if consumer is not None:
             consumer.seen_time = now
@@ -54,7 +56,7 @@ class Group:
         return consumer, True
 
     def delete_consumer(self, consumer: Consumer) -> int:
-        """The consumer goes, and its pending records with it; how many they were."""
+        """Delete a consumer with its pending records; returns how many those were."""
         del self.consumers[consumer.name], self.by_number[consumer.number]
         return self.pending.remove_owner(consumer.number)
 
@@ -67,102 +69,79 @@ class Group:
         return self.pending.per_owner.get(consumer.number, 0)
 
     def owner_name(self, record: Record) -> bytes:
-        """The name of a record's consumer, empty where nobody has it."""
+        """The name of the record's consumer, empty where it has none."""
         block, index = record
         number = block.owner_at(index)
         return self.by_number[number].name if number != NOBODY else b""
 
     # -- the position -----------------------------------------------------------------------------------------------
 
-    def advance(self, stream: Stream, first: int, last: int, count: int) -> None:
-        """``count`` new entries, IDs from ``first`` to ``last``, are delivered: move the position over them.
-
-        As if entry by entry: each is one more read while the counter is known and nothing behind the position before
-        it was deleted; else its number is estimated, which of all but the first works out for the stream's last only.
-        """
-        # Where nothing was ever deleted, as with most streams, that comes to a sum.
+    def advance(self, stream: Counters, first: int, last: int, count: int) -> None:
+        """Move the position over ``count`` new entries, the IDs from ``first`` to ``last``."""
         if self.entries_read != UNKNOWN and not stream.max_deleted_id and self.last_id >= stream.first_id:
+            # The usual case, in which nothing was ever deleted, without the calls.
             self.entries_read += count
-            self.last_id = last
-            return
-        if (
-            self.entries_read != UNKNOWN
-            and self.last_id >= stream.first_id
-            and not stream.has_tombstone_from(self.last_id)
-        ):
-            self.entries_read += 1
         else:
-            self.entries_read = stream.estimate_read(first)
-        if count > 1:
-            if self.entries_read != UNKNOWN and not stream.has_tombstone_from(first):
-                self.entries_read += count - 1
-            else:
-                self.entries_read = stream.estimate_read(last)
+            self.entries_read = position.read_after_delivery(
+                stream, self.last_id, self.entries_read, first, last, count
+            )
         self.last_id = last
 
-    def lag(self, stream: Stream) -> int | None:
+    def lag(self, stream: Counters) -> int | None:
         """How many entries of the stream have yet to be delivered; None where that is unknown."""
-        if not stream.entries_added or not stream.length:
-            return 0
-        first_id = stream.first_id
-        if self.last_id < first_id and stream.max_deleted_id < first_id:
-            return stream.length
-        if self.entries_read != UNKNOWN and not stream.has_tombstone_from(self.last_id):
-            return stream.entries_added - self.entries_read
-        read = stream.estimate_read(self.last_id)
-        return None if read == UNKNOWN else stream.entries_added - read
+        return position.lag(stream, self.last_id, self.entries_read)
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 
-    def deliver(self, stream: Stream, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> None:
-        """New entries go to ``consumer``; with ``noack`` they are not remembered as pending."""
-        ms, seq = columns(runs)
+    def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> None:
+        """Deliver new entries to ``consumer``; with ``noack`` they do not become pending."""
+        ms, seq = id_columns(runs)
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))
         if noack:
             return
         consumer.active_time = now
         if self.nacked:
-            self._no_longer_nacked(first, last)
+            self._forget_nacked(first, last)
         self.pending.deliver(ms, seq, consumer.number, now)
 
-    def _no_longer_nacked(self, low: int, high: int) -> None:
+    def _forget_nacked(self, low: int, high: int) -> None:
         for entry_id in [entry_id for entry_id in self.nacked if low <= entry_id <= high]:
             del self.nacked[entry_id]
 
     def acknowledge(self, entry_id: int) -> bool:
-        """The entry is done; whether it was pending."""
+        """Remove an entry from the pending ones; whether it was there."""
         if self.nacked:
             self.nacked.pop(entry_id, None)
         return self.pending.remove(entry_id)
 
     def acknowledge_many(self, entry_ids: list[int]) -> int:
-        """All of these are done; how many were pending."""
+        """Remove entries from the pending ones; how many were there."""
         for entry_id in self.nacked and entry_ids:
             self.nacked.pop(entry_id, None)
         return self.pending.remove_many(entry_ids)
 
     def acknowledge_range(self, low: int, high: int) -> int:
-        """All pending entries of the range are done; how many."""
+        """Remove all pending entries of the range; how many there were."""
         if self.nacked:
-            self._no_longer_nacked(low, high)
+            self._forget_nacked(low, high)
         return self.pending.remove_range(low, high)
 
     def assign(self, record: Record, consumer: Consumer, time: int, count: int) -> None:
-        """A pending record goes to ``consumer``."""
+        """Give a pending record to ``consumer``, with a new delivery time and count."""
         block, index = record
         if self.nacked:
             self.nacked.pop(block.id_at(index), None)
         self.pending.change(record, consumer.number, time, count)
 
     def give_back(self, entry_id: int, count: int) -> None:
-        """A record, made if it was not there, belongs to nobody, behind those given back before."""
+        """Take a record from its consumer, or create one, and queue it behind those given back before."""
         self.pending.put(entry_id, NOBODY, 0, count)
         self.nacked.pop(entry_id, None)
         self.nacked[entry_id] = None
 
     def references(self, entry_id: int) -> bool:
-        """Whether the group has yet to read or to acknowledge the entry."""
+        """Whether the group has not read or not acknowledged the entry yet."""
         return self.last_id < entry_id or entry_id in self.pending
 
     def records(self, low: int = 0, high: int = MAX_ID, consumer: Consumer | None = None) -> list[Record]:

@@ -1,37 +1,72 @@
-"""The node map: how Redis would have stored the stream, as far as a client can see it.
+"""The node map: which entries Redis would have stored together, as far as clients can see it.
 
-Approximate trimming, its LIMIT, and the node counts of XINFO speak of *nodes* (packed lists of up to
-``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes). Our segments are cut differently, so the
-nodes are derived from the frames: lazily, from the oldest entry on, each entry once, when somebody asks or before a
-deletion would change what they are derived from. A stream that nobody trims approximately never pays for it.
+Approximate trimming, its LIMIT and the node counts of XINFO speak of *nodes*: listpacks of up to
+``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Our segments are cut differently, so the
+nodes are derived from the frames. This is lazy, from the oldest entry on, each entry once: when somebody asks, and
+before a deletion changes what they are derived from. A stream that is never trimmed approximately costs nothing.
 
-Each segment has a map of its own, so a node ends where its segment does; segments end at multiples of
-``stream-node-max-entries`` entries wherever they can, so that it would have ended there anyway.
+Each segment has a map of its own, so a node ends where its segment does. Segments end at multiples of
+``stream-node-max-entries`` entries wherever they can: there the node would have ended anyway.
 
-The rules that must hold: an entry's node depends only on the entries before it and on what was deleted before it was
-added; so :meth:`SegmentNodes.sync` runs before an entry of an open segment is deleted, and before the limits change.
+The invariant: an entry's node depends only on the entries before it and on the deletions before it was added. So
+:meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and before the limits change.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from engine.core.protocol.ids import U64_MAX
 from engine.core.streams.frames import fields_of
-from engine.core.streams.laid_out import Storage
 
-if TYPE_CHECKING:
-    from engine.core.streams.segment import Segment
-
+#: The most bytes of a node where ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30
-_PACKED_OVERHEAD = 7
+_LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Up to so many segments every node is counted.
+#: Up to so many segments every node is counted; of more the number is estimated.
 _COUNTED_SEGMENTS = 4
+
+
+@dataclass(slots=True)
+class NodeLimits:
+    """The stream-node directives. 0 means no limit (for bytes: 1 GiB)."""
+
+    max_bytes: int = 4096
+    max_entries: int = 100
+
+
+class Entries(Protocol):
+    """What is asked of a segment here. Indices count from its oldest entry, deleted ones included."""
+
+    #: The index of the first live entry.
+    start: int
+    nodes: SegmentNodes
+
+    @property
+    def live(self) -> int:
+        """How many entries are live."""
+
+    def __len__(self) -> int: ...
+
+    def id_at(self, index: int) -> int:
+        """The ID of an entry."""
+
+    def frame_at(self, index: int) -> bytes:
+        """The frame of an entry."""
+
+    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
+        """(ID, frame) of the entries [low, high)."""
+
+    def is_dead(self, index: int) -> bool:
+        """Whether an entry has been deleted."""
+
+    def count(self, low: int, high: int) -> int:
+        """How many entries in [low, high) are live."""
 
 
 def _with_back_length(size: int) -> int:
@@ -44,8 +79,8 @@ def _with_back_length(size: int) -> int:
     return size + (4 if size < 268435455 else 5)
 
 
-def packed_int(value: int) -> int:
-    """Bytes that a packed list spends on an integer."""
+def listpack_int(value: int) -> int:
+    """Bytes of an integer in a listpack."""
     if 0 <= value <= 127:
         return 2
     if -4096 <= value <= 4095:
@@ -59,15 +94,15 @@ def packed_int(value: int) -> int:
     return 10
 
 
-def packed_word(word: bytes) -> int:
-    """Bytes that a packed list spends on a string; one that is a canonical 64-bit integer is kept as that."""
+def listpack_word(word: bytes) -> int:
+    """Bytes of a string in a listpack, which stores the canonical text of a 64-bit integer as that integer."""
     size = len(word)
     if size <= 20:
         digits = word[1:] if word[:1] == b"-" else word
         if digits.isdigit() and (digits[:1] != b"0" or word == b"0"):
             value = int(word)
             if -_INT64 <= value < _INT64:
-                return packed_int(value)
+                return listpack_int(value)
     if size < 64:
         return size + 2
     return _with_back_length(size + (2 if size < 4096 else 5))
@@ -79,7 +114,7 @@ def _signed(difference: int) -> int:
 
 
 class _OpenNode:
-    """The newest node, as far as it decides where the next entry goes."""
+    """The newest node: what decides whether the next entry still fits in."""
 
     __slots__ = ("bytes", "deleted", "field_names", "key", "total")
 
@@ -89,20 +124,20 @@ class _OpenNode:
         #: Entries, the deleted ones included.
         self.total = 0
         self.deleted = 0
-        #: Packed bytes without the two counters in front.
-        self.bytes = _PACKED_OVERHEAD + packed_int(len(field_names)) + sum(map(packed_word, field_names)) + 2
+        #: Bytes of its listpack without the two counters in front.
+        self.bytes = _LISTPACK_OVERHEAD + listpack_int(len(field_names)) + sum(map(listpack_word, field_names)) + 2
 
     def size(self) -> int:
-        return self.bytes + packed_int(self.total - self.deleted) + packed_int(self.deleted)
+        return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
     def add(self, entry_id: int, words: list[bytes]) -> None:
         names = words[::2]
-        cost = 2 + packed_int(_signed((entry_id >> 64) - (self.key >> 64)))
-        cost += packed_int(_signed((entry_id & U64_MAX) - (self.key & U64_MAX)))
+        cost = 2 + listpack_int(_signed((entry_id >> 64) - (self.key >> 64)))
+        cost += listpack_int(_signed((entry_id & U64_MAX) - (self.key & U64_MAX)))
         if names == self.field_names:
-            cost += sum(map(packed_word, words[1::2])) + packed_int(3 + len(names))
+            cost += sum(map(listpack_word, words[1::2])) + listpack_int(3 + len(names))
         else:
-            cost += packed_int(len(names)) + sum(map(packed_word, words)) + packed_int(4 + len(words))
+            cost += listpack_int(len(names)) + sum(map(listpack_word, words)) + listpack_int(4 + len(words))
         self.bytes += cost
         self.total += 1
 
@@ -114,15 +149,15 @@ class SegmentNodes:
 
     def __init__(self) -> None:
         self.starts = array("I")
-        #: Stretches [i, j) of entries whose node is gone. Only the newest node of its time can leave one: behind the
-        #: node before it, which is open again, lie entries that never belonged to it.
+        #: Stretches [i, j) of entries whose node is gone. Only a node that was the newest can leave one: the node
+        #: before it is then open again, although these entries behind it never belonged to it.
         self._void: list[tuple[int, int]] = []
         #: So many of the segment's entries are in the map.
         self.upto = 0
         self._open: _OpenNode | None = None
 
-    def sync(self, segment: Segment, limits: Storage, nodes: int = 0) -> None:
-        """Derive the nodes of the entries that are not in the map yet, all of them or until there are so many nodes."""
+    def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
+        """Derive the nodes of the entries that are not in the map yet; with ``nodes`` only until there are so many."""
         if nodes and len(self.starts) >= nodes:
             return
         for entry_id, entry in segment.pairs(self.upto, len(segment)):
@@ -149,17 +184,17 @@ class SegmentNodes:
                 end = begin
         return first, end
 
-    def entry_removed(self, segment: Segment, index: int) -> None:
-        """A live entry, which is in the map, has been deleted."""
+    def entry_removed(self, segment: Entries, index: int) -> None:
+        """To be called when a live entry, which is in the map, was deleted."""
         if self._open is None or index < self.starts[-1]:
             return
         self._open.deleted += 1
         if not segment.count(self.starts[-1], self.upto):
-            # The newest node is gone, and the one before it is open again.
+            # The newest node is empty and goes; the one before it is open again.
             self._void.append((self.starts.pop(), self.upto))
             self._open = self._rebuilt(segment) if self.starts else None
 
-    def _rebuilt(self, segment: Segment) -> _OpenNode:
+    def _rebuilt(self, segment: Entries) -> _OpenNode:
         first, end = self.starts[-1], self.upto
         words = fields_of(segment.frame_at(first))
         node = _OpenNode(segment.id_at(first), words[::2])
@@ -170,7 +205,7 @@ class SegmentNodes:
         return node
 
     def compacted(self, kept: Sequence[int]) -> None:
-        """The segment was rewritten: ``kept[i]`` entries before index i are left (of those in the map)."""
+        """To be called when the segment was rewritten: ``kept[i]`` of the entries before index i are left."""
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
@@ -187,13 +222,13 @@ class SegmentNodes:
         return other
 
 
-def synced(segment: Segment, limits: Storage) -> SegmentNodes:
+def synced(segment: Entries, limits: NodeLimits) -> SegmentNodes:
     """The segment's nodes, all of them derived."""
     segment.nodes.sync(segment, limits)
     return segment.nodes
 
 
-def head_node(segment: Segment, limits: Storage) -> tuple[int, int]:
+def head_node(segment: Entries, limits: NodeLimits) -> tuple[int, int]:
     """(last ID, live entries) of the node that a segment's first live entry is in."""
     nodes = segment.nodes
     number = bisect_right(nodes.starts, segment.start) - 1
@@ -204,7 +239,7 @@ def head_node(segment: Segment, limits: Storage) -> tuple[int, int]:
     return segment.id_at(end - 1), segment.count(first, end)
 
 
-def extents(segments: Sequence[Segment], limits: Storage) -> list[tuple[int, int, int]]:
+def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, int, int]]:
     """(key, last ID, live entries) of every node that has live entries, oldest first."""
     found = []
     for segment in segments:
@@ -217,11 +252,11 @@ def extents(segments: Sequence[Segment], limits: Storage) -> list[tuple[int, int
     return found
 
 
-def count_nodes(segments: Sequence[Segment], limits: Storage, length: int) -> tuple[int, int]:
-    """How many nodes there are, and how many nodes of a radix tree hold them; `length` is the number of live entries.
+def count_nodes(segments: Sequence[Entries], limits: NodeLimits, length: int) -> tuple[int, int]:
+    """How many nodes there are, and how many nodes of a radix tree hold them. ``length`` counts the live entries.
 
-    Exact up to a few segments; of more, all are taken to be like the first that is whole. So it costs the same however
-    long the stream is, and however much has been added since somebody asked.
+    Exact up to a few segments. Beyond that it extrapolates from the first segment that is whole, so that the cost does
+    not depend on the length of the stream.
     """
     if len(segments) <= _COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]

@@ -1,28 +1,31 @@
-r"""A segment: entries in ID order, with what has become of each.
+"""A segment: a stretch of a stream's entries in ID order, and which of them are deleted.
 
-The entries themselves lie in its *body*: plain (:class:`~engine.core.streams.entries.Plain`) at first, packed
-(:class:`~engine.core.streams.packed.Packed`) once it has gone cold; whoever reads a segment need not know which. Only
-the last segment of a stream is open; the entries of a sealed one never change, so replies may hold views of them.
+The entries lie in its *body*: plain (:class:`~engine.core.streams.entries.Plain`) at first, packed
+(:class:`~engine.core.streams.compressed.packed.Packed`) once the segment is cold. Both have the same methods, so that
+readers need not know which it is. Only the last segment of a stream is *open*. The others are *sealed*: their entries
+never change, so replies may hold views of them.
 
-Entries go in two ways: ``start`` moves over a trimmed head, and ``dead`` marks deleted entries in the middle. The entry
-at ``start`` is always live; a segment whose last live entry goes is dropped by its stream.
+Entries are removed in two ways: ``start`` moves over a trimmed head, and ``dead`` marks entries that were deleted in
+the middle. The entry at ``start`` is always live; a stream drops a segment without live entries.
 """
 
 from __future__ import annotations
 
+import weakref
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
-from engine.core.streams.laid_out import Storage
 from engine.core.streams.nodes import SegmentNodes
-from engine.core.streams.packed import Packed
 
-#: A segment is sealed when its frames reach this many bytes, or it holds this many entries, ...
+#: A segment is sealed when its frames reach so many bytes or it holds so many entries, ...
 SEGMENT_BYTES = 256 * 1024
 SEGMENT_ENTRIES = 8000
-#: ... but only at a multiple of this number, where a node of Redis's usually ends, while it is not far too large.
+#: ... but only at a multiple of this number of entries, where Redis's nodes usually end, unless it is far too large.
 SEGMENT_STEP = 100
 _TOO_LARGE = 4
 
@@ -32,21 +35,21 @@ _LIVE, _DEAD = b"\0", b"\1"
 class Segment:
     """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
 
-    __slots__ = ("__weakref__", "_storage", "body", "dead", "dead_count", "nodes", "sealed", "start")
+    __slots__ = ("__weakref__", "_sealed_queue", "body", "dead", "dead_count", "nodes", "sealed", "start")
 
-    def __init__(self, storage: Storage, body: Plain | Packed | None = None) -> None:
+    def __init__(self, sealed_queue: SealedQueue, body: Plain | Packed | None = None) -> None:
         self.body = Plain() if body is None else body
         self.start = 0
-        #: One byte an entry, 1 for deleted; None while nothing is.
+        #: One byte for each entry, 1 if it is deleted; None while none is.
         self.dead: bytearray | None = None
         #: How many entries from ``start`` on are dead.
         self.dead_count = 0
         self.sealed = False
-        #: What is known of the nodes that clients see.
+        #: The nodes that clients see, as far as they have been derived.
         self.nodes = SegmentNodes()
-        self._storage = storage
+        self._sealed_queue = sealed_queue
 
-    # -- cold and hot -----------------------------------------------------------------------------------------------
+    # -- sealed and packed ------------------------------------------------------------------------------------------
 
     @property
     def plain(self) -> Plain:
@@ -60,16 +63,16 @@ class Segment:
         return isinstance(self.body, Packed)
 
     def seal(self) -> None:
-        """No entry is added from now on."""
+        """Close it: no entry is added from now on."""
         self.plain.freeze()
         self.note_sealed()
 
     def note_sealed(self) -> None:
-        """The entries will not change any more, and may be packed."""
+        """Its entries will not change any more: queue it for packing."""
         self.sealed = True
-        self._storage.note_sealed(self)
+        self._sealed_queue.add(self)
 
-    # -- facts ------------------------------------------------------------------------------------------------------
+    # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many entries it has ever held, the dead ones and the trimmed head included."""
@@ -87,7 +90,7 @@ class Segment:
 
     @property
     def full(self) -> bool:
-        """Whether the next entry belongs into a new segment."""
+        """Whether the next entry belongs in a new segment."""
         if self.sealed:
             return True
         body = self.plain
@@ -208,9 +211,9 @@ class Segment:
         """(ID, frame) of the entries [low, high)."""
         return self.body.pairs(low, high)
 
-    def columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
-        """The IDs of the entries [low, high), milliseconds and sequence numbers, as the caller's own arrays."""
-        ms, seq = self.body.columns(low, high)
+    def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
+        """The IDs of the entries [low, high): milliseconds and sequence numbers, as new arrays."""
+        ms, seq = self.body.id_columns(low, high)
         if isinstance(ms, array) and isinstance(seq, array):
             return ms, seq
         return array("Q", ms.tobytes()), array("Q", seq.tobytes())
@@ -218,39 +221,40 @@ class Segment:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
-        """Add one entry behind the last; only to an open segment."""
+        """Add one entry at the end; only to an open segment."""
         self.plain.append(entry_id, entry)
         if self.dead is not None:
             self.dead.append(0)
 
     def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
-        """Add entries behind the last, given their frames back to back, each one's size, and the IDs."""
+        """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
         self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:
             self.dead += bytes(len(ms))
 
     def delete(self, index: int) -> None:
-        """The live entry at ``index`` dies."""
+        """Mark the live entry at ``index`` as deleted."""
         if self.dead is None:
             self.dead = bytearray(len(self))
         self.dead[index] = 1
         self.dead_count += 1
         if index == self.start:
-            self._settle()
+            self._skip_dead_head()
         elif self.sealed and self.dead_count > 64 and self.dead_count * 2 > len(self) - self.start:
             self._compact()
 
     def drop_head(self, count: int) -> None:
-        """The first ``count`` live entries go, fewer than there are."""
+        """Remove the first ``count`` live entries; at least one must be left."""
         self.move_start(self.nth_live(self.start, count))
 
     def move_start(self, index: int) -> None:
-        """All entries before the live one at ``index`` go."""
+        """Remove all entries before ``index``, which must be live."""
         if self.dead is not None:
             self.dead_count -= self.dead.count(_DEAD, self.start, index)
         self.start = index
 
-    def _settle(self) -> None:
+    def _skip_dead_head(self) -> None:
+        """Move ``start`` to the first live entry."""
         assert self.dead is not None
         first = self.dead.find(_LIVE, self.start)
         first = len(self) if first < 0 else first
@@ -258,12 +262,12 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without what has gone; amortised, as it at least halves it."""
+        """Rewrite a sealed segment without the removed entries. At least half go, so the cost is amortised."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
             frames = self.frames(low, high)
-            body.extend(b"".join(frames), list(map(len, frames)), *self.columns(low, high))
+            body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
         body.freeze()
         if self.nodes.upto:
             gone = self.start
@@ -274,13 +278,44 @@ class Segment:
         self.dead = None
         self.note_sealed()
 
-    def copy(self, storage: Storage) -> Segment:
-        """An independent segment with the same entries, of a stream in ``storage``; what never changes is shared."""
-        body = self.body.copy(storage) if isinstance(self.body, Packed) else self.body.copy()
-        other = Segment(storage, body)
+    def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
+        """An independent copy with a queue and a cache of its own; what never changes is shared with it."""
+        body = self.body.copy(cache) if isinstance(self.body, Packed) else self.body.copy()
+        other = Segment(sealed_queue, body)
         other.start, other.dead_count = self.start, self.dead_count
         other.dead = None if self.dead is None else bytearray(self.dead)
         other.nodes = self.nodes.copy()
         if self.sealed:
             other.note_sealed()
         return other
+
+
+class SealedQueue:
+    """Sealed segments that are not packed yet, in the order in which they were sealed. It keeps none of them alive."""
+
+    __slots__ = ("_segments",)
+
+    def __init__(self) -> None:
+        self._segments: deque[weakref.ref[Segment]] = deque()
+
+    def __len__(self) -> int:
+        """How many wait, those included that are gone or packed meanwhile."""
+        return len(self._segments)
+
+    def add(self, segment: Segment) -> None:
+        """Queue a segment."""
+        self._segments.append(weakref.ref(segment))
+
+    def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
+        """Take up to ``most`` segments that can be packed from the ``oldest`` first places of the queue.
+
+        Returns them, and how many places have left the queue.
+        """
+        found: list[Segment] = []
+        popped = 0
+        while popped < oldest and len(found) < most:
+            segment = self._segments.popleft()()
+            popped += 1
+            if segment is not None and not segment.is_packed:
+                found.append(segment)
+        return found, popped

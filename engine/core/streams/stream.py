@@ -1,30 +1,23 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
-Owns what an entry's coming and going changes: the length, the last ID, the counters that lag is derived from, and the
-node map (what clients see of Redis's storage). It knows nothing of commands, clients or replies' form; times come in as
-arguments.
+It owns what adding and removing an entry changes: the length, the last ID, the counters that lag is derived from
+(:mod:`engine.core.streams.position`), and the node map. It knows nothing of commands, clients or the form of replies;
+times come in as arguments.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from engine.core.protocol.replies import Frames
+from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.laid_out import Storage
 from engine.core.streams.nodes import count_nodes, extents, head_node, synced
+from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
-
-if TYPE_CHECKING:
-    from engine.core.streams.group import Group
-
-Run = tuple[Segment, int, int]
-
-#: entries-read and lag where they cannot be known.
-UNKNOWN = -1
+from engine.core.streams.storage import Storage
 
 
 class Stream:
@@ -46,13 +39,17 @@ class Stream:
         self._segments: list[Segment] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
+        #: Live entries.
         self.length = 0
+        #: The ID of the entry that was added last, or what XSETID set.
         self.last_id = 0
+        #: The greatest ID that was ever deleted, 0 if none was. Trimming does not count.
         self.max_deleted_id = 0
+        #: Entries ever added, the deleted and trimmed ones included.
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.storage = storage
-        #: What idempotent producers have sent, None while none has.
+        #: The idempotent producers' entries, None while there are none.
         self.producers: Producers | None = None
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -74,7 +71,7 @@ class Stream:
         return tail.id_at(tail.last_live())
 
     def segments(self) -> list[Segment]:
-        """All segments, in order; the list is not to be changed."""
+        """All segments, in order. The list must not be changed."""
         return self._segments
 
     def segments_from(self, entry_id: int) -> Iterator[Segment]:
@@ -87,20 +84,20 @@ class Stream:
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
-        """The live entries with low <= ID <= high as stretches (segment, i, j), in order."""
+        """The live entries with low <= ID <= high, in order."""
         segments = self._segments
         for number in range(self._locate(low), len(segments)):
             segment = segments[number]
             if self._firsts[number] > high:
                 return
             begin = segment.position(low) if self._firsts[number] < low else 0
-            # The last entry's ID decides whether the range ends here: a search only where it does.
+            # The last ID tells whether the range ends in this segment: only then is it searched.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
     def runs_backward(self, low: int, high: int) -> Iterator[Run]:
-        """As :meth:`runs`, the last stretch first."""
+        """As :meth:`runs`, the last run first."""
         segments = self._segments
         for number in range(self._locate(high), -1, -1):
             if number >= len(segments):
@@ -113,10 +110,10 @@ class Stream:
             for first, last in segment.runs_backward(begin, end):
                 yield segment, first, last
 
-    def take(self, low: int, high: int, count: int) -> list[Run]:
-        """The first ``count`` live entries of [low, high] (0: all) as stretches."""
+    def first_runs(self, low: int, high: int, count: int) -> list[Run]:
+        """The first ``count`` live entries of [low, high] (0: all)."""
         if count and self._segments:
-            # Most often they lie in one segment in which nothing is dead.
+            # The usual case: they lie in one segment in which nothing was deleted.
             number = self._locate(low)
             segment = self._segments[number]
             body = segment.body
@@ -137,7 +134,7 @@ class Stream:
 
     def range(self, low: int, high: int, count: int) -> Frames:
         """The first ``count`` entries of [low, high] (0: all)."""
-        return frames(self.take(low, high, count))
+        return frames_of(self.first_runs(low, high, count))
 
     def range_backward(self, low: int, high: int, count: int) -> Frames:
         """The last ``count`` entries of [low, high] (0: all), the last one first."""
@@ -152,11 +149,11 @@ class Stream:
 
     def ids(self, low: int, high: int) -> list[int]:
         """The IDs of all live entries of [low, high]."""
-        ms, seq = columns(self.runs(low, high))
+        ms, seq = id_columns(self.runs(low, high))
         return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
 
     def _find(self, entry_id: int) -> tuple[int, int]:
-        """(segment's number, index) of a live entry, (0, -1) if there is none."""
+        """(number of the segment, index) of a live entry, (0, -1) if there is none."""
         if not self._segments:
             return 0, -1
         number = self._locate(entry_id)
@@ -171,7 +168,7 @@ class Stream:
         return self._segments[number].frame_at(index) if index >= 0 else None
 
     def count(self, low: int, high: int) -> int:
-        """How many live entries have low <= ID <= high; proportional to the segments in between."""
+        """How many live entries have low <= ID <= high. The cost grows with the segments in between."""
         if not self._segments or low > high:
             return 0
         first, last = self._locate(low), self._locate(high)
@@ -179,7 +176,7 @@ class Stream:
         total = 0
         for number in range(first, last + 1):
             segment = segments[number]
-            # Only a segment that the range cuts is looked into: a packed one would be laid out for it.
+            # Only segments at the ends of the range are searched: the others need not even be read.
             begin = segment.position(low) if self._firsts[number] < low else 0
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
@@ -200,41 +197,15 @@ class Stream:
 
     def head_node(self) -> tuple[int, int]:
         """(last ID, live entries) of the oldest node of a stream that is not empty."""
-        return head_node(self._segments[0], self.storage)
+        return head_node(self._segments[0], self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
-        """(key, last ID, live entries) of every node, as they are now."""
-        return extents(self._segments, self.storage)
+        """(key, last ID, live entries) of every node."""
+        return extents(self._segments, self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
         """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
-        return count_nodes(self._segments, self.storage, self.length)
-
-    # -- lag --------------------------------------------------------------------------------------------------------
-
-    def has_tombstone_from(self, entry_id: int) -> bool:
-        """Whether an entry behind ``entry_id`` may have been deleted in the middle of the stream."""
-        return self.length > 0 and self.max_deleted_id > 0 and entry_id <= self.max_deleted_id
-
-    def estimate_read(self, entry_id: int) -> int:
-        """How many entries had been added when ``entry_id`` was, or UNKNOWN."""
-        if not self.entries_added:
-            return 0
-        if not self.length and entry_id <= self.last_id:
-            return self.entries_added
-        if entry_id and entry_id < self.max_deleted_id:
-            return UNKNOWN
-        if entry_id == self.last_id:
-            return self.entries_added
-        if entry_id > self.last_id:
-            return UNKNOWN
-        first_id = self.first_id
-        if not self.max_deleted_id or self.max_deleted_id < first_id:
-            if entry_id < first_id:
-                return self.entries_added - self.length
-            if entry_id == first_id:
-                return self.entries_added - self.length + 1
-        return UNKNOWN
+        return count_nodes(self._segments, self.storage.limits, self.length)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -249,9 +220,7 @@ class Stream:
         self.last_id = entry_id
 
     def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
-        """Add entries, whose IDs ascend from above :attr:`last_id`, given their frames back to back and each one's
-        size.
-        """
+        """Add entries, whose IDs ascend from above :attr:`last_id`: their frames back to back, and each one's size."""
         count, at, begin = len(ms), 0, 0
         if self._segments and self._segments[-1].fits(count, len(data)):
             self._segments[-1].extend(data, sizes, ms, seq)
@@ -272,13 +241,13 @@ class Stream:
     def _open_segment(self, first_id: int) -> Segment:
         if self._segments and not self._segments[-1].sealed:
             self._segments[-1].seal()
-        tail = Segment(self.storage)
+        tail = Segment(self.storage.sealed)
         self._segments.append(tail)
         self._firsts.append(first_id)
         return tail
 
     def delete(self, entry_id: int) -> bool:
-        """Delete one entry; whether it was there."""
+        """Delete one entry, as XDEL does; whether it was there."""
         number, index = self._find(entry_id)
         if index < 0:
             return False
@@ -287,32 +256,32 @@ class Stream:
         return True
 
     def _remove(self, number: int, index: int) -> None:
-        """Take one live entry out, wherever it is, without a trace in ``max_deleted_id``."""
+        """Remove one live entry; ``max_deleted_id`` stays as it is."""
         segment = self._segments[number]
         if segment.sealed:
             segment.delete(index)
         else:
-            # Where the next entry's node begins depends on what was deleted before: the map must have seen it all.
-            nodes = synced(segment, self.storage)
+            # The node map's invariant: it must know all entries before one of them is deleted.
+            nodes = synced(segment, self.storage.limits)
             segment.delete(index)
             nodes.entry_removed(segment, index)
         self.length -= 1
         if not segment.dead_count:
-            # Nothing is left of it, or it was rewritten, or its head went.
+            # The segment is empty, or it was rewritten, or its head was removed.
             if not segment.live:
                 self._drop_segment(number)
             else:
                 self._firsts[number] = segment.id_at(0)
 
     def trim_entry(self, entry_id: int) -> None:
-        """Take one live entry out as trimming does."""
+        """Remove one live entry, as trimming does."""
         self._remove(*self._find(entry_id))
 
     def _drop_segment(self, number: int) -> None:
         del self._segments[number], self._firsts[number]
 
     def trim_head(self, count: int) -> int:
-        """Remove the first ``count`` live entries (or all there are); how many."""
+        """Remove the first ``count`` live entries, or all if there are fewer; returns how many were removed."""
         removed = 0
         while removed < count and self._segments:
             head = self._segments[0]
@@ -328,35 +297,14 @@ class Stream:
     def copy(self, storage: Storage | None = None) -> Stream:
         """An independent stream that is equal in everything, groups included.
 
-        To be read in another thread it needs that thread's ``storage``: nobody else may lay out what is packed there.
+        A copy that another thread reads needs a ``storage`` of its own, because its cache belongs to one thread.
         """
-        other = Stream(storage or self.storage)
-        other._segments = [segment.copy(other.storage) for segment in self._segments]
+        storage = storage or self.storage
+        other = Stream(storage)
+        other._segments = [segment.copy(storage.sealed, storage.cache) for segment in self._segments]
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
         other.groups = {name: group.copy() for name, group in self.groups.items()}
         other.producers = None if self.producers is None else self.producers.copy()
         return other
-
-
-def frames(runs: list[Run]) -> Frames:
-    """The reply that consists of these stretches."""
-    if len(runs) == 1:
-        segment, first, last = runs[0]
-        return Frames(last - first, segment.views(first, last))
-    count = sum(last - first for _, first, last in runs)
-    return Frames(count, [view for segment, first, last in runs for view in segment.views(first, last)])
-
-
-def columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
-    """The IDs of the entries of these stretches: milliseconds, sequence numbers. The arrays are the caller's."""
-    ms = seq = None
-    for segment, first, last in runs:
-        if ms is None or seq is None:
-            ms, seq = segment.columns(first, last)
-        else:
-            more_ms, more_seq = segment.columns(first, last)
-            ms += more_ms
-            seq += more_seq
-    return (array("Q"), array("Q")) if ms is None or seq is None else (ms, seq)

@@ -1,7 +1,8 @@
-"""Trimming: what ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` mean, for XADD and XTRIM.
+"""Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
-Exact trimming takes entries from the head. Approximate trimming takes whole nodes, as the node map shows them
-(:mod:`engine.core.streams.nodes`). A reference policy says what happens to pending entries of those that go.
+Exact trimming removes entries from the head. Approximate trimming removes whole nodes, as the node map shows them
+(:mod:`engine.core.streams.nodes`). The policy says what happens to pending records of removed entries: they stay
+(KEEPREF), they are removed too (DELREF), or entries that a group still needs are not trimmed (ACKED).
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ _MAX_LIMIT = 1_000_000
 
 @dataclass(slots=True)
 class Trim:
-    """How to trim. ``strategy`` is b"" for not at all; ``limit`` None for not given."""
+    """How to trim."""
 
+    #: MAXLEN, MINID, or empty: no trimming.
     strategy: bytes = b""
+    #: The length or the ID.
     threshold: int = 0
     approximate: bool = False
+    #: At most so many entries go; 0: any number, None: not given.
     limit: int | None = None
+    #: One of POLICIES, or empty: not given.
     policy: bytes = b""
 
-    def take_option(self, args: Args) -> bool:
-        """Take one option, with its value, if the next word begins one."""
+    def parse_option(self, args: Args) -> bool:
+        """Parse one option with its value; False, and nothing read, where the next word begins none."""
         word = args.peek()
         if word in (b"MAXLEN", b"MINID") and len(args) > 1:
             args.take()
@@ -59,7 +64,7 @@ class Trim:
         return False
 
     def check(self, required: bool) -> None:
-        """The checks across options; ``required``: a strategy must be there."""
+        """Check the options together; with ``required`` there must be a strategy. Raises CommandError."""
         if self.limit and not self.strategy:
             raise CommandError(messages.LIMIT_WITHOUT_TRIM)
         if required and not self.strategy:
@@ -68,7 +73,7 @@ class Trim:
             raise CommandError(messages.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
-        """Trim; how many entries went."""
+        """Trim the stream; returns how many entries were removed."""
         if not self.strategy or not self.excess(stream):
             return 0
         if self.policy in (DELREF, ACKED):
@@ -86,16 +91,16 @@ class Trim:
         return stream.count(0, self.threshold - 1)
 
     def _effective_limit(self, stream: Stream) -> int:
-        """At most so many entries may go; 0: any number."""
+        """How many entries may be removed; 0: any number."""
         if not self.approximate:
             return 0
         if self.limit is not None:
             return self.limit
-        default = _DEFAULT_LIMIT_NODES * stream.storage.max_entries
+        default = _DEFAULT_LIMIT_NODES * stream.storage.limits.max_entries
         return min(default, _MAX_LIMIT) if default > 0 else 10_000
 
     def _droppable(self, stream: Stream, last_id: int, live: int) -> bool:
-        """Whether a whole node is beyond the threshold."""
+        """Whether a whole node, with this last ID and so many live entries, is beyond the threshold."""
         if self.strategy == b"MAXLEN":
             return stream.length - live >= self.threshold
         return last_id < self.threshold
@@ -133,19 +138,19 @@ class Trim:
 
 
 def referenced(stream: Stream, entry_id: int) -> bool:
-    """Whether some group has yet to read or to acknowledge the entry."""
+    """Whether some group has not read or not acknowledged the entry yet."""
     return any(group.references(entry_id) for group in stream.groups.values())
 
 
 def drop_references(stream: Stream, entry_id: int) -> bool:
-    """Take the entry out of every group's pending list; whether it was in one."""
+    """Remove the entry from every group's pending list; whether it was in one."""
     return sum([group.acknowledge(entry_id) for group in stream.groups.values()]) > 0
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """The exact trim that does again what ``trim`` has just done: both strategies go by the length that is left.
+    """The options of an exact trim that, replayed, removes what ``trim`` has just removed.
 
-    Taking entries from the oldest on until so many are left removes the same ones, whatever the strategy was.
+    Trimming to the length that is left removes the same entries, whatever the strategy was.
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

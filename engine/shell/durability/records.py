@@ -23,10 +23,10 @@ from engine.core.formats import restore
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
+from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.packed import Packed
 from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.segment import Segment
@@ -150,7 +150,7 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
     if isinstance(body, Packed):
         flags |= _PACKED | _CODECS.index(body.codec) << _CODEC_SHIFT
         inner = [len(body.firsts_ms), len(body.blob)]
-        columns = list(body.columns_kept)
+        columns = list(body.index_arrays)
         frames: Buffer = body.blob
     else:
         columns = [body.ms, body.seq, body.offsets]
@@ -180,9 +180,9 @@ def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segme
 
     body: Plain | Packed
     if flags & _PACKED:
-        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.storage)
+        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.storage.cache)
         body.blob = take(blob_size)
-        *directory, firsts_ms, firsts_seq, rows = body.columns_kept
+        *directory, firsts_ms, firsts_seq, rows = body.index_arrays
         fill(directory, pieces + 1)
         fill((firsts_ms, firsts_seq), pieces)
         del rows[:]
@@ -193,7 +193,7 @@ def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segme
         frames = take(size)
         body.data = frames if flags & _SEALED else bytearray(frames)
         fill((body.ms, body.seq, body.offsets), count)
-    segment = Segment(core.storage, body)
+    segment = Segment(core.storage.sealed, body)
     segment.start = start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(take(count))

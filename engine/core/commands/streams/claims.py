@@ -10,7 +10,8 @@ from engine.core.protocol.replies import CommandError, Frames, Reply
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
-from engine.core.streams.stream import Stream, columns, frames
+from engine.core.streams.runs import frames_of, id_columns
+from engine.core.streams.stream import Stream
 from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
@@ -101,14 +102,14 @@ class Claim:
         latest = block.time if block.owners is None else max(block.times[low:high])
         if self.min_idle and now - latest < self.min_idle:
             return 0
-        runs = self.stream.take(block.id_at(low), block.id_at(high - 1), count + 1)
-        ms, seq = columns(runs)
+        runs = self.stream.first_runs(block.id_at(low), block.id_at(high - 1), count + 1)
+        ms, seq = id_columns(runs)
         if len(ms) != count or ms != block.ms[low:high] or seq != block.seq[low:high]:
             return 0
         if self.justid:
             self.parts += [ids.text(one << 64 | two) for one, two in zip(ms, seq, strict=True)]
         else:
-            self.parts += frames(runs).parts
+            self.parts += frames_of(runs).parts
         self.taken += count
         more = 0 if self.justid else 1
         if self.count is not None:

@@ -83,7 +83,7 @@ class _Add:
             if not self.iid:
                 raise CommandError(messages.IDMP_NO_IID)
             return True
-        return self.trim.take_option(args)
+        return self.trim.parse_option(args)
 
     def _take_producer(self, args: Args, empty: bytes) -> None:
         if self.producer:
@@ -395,7 +395,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     trim = Trim()
     args = Args(argv, 2)
     while len(args):
-        if not trim.take_option(args):
+        if not trim.parse_option(args):
             raise CommandError(messages.SYNTAX)
     trim.check(required=True)
     key = argv[1]

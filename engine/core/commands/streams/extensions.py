@@ -104,7 +104,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     low, high = _take_range(Args(argv, 4))
     stream, group = need_group(ctx, key, name)
     consumer = touch_consumer(ctx, key, name, group, argv[3])
-    runs = stream.take(max(low, group.last_id + 1), high, 0)
+    runs = stream.first_runs(max(low, group.last_id + 1), high, 0)
     if not runs:
         return 0
     group.deliver(stream, runs, consumer, ctx.now, noack=False)

@@ -9,7 +9,8 @@ from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply, Simple
 from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.stream import UNKNOWN, Stream
+from engine.core.streams.position import UNKNOWN
+from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, SUB_KEY, command, container

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError
-from engine.core.streams.stream import Run, Stream
+from engine.core.streams.runs import Run
+from engine.core.streams.stream import Stream
 from engine.core.table.context import Context
 from engine.text import messages
 
@@ -152,7 +153,7 @@ class Budget:
         """Entries of ``stream`` from ``low`` on, as many as are allowed, and account for them."""
         if self.spent or (self.count and taken >= self.count):
             return []
-        runs = stream.take(low, ids.MAX_ID, self.limit(taken))
+        runs = stream.first_runs(low, ids.MAX_ID, self.limit(taken))
         if self.maxsize:
             runs = self._cut(runs)
         if self.left is not None:

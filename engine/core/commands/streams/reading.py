@@ -10,7 +10,8 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Raw, Reply
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.stream import Run, Stream, frames
+from engine.core.streams.runs import Run, frames_of
+from engine.core.streams.stream import Stream
 from engine.core.table.context import Context
 from engine.core.table.registry import Keys, command
 from engine.text import messages
@@ -61,7 +62,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
             continue
         runs = budget.take(stream, start + 1)
         if runs:
-            found.append((key, frames(runs)))
+            found.append((key, frames_of(runs)))
     if found:
         return found
     if read.block is None:
@@ -143,10 +144,10 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
     stream, group, _ = _group_start(ctx, key, name, b">")
     consumer = touch_consumer(ctx, key, name, group, read.consumer)
     if stream.last_id > group.last_id:
-        runs = stream.take(group.last_id + 1, ids.MAX_ID, read.count)
+        runs = stream.first_runs(group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
             _deliver(ctx, key, stream, read, group, consumer, runs)
-            return ByKey([(key, frames(runs))])
+            return ByKey([(key, frames_of(runs))])
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 
@@ -200,7 +201,7 @@ def _new_entries(
     if runs:
         _deliver(ctx, key, stream, read, group, consumer, runs)
     if claims is None:
-        return frames(runs) if runs else None
+        return frames_of(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
     return claimed + fresh or None
 

@@ -8,7 +8,8 @@ from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Raw, Reply, Simple
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import Record
-from engine.core.streams.stream import UNKNOWN, Stream
+from engine.core.streams.position import UNKNOWN
+from engine.core.streams.stream import Stream
 from engine.core.table.context import Context
 from engine.core.table.registry import SUB_KEY, command, container
 from engine.text import messages

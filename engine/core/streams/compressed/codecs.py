@@ -1,0 +1,74 @@
+"""The codecs of cold segments: each chunk is compressed by itself, so that it can be read without the others.
+
+zstd comes from ``zstandard``, which compresses all chunks in one call without the GIL and keeps the compressor's state
+between chunks. Arrow's zstd makes a new state for each chunk, which takes longer than compressing (it asks the CPU for
+its features, which traps to the hypervisor on a virtual machine), and it takes and releases the GIL at every chunk,
+which delays the event loop. lz4 comes from Arrow: its state is tiny.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import pyarrow as pa
+import zstandard
+
+_ZSTD_LEVEL = 1
+
+
+def compress(codec: str, chunks: Sequence[memoryview]) -> list[bytes]:
+    """Compress each chunk by itself. ``codec`` is "zstd" or "lz4"."""
+    if codec == "zstd":
+        found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
+        return [found[number].tobytes() for number in range(len(found))]
+    compressor = pa.Codec("lz4_raw")
+    return [compressor.compress(chunk, asbytes=True) for chunk in chunks]
+
+
+class Decompressor(Protocol):
+    """The inverse of :func:`compress`. Not thread-safe."""
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """Decompress neighbouring chunks and join them.
+
+        ``begins`` are the offsets of the chunks in ``blob``, and one more where the last one ends; ``sizes`` are their
+        decompressed sizes in bytes. Raises OSError where the bytes are damaged.
+        """
+
+
+def decompressor(codec: str) -> Decompressor:
+    """A new decompressor for ``codec``."""
+    return _Zstd() if codec == "zstd" else _Lz4()
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._state = zstandard.ZstdDecompressor()
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        # One call for all: every chunk's zstd frame says how long it is.
+        reader = self._state.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
+        size = sum(sizes)
+        try:
+            return _checked(reader.read(size), size)
+        except zstandard.ZstdError as error:
+            raise OSError(f"a compressed chunk is damaged: {error}") from None
+
+
+class _Lz4:
+    def __init__(self) -> None:
+        self._codec = pa.Codec("lz4_raw")
+
+    def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
+        return b"".join(
+            _checked(self._codec.decompress(blob[begin:end], size, asbytes=True), size)
+            for (begin, end), size in zip(pairwise(begins), sizes, strict=True)
+        )
+
+
+def _checked(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise OSError(f"a compressed chunk is damaged: {len(data)} bytes instead of {size}")
+    return data
