@@ -1,7 +1,7 @@
-"""How much a micro-batch takes: at least, at most, in entries or in bytes; and whether to wait for more.
+"""Admission control: how many entries a micro-batch has, and whether to wait for more.
 
-Turns options and a server's state into ends for the streams. What it decides depends on the server's state at the
-moment, so whatever it answers is written into the offset, and never asked again for the same batch.
+Turns the query's limits (entries, bytes, a minimum with a delay) and the server's state into an end for each stream.
+The answer depends on the moment, so the caller writes it into the offset and never asks again for the same batch.
 """
 
 from __future__ import annotations
@@ -16,95 +16,99 @@ from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.stream_id import StreamId
 
-Places = dict[str, StreamId]
+Ids = Mapping[str, StreamId]
+"""A position in each stream."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Where each stream's part of a batch ends, and its number of entries where that is known."""
+class Admitted:
+    """A batch's end in each stream, and its number of entries in each where that is known."""
 
-    ends: Places
+    ends: dict[str, StreamId]
     counts: dict[str, int]
 
 
 class Limits:
-    """The limits of a query. It remembers when a batch was last planned, and whose turn it is."""
+    """The limits of a query. Remembers when a batch was last planned, and which stream is first in the rotation.
+
+    `clock` gives seconds.
+    """
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._clock = clock
         self._planned: float | None = None
-        self._turn = 0
+        self._rotation = 0
 
-    def apply(
+    def admit(
         self,
         server: StreamServer,
-        starts: Places,
-        ends: Places,
+        starts: Ids,
+        ends: dict[str, StreamId],
         states: Mapping[str, StreamState | None],
-        following: Mapping[str, int | None],
+        known: Mapping[str, int | None],
         *,
         waits: bool,
-    ) -> Taken | None:
-        """What lies between `starts` and `ends`, cut down to the limits; None to wait for more.
+    ) -> Admitted | None:
+        """What lies between `starts` and `ends`, cut down to the limits; None to wait for more entries.
 
-        `following` is how many entries follow each start in the whole stream, where that is known.
+        `known` is the exact number of entries behind each start in the whole stream, None where it was not counted.
+        Without `waits` the minimum does not matter.
         """
-        known = {
-            stream: _backlog(server, stream, starts, ends, states[stream], following.get(stream)) for stream in ends
+        backlogs = {
+            stream: _backlog(server, stream, starts, ends, states[stream], known.get(stream)) for stream in ends
         }
-        if waits and not self._enough(server, starts, ends, known):
+        if waits and not self._enough(server, starts, ends, backlogs):
             return None
         self._planned = self._clock()
-        sure = {stream: count for stream, (count, certain) in known.items() if certain}
-        limit = self._limit(server, starts, {stream: count for stream, (count, _) in known.items()})
+        sizes = {stream: count for stream, (count, _) in backlogs.items()}
+        exact = {stream: count for stream, (count, certain) in backlogs.items() if certain}
+        limit = self._limit(server, starts, sizes)
         if limit is None:
-            return Taken(ends, sure)
+            return Admitted(ends, exact)
         lengths = {stream: 0 if state is None else state.length for stream, state in states.items()}
-        at_most = sum(count if certain else lengths[stream] for stream, (count, certain) in known.items())
+        at_most = sum(count if certain else lengths[stream] for stream, (count, certain) in backlogs.items())
         if at_most <= limit:
-            return Taken(ends, sure)
-        self._turn += 1
-        backlog = {stream: count for stream, (count, _) in known.items()}
-        reached, counts = planning.limited(limit, starts, ends, backlog, server.nth, self._turn)
-        return Taken(reached, counts)
+            return Admitted(ends, exact)
+        self._rotation += 1
+        return Admitted(*planning.limited(limit, starts, ends, sizes, server.nth, self._rotation))
 
-    def _enough(
-        self, server: StreamServer, starts: Places, ends: Places, known: Mapping[str, tuple[int, bool]]
-    ) -> bool:
-        least = self._options.min_entries
-        if least is None or self._planned is None:
+    def _enough(self, server: StreamServer, starts: Ids, ends: Ids, backlogs: Mapping[str, tuple[int, bool]]) -> bool:
+        """Whether the minimum is reached, or the longest delay is over."""
+        missing = self._options.min_entries
+        if missing is None or self._planned is None:
             return True
         if (self._clock() - self._planned) * 1000 >= self._options.max_delay:
             return True
-        for stream, (count, certain) in known.items():
-            if least <= 0:
+        for stream, (count, certain) in backlogs.items():
+            if missing <= 0:
                 break
-            least -= count if certain else server.nth(stream, starts[stream], least, ends[stream])[1]
-        return least <= 0
+            missing -= count if certain else server.nth(stream, starts[stream], missing, ends[stream])[1]
+        return missing <= 0
 
-    def _limit(self, server: StreamServer, starts: Places, backlog: Mapping[str, int]) -> int | None:
+    def _limit(self, server: StreamServer, starts: Ids, sizes: Mapping[str, int]) -> int | None:
+        """The largest number of entries; a limit in bytes is divided by the average size of the next entries."""
         limit, most_bytes = self._options.max_entries, self._options.max_bytes
         if most_bytes is None:
             return limit
-        waiting = {stream: count for stream, count in backlog.items() if count}
-        size = sum(count * server.average_entry_bytes(stream, starts[stream]) for stream, count in waiting.items())
-        if size <= most_bytes:
+        waiting = {stream: count for stream, count in sizes.items() if count}
+        total = sum(count * server.average_entry_bytes(stream, starts[stream]) for stream, count in waiting.items())
+        if total <= most_bytes:
             return limit
-        fitting = max(1, int(most_bytes * sum(waiting.values()) / size))
+        fitting = max(1, int(most_bytes * sum(waiting.values()) / total))
         return fitting if limit is None else min(limit, fitting)
 
 
 def _backlog(
-    server: StreamServer, stream: str, starts: Places, ends: Places, state: StreamState | None, following: int | None
+    server: StreamServer, stream: str, starts: Ids, ends: Ids, state: StreamState | None, known: int | None
 ) -> tuple[int, bool]:
-    """How many entries a stream has between its two places, and whether that is certain."""
+    """The number of entries between a stream's two positions, and whether that is certain."""
     start, end = starts[stream], ends[stream]
     if state is None or end <= start:
         return 0, True
     if end >= state.last_id:
-        if following is not None:
-            return following, True
+        if known is not None:
+            return known, True
         count, certain = state.backlog(start)
         if certain:
             return count, True

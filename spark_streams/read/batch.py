@@ -1,4 +1,4 @@
-"""Batch reads: both ends are fixed when the query is planned, so every attempt reads the same entries."""
+"""Batch reads. Both ends are fixed when the query is planned, so every attempt of a task reads the same entries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read import planning, range_task
-from spark_streams.read.range_task import StreamPartition
+from spark_streams.read import planning
+from spark_streams.read.range_task import RangePartition
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -24,7 +24,10 @@ _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 
 
 class BatchReader(DataSourceReader):
-    """Reads each stream from its start to its end position. A stream that does not exist is empty."""
+    """Reads each stream from its start to its end position. A stream that does not exist is empty.
+
+    Raises NOTHING_FROM_GROUP where reading is to start at a group that the stream does not have.
+    """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         self._options = options
@@ -34,7 +37,7 @@ class BatchReader(DataSourceReader):
         self._after, self._upto = ZERO, LAST
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
-        """Read no more than these streams (None: all), and no entries but those in (after, upto]."""
+        """Restrict the read to some streams (None: all) and to IDs in (after, upto]; repeated calls intersect."""
         if only is not None:
             self._only = only if self._only is None else self._only & only
         self._after, self._upto = max(self._after, after), min(self._upto, upto)
@@ -57,7 +60,7 @@ class BatchReader(DataSourceReader):
                 ends[stream] = min(self._resolve(stream, ending, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)
         return [
-            StreamPartition(self._address, part, options.page_size, fails=options.fails)
+            RangePartition(self._address, part, options.page_size, fails=options.fails)
             for part in planning.ranges(starts, ends, cuts)
         ]
 
@@ -83,6 +86,7 @@ class BatchReader(DataSourceReader):
         }
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
+        """The ID that a position means in this stream now."""
         if position.after is not None:
             return position.after
         if position.kind == "group":
@@ -92,4 +96,6 @@ class BatchReader(DataSourceReader):
         return ZERO if position.kind == "earliest" else last_id_of(state)
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
-        return range_task.read(partition_, self._schema)
+        # Spark passes a placeholder partition when none were planned.
+        if isinstance(partition_, RangePartition):
+            yield from partition_.batches(self._schema)

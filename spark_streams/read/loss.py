@@ -1,8 +1,9 @@
-"""Whether data was lost between two triggers: what a stream's state says about entries that nobody has read.
+"""Detects lost data: what a stream's state says about entries that the query has not read yet.
 
-A stream that only grows has its last ID at or behind every position ever read, has had at least as many entries added
-as were counted then, and still holds everything behind the position. Whatever contradicts that was deleted, trimmed or
-made anew. Pure: states and positions in, findings out; who asks decides whether a finding is an error or a warning.
+In a stream that only grows, the last ID is at or behind every position ever read, at least as many entries were added
+as had been counted, and everything behind the position is still there. Any contradiction means that entries were
+deleted or trimmed, or that the stream was recreated. Pure: states and positions in, losses out. The caller decides
+whether a loss is an error or a warning (`raise_or_warn`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ _log = logging.getLogger("spark_streams")
 
 
 @dataclass(frozen=True)
-class Known:
-    """What was known of a stream at a position: see `spark_streams.read.offsets` for `added` and `deleted`."""
+class Baseline:
+    """What was known of a stream when it was read up to `after`.
+
+    `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted.
+    """
 
     after: StreamId
     added: int | None = None
@@ -28,75 +32,83 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Entries that are gone. `anew`: the stream is another one, to be read from its beginning if at all.
+class Loss:
+    """Entries that are gone. `count`: their number, None if unknown. `upto`: the last ID that may be among them.
 
-    `count` is None where it is not known, `upto` the last ID that may be missing.
+    `recreated`: the stream is a different one now, to be read from its beginning. `found` says what gave that away; it
+    is empty where single entries are missing.
     """
 
     found: str
-    anew: bool = False
+    recreated: bool = False
     upto: StreamId | None = None
     count: int | None = None
 
-    def error(self, stream: str, known: Known, address: Address) -> PystreamsError:
+    def error(self, stream: str, baseline: Baseline, address: Address) -> PystreamsError:
+        """The error STREAM_LOST or ENTRIES_LOST for this loss."""
+        after = baseline.after
         if self.upto is None:
-            return error("STREAM_LOST", stream=stream, address=address, offset=known.after, found=self.found)
+            return error("STREAM_LOST", stream=stream, address=address, offset=after, found=self.found)
         count = "an unknown number of entries" if self.count is None else f"{self.count} entries"
-        after = known.after
         return error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=self.upto, count=count)
 
 
-def look(known: Known, state: StreamState | None, following: int | None) -> Finding | None:
-    """What is gone behind a position; `following` is how many entries are there now, if that is known."""
+def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None) -> Loss | None:
+    """What is gone behind the baseline's position; None if nothing is known to be.
+
+    `backlog` is the exact number of entries that are there behind the position; None if it was not counted.
+    """
     if state is None:
-        return Finding("it does not exist any more", anew=True) if known.after > ZERO or known.added else None
-    if state.last_id < known.after:
-        return Finding(f"it now ends at {state.last_id}", anew=True)
-    if known.added is not None and state.entries_added is not None:
-        if state.entries_added < known.added:
-            found = f"only {state.entries_added} entries were ever added to it, where {known.added} had been counted"
-            return Finding(found, anew=True)
-        if following is not None:
-            gone = state.entries_added - known.added - following
-            return Finding("", upto=_edge(known, state), count=gone) if gone > 0 else None
-    if state.max_deleted_id > max(known.after, known.deleted):
-        return Finding("", upto=state.max_deleted_id)
+        began = baseline.after > ZERO or baseline.added
+        return Loss("it does not exist any more", recreated=True) if began else None
+    if state.last_id < baseline.after:
+        return Loss(f"it now ends at {state.last_id}", recreated=True)
+    if baseline.added is not None and state.entries_added is not None:
+        if state.entries_added < baseline.added:
+            added, counted = state.entries_added, baseline.added
+            return Loss(f"only {added} entries were ever added to it, where {counted} had been counted", recreated=True)
+        if backlog is not None:
+            gone = state.entries_added - baseline.added - backlog
+            return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
+    if state.max_deleted_id > max(baseline.after, baseline.deleted):
+        return Loss("", upto=state.max_deleted_id)
     return None
 
 
-def look_group(state: StreamState) -> Finding | None:
-    """What is gone of that which a group has yet to be given.
+def find_group_loss(state: StreamState) -> Loss | None:
+    """What is gone of the entries that the group has yet to read; None if nothing is known to be.
 
-    The server counts what was added and what the group was given, so a head that was cut off shows in what is left.
+    The server counts the entries that were added and those that the group has passed, so a head that was trimmed shows
+    in the number of entries left.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
         return None
     if state.max_deleted_id > group.last_delivered_id:
-        return Finding("", upto=state.max_deleted_id)
-    if (
-        state.entries_added is None
-        or group.entries_read is None
-        or (state.first_id is not None and state.first_id <= group.last_delivered_id)
-    ):
+        return Loss("", upto=state.max_deleted_id)
+    if state.entries_added is None or group.entries_read is None:
+        return None
+    if state.first_id is not None and state.first_id <= group.last_delivered_id:
         return None
     count = state.entries_added - group.entries_read - state.length
     upto = state.last_id if state.first_id is None else state.first_id.before()
-    return Finding("", upto=upto, count=count) if count > 0 else None
+    return Loss("", upto=upto, count=count) if count > 0 else None
 
 
-def _edge(known: Known, state: StreamState) -> StreamId:
-    """The last ID that may be missing: before the first entry if the head was cut off, else anywhere."""
-    if state.first_id is not None and state.first_id > known.after:
+def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
+    """The last ID that may be missing: before the first entry if the head was trimmed, otherwise anywhere."""
+    if state.first_id is not None and state.first_id > baseline.after:
         return max(state.first_id.before(), state.max_deleted_id)
-    return max(state.max_deleted_id, known.after) if state.max_deleted_id > known.after else state.last_id
+    return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id
 
 
-def report(finding: Finding, stream: str, known: Known, address: Address, *, fails: bool) -> int:
-    """Raise the finding, or warn of it and say how many entries it counts for (one where the number is unknown)."""
-    raised = finding.error(stream, known, address)
+def raise_or_warn(loss: Loss, stream: str, baseline: Baseline, address: Address, *, fails: bool) -> int:
+    """Raise the loss as an error (`fails`), or log a warning.
+
+    Returns the number of lost entries; 1 if it is unknown.
+    """
+    problem = loss.error(stream, baseline, address)
     if fails:
-        raise raised
-    _log.warning("%s", raised)
-    return 1 if finding.count is None else finding.count
+        raise problem
+    _log.warning("%s", problem)
+    return 1 if loss.count is None else loss.count

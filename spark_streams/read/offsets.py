@@ -1,26 +1,26 @@
-"""Offsets of a streaming query: how far each stream is done, and how the batch that ends here was planned.
+"""Offsets of a streaming query: how far each stream is read, and how the batch that ends there was planned.
 
-Owns the text form that lies in checkpoints. It is versioned; every version that was ever written must be read by
-today's code, so add versions, never change one. Pure: knows no server and no Spark.
+Owns the text form that is stored in checkpoints. It is versioned, and every version that was ever written must be
+readable by today's code: add versions, never change one. Pure: knows no server and no Spark.
 
-An offset holds whatever a replay needs to read the same rows in the same partitions, whatever the options and the
-server say by then. Version 2 of it:
+An offset holds everything that a replay needs to read the same rows in the same partitions, whatever the options and
+the server say by then. Version 2 consists of:
 
-* `streams`: the last ID of each stream that belongs to what is finished.
+* `streams`: the last ID read in each stream.
 * `added`: how many entries had ever been added to the stream up to there, where that is known. The difference between
-  two offsets is how many entries a batch must have, which is how data that was lost is noticed.
+  two offsets is how many entries a batch must have; fewer means that data was lost.
 * `deleted`: the largest ID known to be deleted, if it lies ahead of the position.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
-* `begins`: where this batch begins in a stream that was made anew, instead of at the former offset; or, behind the
-  stream's position, where the first batch is to begin that has entries of it.
+* `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or, ahead of the
+  stream's position, where the query is to begin once the stream reaches it.
 * `lost`: how many entries the query has noticed to be lost so far.
-* `shared`: instead of positions, what a batch that shares its consumer group may take (see
-`spark_streams.read.shared.protocol`).
+* `shared`: instead of positions, what the tasks of a batch may read from a shared consumer group (see
+  `spark_streams.read.shared.protocol`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,20 +34,22 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class SharedBatch:
-    """A batch of a shared group. `number` counts on from `since`; `take` is what each partition may take.
+    """A batch of a shared group.
 
-    `claim` is how many entries of other consumers the first partition of a stream may take over.
+    `number` counts on from `since`, the last batch of the query's earlier runs. `reads`: how many new entries each
+    partition of a stream may read. `claims`: how many pending entries of other consumers the first partition of a
+    stream may claim.
     """
 
     number: int
     since: int
-    take: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    claim: Mapping[str, int] = field(default_factory=dict)
+    reads: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    claims: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Offsets:
-    """A position in each stream. A stream that is not in it has not been begun: its position is 0-0."""
+    """A position in each stream; the module's docstring explains the fields. A stream without one begins at 0-0."""
 
     streams: Mapping[str, StreamId]
     added: Mapping[str, int] = field(default_factory=dict)
@@ -58,67 +60,68 @@ class Offsets:
     shared: SharedBatch | None = None
 
     def of(self, stream: str) -> StreamId:
+        """The stream's position."""
         return self.streams.get(stream, ZERO)
 
     def to_json(self) -> dict[str, Any]:
-        """The form that Spark keeps. Spark compares it as text, so the order of streams is fixed."""
-        said: dict[str, Any] = {"version": VERSION, "streams": _sorted(self.streams, str)}
-        more: list[tuple[str, dict[str, Any]]] = [
+        """The form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted order."""
+        form: dict[str, Any] = {"version": VERSION, "streams": _sorted(self.streams, str)}
+        optional: list[tuple[str, dict[str, Any]]] = [
             ("added", _sorted(self.added, int)),
             ("deleted", _sorted(self.deleted, str)),
             ("cuts", _sorted(self.cuts, lambda cuts: [[str(upto), count] for upto, count in cuts])),
             ("begins", _sorted(self.begins, str)),
             ("lost", _sorted(self.lost, int)),
         ]
-        said.update((name, value) for name, value in more if value)
+        form.update((name, value) for name, value in optional if value)
         if self.shared is not None:
-            said["shared"] = {
+            form["shared"] = {
                 "batch": self.shared.number,
                 "since": self.shared.since,
-                "take": _sorted(self.shared.take, list),
-                "claim": _sorted(self.shared.claim, int),
+                "take": _sorted(self.shared.reads, list),
+                "claim": _sorted(self.shared.claims, int),
             }
-        return said
+        return form
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Offsets:
-        version = value.get("version")
+    def from_json(cls, form: Mapping[str, Any]) -> Offsets:
+        """The offset of a stored form, of any version. Raises OFFSET_VERSION or OFFSET_MALFORMED."""
+        version = form.get("version")
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
         try:
             if version not in (1, 2):
                 raise ValueError(f"version {version!r}")
-            streams = _ids(value["streams"])
+            streams = _each(form["streams"], StreamId.parse)
             if version == 1:
                 return cls(streams)
-            shared = value.get("shared")
+            shared = form.get("shared")
             return cls(
                 streams,
-                added={name: int(count) for name, count in value.get("added", _NONE).items()},
-                deleted=_ids(value.get("deleted", _NONE)),
-                cuts={name: tuple(map(_cut, cuts)) for name, cuts in value.get("cuts", _NONE).items()},
-                begins=_ids(value.get("begins", _NONE)),
-                lost={name: int(count) for name, count in value.get("lost", _NONE).items()},
+                added=_each(form.get("added", _NONE), int),
+                deleted=_each(form.get("deleted", _NONE), StreamId.parse),
+                cuts=_each(form.get("cuts", _NONE), lambda cuts: tuple(map(_cut, cuts))),
+                begins=_each(form.get("begins", _NONE), StreamId.parse),
+                lost=_each(form.get("lost", _NONE), int),
                 shared=None if shared is None else _shared(shared),
             )
         except (KeyError, AttributeError, TypeError, ValueError) as cause:
-            raise error("OFFSET_MALFORMED", offset=dict(value)) from cause
+            raise error("OFFSET_MALFORMED", offset=dict(form)) from cause
 
 
-def _sorted(values: Mapping[str, Any], text: Any) -> dict[str, Any]:
+def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, Any]:
     return {name: text(values[name]) for name in sorted(values)}
 
 
-def _ids(texts: Mapping[str, str]) -> dict[str, StreamId]:
-    return {str(name): StreamId.parse(text) for name, text in texts.items()}
+def _each(form: Mapping[str, Any], parse: Callable[[Any], Any]) -> dict[str, Any]:
+    return {str(name): parse(value) for name, value in form.items()}
 
 
-def _cut(said: Any) -> Cut:
-    upto, count = said
+def _cut(form: Any) -> Cut:
+    upto, count = form
     return StreamId.parse(upto), None if count is None else int(count)
 
 
-def _shared(said: Mapping[str, Any]) -> SharedBatch:
-    take = {name: tuple(map(int, counts)) for name, counts in said["take"].items()}
-    claim = {name: int(count) for name, count in said["claim"].items()}
-    return SharedBatch(int(said["batch"]), int(said["since"]), take, claim)
+def _shared(form: Mapping[str, Any]) -> SharedBatch:
+    reads = _each(form["take"], lambda counts: tuple(map(int, counts)))
+    return SharedBatch(int(form["batch"]), int(form["since"]), reads, _each(form["claim"], int))

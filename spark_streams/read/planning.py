@@ -1,8 +1,7 @@
 """Planning: which entries belong to a micro-batch, and how they are cut into partitions.
 
-Arithmetic on plain data, without Spark or a server: what must be counted is asked through functions. A range is
-half-open: after its start, up to and including its end; the ranges of a batch are disjoint and together exactly the
-batch.
+Arithmetic on plain data, without Spark or a server; what must be counted is asked through a function (`Nth`). The
+ranges of a batch are disjoint, and together they are exactly the batch.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from spark_streams.server.model import Cut, Range
 from spark_streams.stream_id import StreamId
 
 Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
-"""(stream, after, count, upto) to an ID and a number: see `StreamServer.nth`."""
+"""(stream, after, count, upto) -> (ID, number of entries): see `StreamServer.nth`."""
 
 
 def ranges(
@@ -22,7 +21,10 @@ def ranges(
     cuts: Mapping[str, Sequence[Cut]] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> list[Range]:
-    """The ranges between two positions: one for each stream that moves, or as many as its cuts make."""
+    """The ranges between two positions: one for each stream that has moved, or as many as it has cuts.
+
+    `counts` is the number of entries of a stream that is not cut, where it is known.
+    """
     found: list[Range] = []
     for stream in sorted(ends):
         after, end = starts[stream], ends[stream]
@@ -36,7 +38,11 @@ def ranges(
 
 
 def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str, int]:
-    """How many partitions each stream gets: one, or its share of `at_least`, or what `most` entries each make of it."""
+    """The number of partitions of each stream that has entries.
+
+    `sizes` are numbers of entries. No partition gets more than `most` entries; all streams together get `at_least`
+    partitions, in proportion to their sizes, but no stream gets more partitions than it has entries.
+    """
     waiting = {stream: size for stream, size in sizes.items() if size > 0}
     total = sum(waiting.values())
     wanted = {stream: 1 if most is None else -(-size // most) for stream, size in waiting.items()}
@@ -47,11 +53,11 @@ def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str
     return wanted
 
 
-def shares(limit: int, backlog: Mapping[str, int], turn: int = 0) -> dict[str, int]:
-    """`limit` entries shared in proportion to each stream's backlog: no more than it has, and at least one each.
+def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[str, int]:
+    """Divide `limit` entries among streams in proportion to their backlogs: at least one each, at most what it has.
 
-    The shares add up to the limit, or to all there is. With fewer entries than streams, one each goes to as many as it
-    lasts for, beginning with another one at each `turn`.
+    The shares add up to the limit, or to the whole backlog if that is smaller. With fewer entries than streams, that
+    many streams get one each, and `rotation` decides with which of them to begin.
     """
     waiting = {name: backlog[name] for name in sorted(backlog) if backlog[name] > 0}
     total = sum(waiting.values())
@@ -59,7 +65,7 @@ def shares(limit: int, backlog: Mapping[str, int], turn: int = 0) -> dict[str, i
         return waiting
     if limit <= len(waiting):
         names = list(waiting)
-        return {names[(turn * limit + i) % len(names)]: 1 for i in range(limit)}
+        return {names[(rotation * limit + i) % len(names)]: 1 for i in range(limit)}
     share = {name: max(1, limit * count // total) for name, count in waiting.items()}
     # Rounding leaves a few too many (the ones) or too few: settle with the largest, in a fixed order.
     order = sorted(waiting, key=lambda name: (-waiting[name], name))
@@ -80,26 +86,26 @@ def limited(
     ends: Mapping[str, StreamId],
     backlog: Mapping[str, int],
     nth: Nth,
-    turn: int = 0,
+    rotation: int = 0,
 ) -> tuple[dict[str, StreamId], dict[str, int]]:
-    """Ends such that exactly `limit` entries lie between, or all there are if that is fewer.
+    """Ends between which exactly `limit` entries lie, or all entries if there are fewer.
 
-    `backlog` may be estimated: it only decides the proportions. What a stream turns out not to have goes to the others.
-    With the ends comes how many entries each stream has up to there.
+    `backlog` may be an estimate: it decides the proportions only, and what one stream turns out not to have goes to the
+    others. Returns the ends, and the number of entries of each stream up to there.
     """
     reached = dict(starts)
     counts = dict.fromkeys(starts, 0)
     left = limit
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
-        for stream, share in shares(left, waiting, turn).items():
-            reached[stream], taken = nth(stream, reached[stream], share, ends[stream])
-            left -= taken
-            counts[stream] += taken
-            if taken < share or reached[stream] >= ends[stream]:
+        for stream, share in shares(left, waiting, rotation).items():
+            reached[stream], found = nth(stream, reached[stream], share, ends[stream])
+            left -= found
+            counts[stream] += found
+            if found < share or reached[stream] >= ends[stream]:
                 reached[stream] = ends[stream]
                 del waiting[stream]
             else:
-                # One that has more than was thought takes whatever is left.
-                waiting[stream] = waiting[stream] - taken if waiting[stream] > taken else limit
+                # A stream with more entries than estimated may use up whatever is left.
+                waiting[stream] = waiting[stream] - found if waiting[stream] > found else limit
     return reached, counts

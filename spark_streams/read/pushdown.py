@@ -1,8 +1,8 @@
-"""Filters that Spark hands over: what they say about streams and times narrows what a batch read fetches.
+"""Filter pushdown: filters on `_stream` and `_timestamp` narrow what a batch read fetches.
 
-Spark allows a reader to take filters only while `spark.sql.python.filterPushdown.enabled` is on, and refuses one that
-could otherwise; so the reader that can is made in the worker that asks for it, and nowhere else. Every filter is given
-back for Spark to apply again: what is narrowed here may be narrowed too little, never too much.
+Spark accepts a reader with `pushFilters` only while `spark.sql.python.filterPushdown.enabled` is on, and refuses it
+otherwise; so such a reader is created only in the worker process that asks for filters. Every filter is returned for
+Spark to apply again: the read may be narrowed too little, never too much.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def asked_for() -> bool:
-    """Whether the worker that this is wants to hand over filters."""
+    """Whether this process is the worker in which Spark pushes filters down."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _WORKER in sys.modules or getattr(main, "name", "") == _WORKER
 
 
 class PushdownReader(BatchReader):
-    """A batch reader that takes filters."""
+    """A batch reader that Spark pushes filters down to."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         for one in filters:
@@ -45,7 +45,7 @@ class PushdownReader(BatchReader):
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """The only streams whose rows can pass; None if the filter does not say."""
+    """The only streams whose rows can pass, as a tuple of one; None in it if the filter does not restrict them."""
     if getattr(one, "attribute", None) != (STREAM,):
         return (None,)
     if isinstance(one, EqualTo):
@@ -54,12 +54,12 @@ def _streams(one: Filter) -> tuple[set[str] | None]:
 
 
 def _times(one: Filter) -> tuple[StreamId, StreamId]:
-    """A range of IDs outside of which no row can pass: after the first, up to the second."""
+    """A range (after, upto] of IDs, outside of which no row can pass."""
     value: Any = getattr(one, "value", None)
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
     if value.tzinfo is None:
-        # The zone is not said: allow for any.
+        # Without a zone: allow for any.
         low = _milliseconds(value.replace(tzinfo=datetime.UTC) - datetime.timedelta(hours=15))
         high = _milliseconds(value.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=15))
     else:

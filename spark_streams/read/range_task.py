@@ -1,13 +1,13 @@
-"""A partition: what one task reads, as it travels from the planner to the worker that reads it.
+"""What a task does that reads a range of one stream: its entries as record batches, and their delivery to a group.
 
-It must survive pickling, and hold all that the worker needs: workers get nothing else from the planner.
+The partition is pickled on the driver and unpickled in the worker. A worker knows nothing else of the plan.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -17,7 +17,6 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error
-from spark_streams.read.shared.protocol import Taker
 from spark_streams.server import xrange
 from spark_streams.server.model import Range
 from spark_streams.server.open import open_server
@@ -28,10 +27,11 @@ _log = logging.getLogger("spark_streams")
 
 
 @dataclass(frozen=True)
-class StreamPartition(InputPartition):
-    """Entries of `range`, to be read from `address`; `group` and `consumer` are set if the task is to deliver them.
+class RangePartition(InputPartition):
+    """Entries of `range`, read from `address` in pages of `page_size` entries at most.
 
-    `fails`: whether it is an error if there are fewer than were planned.
+    With `group`, the task delivers them to its `consumer` as it reads. `fails`: fewer entries than planned are an
+    error rather than a warning.
     """
 
     address: Address
@@ -41,81 +41,54 @@ class StreamPartition(InputPartition):
     consumer: str = ""
     fails: bool = True
 
+    def batches(self, schema: ReadSchema) -> Iterator[Any]:
+        """The entries as record batches of that schema. Raises STREAM_LOST or ENTRIES_LOST."""
+        launcher.check_reach(self.address)
+        schema = schema.in_session()
+        part = self.range
+        entries = 0
+        with borrow(self.address) as connection:
+            delivery = self._delivery(connection)
+            for page in xrange.pages(connection, part.stream, part.after, part.upto, self.page_size, delivery):
+                entries += page.count
+                if page.count:
+                    batch = schema.batch(page, part.stream)
+                    if batch.num_rows:
+                        yield batch
+            if part.count is None or entries < part.count:
+                problem = self._shortfall(connection, entries)
+                if problem is not None and self.fails:
+                    raise problem
+                if problem is not None:
+                    _log.warning("%s", problem)
 
-@dataclass(frozen=True)
-class SharedPartition(InputPartition):
-    """What one consumer of a shared group takes."""
-
-    address: Address
-    taker: Taker
-
-
-def read(partition: InputPartition, schema: ReadSchema) -> Iterator[Any]:
-    """The partition's entries as record batches. Spark passes a partition of its own where there was none to plan."""
-    if isinstance(partition, SharedPartition):
-        yield from _read_shared(partition, schema.in_session())
-    elif isinstance(partition, StreamPartition):
-        yield from _read_range(partition, schema.in_session())
-
-
-def _read_range(partition: StreamPartition, schema: ReadSchema) -> Iterator[Any]:
-    launcher.check_reach(partition.address)
-    part = partition.range
-    entries = 0
-    with borrow(partition.address) as connection:
-        delivery = _delivery(connection, partition)
-        for page in xrange.pages(connection, part.stream, part.after, part.upto, partition.page_size, delivery):
-            entries += page.count
-            if page.count:
-                batch = schema.batch(page, part.stream)
-                if batch.num_rows:
-                    yield batch
-        if part.count is None or entries < part.count:
-            found = _short(connection, partition, entries)
-            if found is not None and partition.fails:
-                raise found
-            if found is not None:
-                _log.warning("%s", found)
-
-
-def _delivery(connection: Connection, partition: StreamPartition) -> Delivery | None:
-    if partition.group is None:
-        return None
-
-    def position() -> StreamId | None:
-        stream = partition.range.stream
-        state = open_server(connection).states([stream], partition.group)[stream]
-        return None if state is None or state.group is None else state.group.last_delivered_id
-
-    begun = position()
-    if begun is None:
-        return None
-    # A group that is gone by then is made anew for the next batch; there is nothing to deliver to.
-    return Delivery(partition.group, partition.consumer, begun, lambda: position() or LAST)
-
-
-def _short(connection: Connection, partition: StreamPartition, entries: int) -> PystreamsError | None:
-    """Why a partition has fewer entries than were planned; None where that is not known to be a loss."""
-    part, address = partition.range, partition.address
-    state = open_server(connection).states([part.stream], None)[part.stream]
-    if state is None or state.last_id < part.upto:
-        if part.upto == ZERO:
+    def _delivery(self, connection: Connection) -> Delivery | None:
+        """How to deliver the entries to the group; None if that is not to be done, or the group is gone."""
+        if self.group is None:
             return None
-        found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
-        return error("STREAM_LOST", stream=part.stream, address=address, offset=part.upto, found=found)
-    if part.count is None:
-        return None
-    count = f"{part.count - entries} entries"
-    return error("ENTRIES_LOST", stream=part.stream, address=address, after=part.after, upto=part.upto, count=count)
+        group, stream = self.group, self.range.stream
 
+        def position() -> StreamId | None:
+            state = open_server(connection).states([stream], group)[stream]
+            return None if state is None or state.group is None else state.group.last_delivered_id
 
-def _read_shared(partition: SharedPartition, schema: ReadSchema) -> Iterator[Any]:
-    from spark_streams.read.shared import task
+        at_start = position()
+        if at_start is None:
+            return None
+        # If the group disappears meanwhile there is nothing to deliver to; the next batch creates it again.
+        return Delivery(group, self.consumer, at_start, lambda: position() or LAST)
 
-    launcher.check_reach(partition.address)
-    with borrow(partition.address) as connection:
-        taker = replace(partition.taker, counts=schema.counts_deliveries)
-        for page, deliveries, kept in task.pages(connection, taker):
-            batch = schema.batch(page, taker.stream, deliveries, kept)
-            if batch.num_rows:
-                yield batch
+    def _shortfall(self, connection: Connection, entries: int) -> PystreamsError | None:
+        """Why there are fewer entries than planned; None if that is not known to be a loss."""
+        part, address = self.range, self.address
+        state = open_server(connection).states([part.stream], None)[part.stream]
+        if state is None or state.last_id < part.upto:
+            if part.upto == ZERO:
+                return None
+            found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
+            return error("STREAM_LOST", stream=part.stream, address=address, offset=part.upto, found=found)
+        if part.count is None:
+            return None
+        count = f"{part.count - entries} entries"
+        after, upto = part.after, part.upto
+        return error("ENTRIES_LOST", stream=part.stream, address=address, after=after, upto=upto, count=count)

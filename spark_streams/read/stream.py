@@ -1,19 +1,19 @@
-"""Streaming reads: what Spark's calls mean, whichever way the streams are consumed.
+"""Streaming reads: how Spark's calls are answered, whether streams are consumed by ranges or from a shared group.
 
 What Spark does, and what follows from it:
 
-* `initialOffset` is asked several times, and again after a restart before the first batch. The answer is fixed once: in
-  the consumer group, which is made at that ID, and in this object.
-* `commit` of a batch comes only when the next one has been planned, so an idle stream would leave its last batch
-  pending for ever. `latestOffset` comes at every trigger with the end of the last finished batch: everything up to
+* `initialOffset` is called several times, and again after a restart before the first batch. The answer is fixed once:
+  in the consumer group, which is created at that ID, and in this object.
+* `commit` of a batch is called only when the next one has been planned, so an idle stream would leave its last batch
+  pending for ever. `latestOffset` is called at every trigger with the end of the last finished batch: everything up to
   there is acknowledged then.
-* A batch is logged before it runs, and a logged batch is replayed from `partitions` alone: whatever was delivered or
-  acknowledged before must not matter there, nor what the options say by then.
-* A query runs another, empty batch if `latestOffset` answers with a text that differs from where it is; so the very
-  offset that it was given is given back where nothing is new.
+* A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. What was delivered or
+  acknowledged before, and what the options say by then, must not matter there.
+* A query runs an empty batch if `latestOffset` returns a text that differs from its `start`; so where nothing is new,
+  `start` itself is returned.
 
-This object lives in a planner process for as long as the query runs; another copy of it, pickled at the start, serves
-`read` in the workers. Nothing but the partition passes between them.
+This object lives in a planner process for as long as the query runs. A copy of it, pickled at the start, serves `read`
+in the workers. Only the partition passes between the two.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from spark_streams.client import connection as connections
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
-from spark_streams.read import range_task
 from spark_streams.read.offsets import Offsets
-from spark_streams.read.owned_group import RangeSource
+from spark_streams.read.range_source import RangeSource
+from spark_streams.read.range_task import RangePartition
 from spark_streams.read.shared.driver import SharedSource
+from spark_streams.read.shared.task import SharedPartition
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # The limits are in the options; what matters is that Trigger.Once, which has none, is told apart.
+        # The limits are applied from the options. Spark's value only tells Trigger.Once, which has no limit, apart.
         options = self._options
         if options.max_entries is not None:
             return ReadMaxRows(options.max_entries)
@@ -80,7 +81,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._source.plan(Offsets.from_json(start), Offsets.from_json(end))
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
-        return range_task.read(partition_, self._schema)
+        # Spark passes a placeholder partition when none were planned.
+        if isinstance(partition_, (RangePartition, SharedPartition)):
+            yield from partition_.batches(self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._source.commit(Offsets.from_json(end))

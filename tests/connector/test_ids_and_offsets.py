@@ -67,7 +67,7 @@ MEANT = {
         lost={"flights": 3},
     ),
     "offsets_v2_shared": Offsets(
-        {}, shared=SharedBatch(8, 5, take={"flights": (500, 500), "weather": (0,)}, claim={"weather": 12})
+        {}, shared=SharedBatch(8, 5, reads={"flights": (500, 500), "weather": (0,)}, claims={"weather": 12})
     ),
 }
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.read import planning
+from spark_streams.server.model import Range
 from spark_streams.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
@@ -100,9 +101,9 @@ def test_cuts_make_ranges() -> None:
     starts, ends = {"a": ZERO, "b": ZERO}, {"a": StreamId(9, 0), "b": StreamId(1, 0)}
     cuts = {"a": [(StreamId(4, 0), 3), (StreamId(9, 0), None)]}
     assert planning.ranges(starts, ends, cuts, {"b": 5}) == [
-        planning.Range("a", ZERO, StreamId(4, 0), 0, 3),
-        planning.Range("a", StreamId(4, 0), StreamId(9, 0), 1, None),
-        planning.Range("b", ZERO, StreamId(1, 0), 0, 5),
+        Range("a", ZERO, StreamId(4, 0), 0, 3),
+        Range("a", StreamId(4, 0), StreamId(9, 0), 1, None),
+        Range("b", ZERO, StreamId(1, 0), 0, 5),
     ]
 
 

@@ -266,8 +266,8 @@ def test_finished_entries_are_trimmed(site: Site) -> None:
 @pytest.mark.parametrize("stream", ["s", "name:{7}", "a}b", "{}x"])
 def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
     """In a cluster one node has both, whatever the stream's name."""
-    assert slot_of(protocol.ledger(stream, "g", "p")) == slot_of(stream.encode())
-    assert protocol.ledger("a", "bc", "p") != protocol.ledger("a:1", "c", "p")
+    assert slot_of(protocol.ledger_key(stream, "g", "p")) == slot_of(stream.encode())
+    assert protocol.ledger_key("a", "bc", "p") != protocol.ledger_key("a:1", "c", "p")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""Sharing a consumer group with programs that are not Spark: the names and rules that planner and tasks agree on. Pure.
+"""Sharing a consumer group with programs that are not Spark: names and rules that planner and tasks agree on. Pure.
 
-A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and takes
-what is new exactly once: the *ledger*, a hash that lies in the stream's slot, says which partitions have taken theirs,
-and up to which batch all are done. A task watches the ledger, and takes in the transaction that writes its line; so of
-two attempts only one takes, and every later attempt, and every replay, gets what that one got: what is pending for
-the consumer. Nothing that was taken can be acknowledged without having been part of the batch's rows.
+A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
+entries exactly once. The *ledger*, a hash in the stream's slot, records which partitions have read, and up to which
+batch all are finished. A task watches the ledger and reads new entries in the same transaction that writes its line.
+So of two attempts only one reads, and every later attempt and every replay gets what that one got: the entries pending
+for the consumer. Nothing that was read can be acknowledged without having been among the batch's rows.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from spark_streams.client.slots import same_slot_tag
 
 DONE = "done"
+"""The ledger's field with the last batch of which every partition is finished."""
 
 
 @dataclass(frozen=True)
-class Taker:
-    """One partition of a batch: the consumer `consumer` of `group`, and what it may take of `stream`.
+class SharedTask:
+    """What one partition of a batch may read of `stream`, as the consumer `consumer` of `group`.
 
-    `take`: so many new entries; `claim`: so many of those that others have left for `claim_idle` milliseconds, or that
-    consumers of an earlier life of the query, up to batch `since`, have. Entries delivered more than `max_deliveries`
-    times go to `dead_letters`. `counts`: whether the rows need the number of deliveries.
+    `reads`: how many new entries. `claims`: how many entries that are pending for others, either for `claim_idle`
+    milliseconds or because their consumer belongs to an earlier run of the query (batches up to `since`). Entries
+    delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: the rows need the number of
+    deliveries. `page_size`: the most entries in one reply of the consumer's history.
     """
 
     stream: str
@@ -32,8 +34,8 @@ class Taker:
     batch: int
     partition: int
     since: int
-    take: int
-    claim: int = 0
+    reads: int
+    claims: int = 0
     claim_idle: int | None = None
     max_deliveries: int | None = None
     dead_letters: str | None = None
@@ -42,6 +44,7 @@ class Taker:
 
     @property
     def consumer(self) -> str:
+        """The partition's consumer name."""
         return f"{self.prefix}-{self.batch}-{self.partition}"
 
     @property
@@ -50,20 +53,20 @@ class Taker:
         return f"{self.batch}-{self.partition}"
 
 
-def ledger(stream: str, group: str, prefix: str) -> bytes:
-    """The key of the ledger."""
+def ledger_key(stream: str, group: str, prefix: str) -> bytes:
+    """The key of the ledger. It is in the stream's slot."""
     tag = same_slot_tag(stream.encode())
     return b"pystreams:{" + tag + b"}:taken:" + f"{len(stream)}:{stream}:{len(group)}:{group}:{prefix}".encode()
 
 
 def batch_of(consumer: bytes, prefix: str) -> int | None:
-    """The batch that a consumer belongs to, if it is one of this query's."""
+    """The number of the batch that a consumer belongs to; None if it is not one of this query's."""
     found = re.fullmatch(re.escape(prefix.encode()) + rb"-([0-9]+)-[0-9]+", consumer)
     return int(found[1]) if found else None
 
 
 def shares(lag: int, parts: int, most: int) -> tuple[int, ...]:
-    """What each of `parts` partitions may take of `lag` entries, none more than `most`."""
+    """How many of `lag` entries each of `parts` partitions may read: equal numbers, none above `most`."""
     if lag <= 0:
         return (0,)
     parts = max(1, min(parts, lag))

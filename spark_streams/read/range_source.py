@@ -1,0 +1,327 @@
+"""Consuming by ranges: a query that owns its positions, and its consumer group if it has one.
+
+Owns where the query begins, which entries belong to the next batch, how they are cut into partitions, and what was
+lost. Everything that decides which rows a batch has is in its two offsets; the group (`owned_group`) never decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_streams.client.connection import borrow
+from spark_streams.config.address import Address
+from spark_streams.config.positions import Position
+from spark_streams.config.read import ReadOptions
+from spark_streams.read import loss, planning
+from spark_streams.read.admission import Limits
+from spark_streams.read.loss import Baseline
+from spark_streams.read.offsets import Offsets
+from spark_streams.read.owned_group import OwnedGroup
+from spark_streams.read.range_task import RangePartition
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.open import open_server
+from spark_streams.stream_id import LAST, ZERO, StreamId
+
+_LATEST = Position("latest")
+
+States = Mapping[str, StreamState | None]
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Where a stream's part of the next batch begins.
+
+    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
+    number of entries behind it; None if unknown.
+    """
+
+    baseline: Baseline
+    jumps: bool = False
+    lost: int = 0
+    backlog: int | None = None
+
+
+class RangeSource:
+    """The driver's half of a query that reads ranges. Its methods answer Spark's calls, in terms of `Offsets`."""
+
+    def __init__(self, options: ReadOptions, address: Address) -> None:
+        self._options = options
+        self._address = address
+        self._limits = Limits(options)
+        self._group = OwnedGroup(options, address)
+        self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
+        self._latest: Offsets | None = None
+        self._removed: dict[str, int] = {}  # entries removed from a stream when its backlog was last counted
+
+    @property
+    def latest(self) -> Offsets | None:
+        """Where the streams ended when they were last looked at; None before that."""
+        return self._latest
+
+    def initial(self) -> Offsets:
+        """Where a new query begins. With a group, that is fixed in the group."""
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            states = server.states(self._streams(server, ()), self._options.group)
+            begins = {stream: self._initial(server, stream, state) for stream, state in states.items()}
+            ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
+            added: dict[str, int] = {}
+            deleted: dict[str, StreamId] = {}
+            for stream, after in begins.items():
+                baseline = _baseline(server, stream, after, states[stream])
+                if baseline.added is not None and stream not in ahead:
+                    added[stream] = baseline.added
+                if baseline.deleted > after:
+                    deleted[stream] = baseline.deleted
+            reached = {stream: min(after, last_id_of(states[stream])) for stream, after in begins.items()}
+            return Offsets(reached, added=added, deleted=deleted, begins=ahead)
+
+    def _streams(self, server: StreamServer, begun: Iterable[str]) -> list[str]:
+        """The query's streams: those named, or those the pattern matches now and those already `begun`."""
+        pattern = self._options.pattern
+        if pattern is None:
+            return list(self._options.streams)
+        return sorted({*server.find_streams(pattern), *begun})
+
+    def _initial(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
+        """The position in a stream after which a new query begins."""
+        starting = self._options.starting
+        position = _LATEST if starting is None else starting.get(stream, _LATEST)
+        after = position.after
+        if after is None:
+            after = last_id_of(state) if position.kind == "latest" else ZERO
+        return self._group.start(server, stream, state, after, resumes=position.kind in ("latest", "group"))
+
+    def prepare_available_now(self) -> None:
+        """Fix the end of a query that stops when it has read what is there now."""
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            states = server.states(self._streams(server, ()), None)
+        present = [(stream, state) for stream, state in states.items() if state is not None]
+        self._target = {stream: (state.last_id, state.entries_added) for stream, state in present}
+
+    def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
+        """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet."""
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            self._group.finish(server, begin.streams)
+            states = server.states(self._streams(server, begin.streams), self._options.group)
+            self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
+            begins = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
+            starts = {stream: found.baseline.after for stream, found in begins.items()}
+            ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
+            if all(ends[stream] <= starts[stream] for stream in ends):
+                return begin
+            counts: dict[str, int] = {}
+            if not unlimited:
+                backlogs = {stream: found.backlog for stream, found in begins.items()}
+                admitted = self._limits.admit(server, starts, ends, states, backlogs, waits=self._target is None)
+                if admitted is None:
+                    return begin
+                ends, counts = admitted.ends, admitted.counts
+            return self._offsets_at(server, begin, begins, ends, counts, states)
+
+    def _begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> _Begin:
+        """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
+        if stream not in begin.streams:
+            self._group.create(server, stream, state)
+            return _Begin(_baseline(server, stream, ZERO, state))
+        ahead = begin.begins.get(stream, ZERO)
+        if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
+            return _Begin(_baseline(server, stream, ahead, state), jumps=True)
+        baseline = _baseline_in(begin, stream)
+        backlog = self._backlog(server, stream, baseline, state)
+        found = loss.find_loss(baseline, state, backlog)
+        if found is None:
+            return _Begin(baseline, backlog=backlog)
+        lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+        if state is None:
+            return _Begin(baseline)  # the loss is counted when the stream exists again
+        if found.recreated:
+            return _Begin(_baseline(server, stream, ZERO, state), jumps=True, lost=lost)
+        return _Begin(_baseline(server, stream, baseline.after, state), lost=lost)
+
+    def _backlog(self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None) -> int | None:
+        """The exact number of entries behind a position; None if it is unknown.
+
+        They are counted only if entries were removed from the stream since they were last counted with none missing.
+        Otherwise there are as many as were added. So a trigger costs the same however long the stream is.
+        """
+        added = None if state is None else state.entries_added
+        if state is None or added is None or baseline.added is None or added < baseline.added:
+            return _counted_backlog(server, stream, baseline.after, state)
+        removed = added - state.length
+        if self._removed.get(stream) == removed:
+            return added - baseline.added
+        backlog = _counted_backlog(server, stream, baseline.after, state)
+        if backlog is not None and backlog >= added - baseline.added:
+            self._removed[stream] = removed
+        return backlog
+
+    def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
+        """The furthest that a batch may reach in a stream now."""
+        last = last_id_of(state)
+        if self._target is not None:
+            last = min(last, self._target.get(stream, (ZERO, 0))[0])
+        return max(start, last)
+
+    def _offsets_at(
+        self,
+        server: StreamServer,
+        begin: Offsets,
+        begins: Mapping[str, _Begin],
+        ends: Mapping[str, StreamId],
+        counts: Mapping[str, int],
+        states: States,
+    ) -> Offsets:
+        """The offset at the end of a batch: positions, and everything that reading it again needs."""
+        streams = dict(begin.streams)
+        added, lost = dict(begin.added), dict(begin.lost)
+        deleted: dict[str, StreamId] = {}
+        for stream, found in begins.items():
+            state, end, baseline = states[stream], ends[stream], found.baseline
+            if state is None or end > state.last_id:
+                continue
+            streams[stream] = end
+            total = self._added_at(stream, end, baseline, counts.get(stream), state)
+            if total is None and server.counts_cheaply and baseline.added is not None:
+                total = baseline.added + server.count(stream, baseline.after, end)
+            added.pop(stream, None)
+            if total is not None:
+                added[stream] = total
+            if state.max_deleted_id > end:
+                deleted[stream] = state.max_deleted_id
+            if found.lost:
+                lost[stream] = lost.get(stream, 0) + found.lost
+        jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
+        cuts = self._cuts(server, begins, ends, counts, states)
+        return Offsets(streams, added=added, deleted=deleted, cuts=cuts, begins=jumps, lost=lost)
+
+    def _added_at(
+        self, stream: str, end: StreamId, baseline: Baseline, count: int | None, state: StreamState
+    ) -> int | None:
+        """How many entries were ever added up to the end of a batch, if that is known without asking."""
+        if end == baseline.after:
+            return baseline.added
+        if end == state.last_id:
+            return state.entries_added
+        if count is not None and baseline.added is not None:
+            return baseline.added + count
+        target = (self._target or {}).get(stream)
+        return target[1] if target is not None and target[0] == end else None
+
+    def _cuts(
+        self,
+        server: StreamServer,
+        begins: Mapping[str, _Begin],
+        ends: Mapping[str, StreamId],
+        counts: Mapping[str, int],
+        states: States,
+    ) -> dict[str, tuple[Cut, ...]]:
+        """Where the streams' parts of a batch are cut into partitions, by the options."""
+        least, most = self._options.min_partitions, self._options.max_per_partition
+        if least <= 1 and most is None:
+            return {}
+        sizes: dict[str, int] = {}
+        for stream, found in begins.items():
+            state, after = states[stream], found.baseline.after
+            if state is None or ends[stream] <= after:
+                continue
+            size = counts.get(stream)
+            if size is None and server.counts_cheaply:
+                size = server.count(stream, after, ends[stream])
+            sizes[stream] = state.backlog(after)[0] if size is None else size
+        exact = self._options.group is not None and self._options.ack == "commit"
+        cuts: dict[str, tuple[Cut, ...]] = {}
+        for stream, parts in planning.parts(sizes, least, most).items():
+            if parts > 1 or (most is not None and stream not in counts):
+                whole = Range(stream, begins[stream].baseline.after, ends[stream], 0)
+                found_cuts = server.split(whole, parts, most, exact=exact)
+                if len(found_cuts) > 1:
+                    cuts[stream] = tuple(found_cuts)
+        return cuts
+
+    def plan(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
+        """The partitions of the batch between two offsets. Unless their tasks do it, they are delivered to the group.
+
+        Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
+        """
+        options = self._options
+        starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
+        parts = planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end))
+        if not parts:
+            return []
+        streams = sorted({part.stream for part in parts})
+        planned: list[RangePartition] = []
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            states = server.states(streams, options.group)
+            for stream in streams:
+                ours = [part for part in parts if part.stream == stream]
+                state = states[stream]
+                self._check_loss(server, begin, end, ours, state)
+                if state is None:
+                    continue
+                group = options.group if self._group.deliver(server, ours, state) else None
+                for part in ours:
+                    consumer = f"{options.consumer}-{part.index}"
+                    planned.append(
+                        RangePartition(self._address, part, options.page_size, group, consumer, fails=options.fails)
+                    )
+        return planned
+
+    def _check_loss(
+        self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
+    ) -> None:
+        """Report what was lost of a stream's ranges since they were planned."""
+        stream, upto = parts[0].stream, parts[-1].upto
+        baseline = _baseline_in(begin, stream)
+        baseline = replace(baseline, deleted=max(baseline.deleted, upto))
+        if stream in end.begins or stream not in begin.streams:
+            baseline = Baseline(parts[0].after)
+        if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
+            baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
+        found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
+        if found is None:
+            found = loss.find_loss(baseline, state, self._backlog(server, stream, baseline, state))
+        if found is not None:
+            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+
+    def commit(self, end: Offsets) -> None:
+        """Spark has finished everything up to `end`: acknowledge and trim it."""
+        with borrow(self._address) as connection:
+            self._group.finish(open_server(connection), end.streams)
+
+
+def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
+    """Each stream's number of entries in a batch, where both offsets know it and nothing was lost in between."""
+    entries: dict[str, int] = {}
+    for stream, added in end.added.items():
+        before = begin.added.get(stream)
+        if before is not None and stream not in end.begins and end.lost.get(stream) == begin.lost.get(stream):
+            entries[stream] = added - before
+    return entries
+
+
+def _counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+    """The exact number of entries behind `after`; None where the server would have to send them all."""
+    if state is None:
+        return 0
+    backlog = state.exact_backlog(after)
+    return server.count(stream, after, LAST) if backlog is None and server.counts_cheaply else backlog
+
+
+def _baseline_in(offset: Offsets, stream: str) -> Baseline:
+    """What an offset knows of a stream."""
+    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO))
+
+
+def _baseline(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Baseline:
+    """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
+    if state is None:
+        return Baseline(after, 0 if after == ZERO else None)
+    backlog = _counted_backlog(server, stream, after, state)
+    added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
+    return Baseline(after, added, state.max_deleted_id)
