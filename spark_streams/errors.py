@@ -120,6 +120,11 @@ CONDITIONS: dict[str, Condition] = {
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError, "The embedded engine did not start: {reason}.", "Its output is in {log}."
     ),
+    "EMBEDDED_NOT_INSTALLED": Condition(
+        EmbeddedError,
+        "The embedded engine needs the package '{package}', which {python} does not have.",
+        "Install it (pip install {package}), or set the option 'url' to a server.",
+    ),
     "EMBEDDED_OUT_OF_REACH": Condition(
         EmbeddedError,
         "The embedded engine belongs to the driver {driver}; this task runs elsewhere ({here}).",

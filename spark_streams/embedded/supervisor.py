@@ -1,17 +1,22 @@
 """Runs the embedded engine for as long as a driver process lives.
 
-`bootstrap` runs `main` in a process of its own.
-Starts COMMAND, waits for its `ready on HOST:PORT pid N`, writes the address into DIR and then watches: when the driver
-ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the supervisor. Where the
-system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows neither
-Spark nor the engine beyond that line.
+The launcher starts it as a process, by `bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... It starts COMMAND,
+waits for its line `ready on HOST:PORT pid N`, records the address in DIR, and watches both processes. When the driver
+ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the supervisor. `life` has
+the states and what leads from one to the next; here is what they mean in processes and files.
+
+LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed once the first record is written, so that
+no second supervisor is ever started there, even if the launcher is killed meanwhile.
+
+Where the system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows
+neither Spark nor the engine beyond two lines: the one above, and `missing package NAME`, by which `bootstrap` says what
+it did not find.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import re
 import select
@@ -19,45 +24,175 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from spark_streams.embedded import life, record
+from spark_streams.embedded.life import Event, State
 from spark_streams.embedded.processes import Process
+from spark_streams.embedded.record import PREFIX, Record
 
-_READY = re.compile(rb"ready on (\S+):(\d+) pid (\d+)")
+_READY = re.compile(rb"ready on (\S+):(\d+) pid \d+")
+_MISSING = re.compile(rb"missing package (\S+)")
 _LOOK_SECONDS = 0.5  # how often to look, where the system does not tell of a process's end
-_STOP_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
 
 
-def supervise(directory: Path, driver: Process, command: list[str]) -> int:
-    """Run the engine until it or the driver ends."""
-    engine = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        cwd=directory,
-        preexec_fn=_die_with_parent(),  # noqa: PLW1509 - there are no threads here yet
-    )
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: engine.terminate())
-    try:
-        assert engine.stdout is not None
-        found = _READY.search(engine.stdout.readline())
-        if found is None:
-            return 1
-        url = f"redis://{found[1].decode()}:{int(found[2])}"
-        _write(directory / "address", {"url": url, "pid": engine.pid, "supervisor": os.getpid()})
-        _watch(driver, engine)
-    finally:
-        (directory / "address").unlink(missing_ok=True)
-        _stop(engine)
-        if not driver.runs():
-            shutil.rmtree(directory, ignore_errors=True)
-            with contextlib.suppress(OSError):  # other drivers of this user have theirs in it
-                directory.parent.rmdir()
-    return 0
+class Output:
+    """What the engine prints: searched for its two lines, and copied to the supervisor's own output, the log."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor: int | None = descriptor  # None after its end
+        self.url = ""
+        self.missing = ""
+        self._line = b""  # the last line, as far as it has come
+
+    def read(self) -> None:
+        """Read what is there now."""
+        while self.descriptor is not None:
+            try:
+                printed = os.read(self.descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            if not printed:
+                self.descriptor = None
+            sys.stdout.buffer.write(printed)
+            sys.stdout.buffer.flush()
+            *lines, self._line = (self._line + printed).split(b"\n")
+            if not self.url:
+                self._search(lines)
+
+    def _search(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if found := _READY.search(line):
+                host = found[1].decode()
+                self.url = f"redis://[{host}]:{int(found[2])}" if ":" in host else f"redis://{host}:{int(found[2])}"
+            elif found := _MISSING.match(line):
+                self.missing = found[1].decode()
+
+
+class ProcessHost:
+    """An engine that is a child process, a driver to watch, and the directory with the record of the engine's life."""
+
+    def __init__(self, directory: Path, driver: Process, lock: int, command: list[str]) -> None:
+        self._directory = directory
+        self._driver = driver
+        self._lock: int | None = lock
+        self._command = command
+        self._record = Record(State.NOT_STARTED, Process.of(os.getpid()))
+        self._events: deque[Event] = deque()
+        self._reported: set[Event] = set()
+        self._engine: subprocess.Popen[bytes] | None = None
+        self._output: Output | None = None
+        #: Descriptors that become readable when a process ends, where the system has such; without them we look often.
+        self._ends: dict[Event, int] = {}
+        self._asked, asking = os.pipe()
+        os.set_blocking(self._asked, False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: os.write(asking, b"."))
+
+    def start(self) -> Event:
+        try:
+            self._engine = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                cwd=self._directory,
+                preexec_fn=_die_with_parent(),  # noqa: PLW1509 - there are no threads here yet
+            )
+        except OSError as error:
+            self._record = replace(self._record, reason=f"{self._command[0]}: {error.strerror}")
+            return Event.NOT_RUNNABLE
+        assert self._engine.stdout is not None
+        self._output = Output(self._engine.stdout.fileno())
+        self._record = replace(self._record, engine=Process.of(self._engine.pid))
+        for event, pid in ((Event.ENGINE_ENDED, self._engine.pid), (Event.DRIVER_ENDED, self._driver.pid)):
+            if hasattr(os, "pidfd_open"):
+                with contextlib.suppress(OSError):
+                    self._ends[event] = os.pidfd_open(pid)
+        return Event.STARTED
+
+    def next_event(self, seconds: float | None) -> Event | None:
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            self._collect()
+            if self._events:
+                return self._events.popleft()
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._wait(left)
+
+    def entered(self, state: State) -> None:
+        if state is State.STOPPING:
+            self._child.terminate()
+        elif state in (State.KILLING, State.GIVING_UP):
+            self._child.kill()
+        self._record = replace(self._record, state=state, reason=self._reason(state))
+        if self._output is not None:
+            self._record = replace(self._record, url=self._output.url, missing=self._output.missing)
+        if state is State.ENDED:
+            record.remove(self._directory)
+        else:
+            self._record.write(self._directory)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _reason(self, state: State) -> str:
+        """Why the engine has failed; empty as long as it has not."""
+        if state is State.GIVING_UP:
+            return f"it was not ready after {life.LIMITS[State.STARTING][0]:g} seconds"
+        if state is State.FAILED:
+            return self._record.reason or f"it ended with status {self._child.returncode}"
+        return ""
+
+    @property
+    def _child(self) -> subprocess.Popen[bytes]:
+        assert self._engine is not None, "there is a process in every state that has events"
+        return self._engine
+
+    def _collect(self) -> None:
+        """Note what has happened since the last time."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._asked, 1 << 10)
+            self._events.append(Event.STOP_ASKED)
+        ended = self._child.poll() is not None  # before its output is read: then all of it is there
+        assert self._output is not None
+        self._output.read()
+        happened = {
+            Event.ANNOUNCED: bool(self._output.url),
+            Event.DRIVER_ENDED: not self._driver.runs(),
+            Event.ENGINE_ENDED: ended,
+        }
+        for event, true in happened.items():
+            if true and event not in self._reported:
+                self._reported.add(event)
+                self._events.append(event)
+                if event in self._ends:
+                    os.close(self._ends.pop(event))
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait until something may have happened, for at most `seconds`."""
+        assert self._output is not None
+        watched = [self._asked, *self._ends.values()]
+        if self._output.descriptor is not None:
+            watched.append(self._output.descriptor)
+        if {Event.ENGINE_ENDED, Event.DRIVER_ENDED} - self._reported - self._ends.keys():
+            seconds = _LOOK_SECONDS if seconds is None else min(seconds, _LOOK_SECONDS)
+        select.select(watched, [], [], seconds)
+
+    def close(self) -> None:
+        """Leave nothing behind: no process whatever went wrong here, and no directory once the driver has ended."""
+        if self._engine is not None:
+            self._engine.kill()
+            self._engine.wait()
+        if not self._driver.runs():
+            _remove(self._directory)
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -67,44 +202,26 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-def _write(path: Path, value: dict[str, object]) -> None:
-    """All or nothing: others read this file whenever they like."""
-    draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(value))
-    draft.replace(path)
-
-
-def _watch(driver: Process, engine: subprocess.Popen[bytes]) -> None:
-    """Return when either has ended."""
-    watched: list[Any] = []
-    if hasattr(os, "pidfd_open"):
-        with contextlib.suppress(OSError):
-            watched = [os.pidfd_open(driver.pid), os.pidfd_open(engine.pid)]
-    assert engine.stdout is not None
-    while driver.runs() and engine.poll() is None:
-        # What the engine prints is passed on to the log, lest its pipe fill up.
-        readable, _, _ = select.select([*watched, engine.stdout], [], [], None if watched else _LOOK_SECONDS)
-        if engine.stdout in readable:
-            piece = os.read(engine.stdout.fileno(), 1 << 16)
-            if not piece:
-                engine.wait()
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
-
-
-def _stop(engine: subprocess.Popen[bytes]) -> None:
-    engine.terminate()
-    try:
-        engine.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        engine.kill()
-        engine.wait()
+def _remove(directory: Path) -> None:
+    """Remove the directory, and those above it, up to this user's, that hold nothing else."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for parent in directory.parents:
+        try:
+            parent.rmdir()
+        except OSError:  # other engines have their directories in it
+            return
+        if parent.name.startswith(PREFIX):
+            return
 
 
 def main(arguments: list[str]) -> int:
-    """Run with the arguments DIR DRIVER COMMAND...; the exit status."""
-    directory, driver, *command = arguments
-    watched = Process.parse(driver)
-    if watched is None:
-        raise ValueError(f"{driver!r} does not name a process")
-    return supervise(Path(directory), watched, command)
+    """Run with the arguments DIR DRIVER LOCK COMMAND...; the exit status, 0 if the engine was ready or told to end."""
+    directory, name, lock, *command = arguments
+    driver = Process.parse(name)
+    if driver is None:
+        raise ValueError(f"{name!r} does not name a process")
+    host = ProcessHost(Path(directory), driver, int(lock), command)
+    try:
+        return 0 if life.run(host, time.monotonic) is State.ENDED else 1
+    finally:
+        host.close()

@@ -11,13 +11,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spark_streams.config.address import Address
-from spark_streams.embedded import launcher, processes
+from spark_streams.embedded import drivers, launcher, processes, record
 from spark_streams.embedded.processes import Process
+from spark_streams.embedded.record import Record
 from spark_streams.errors import EmbeddedError, OptionsError
 from tests.waiting import wait_for
 
@@ -67,17 +67,19 @@ def line(process: subprocess.Popen[str]) -> str:
     return said
 
 
-def state(tmp_path: Path) -> dict[str, Any]:
+def state(tmp_path: Path) -> Record:
     """What the supervisor wrote."""
-    (path,) = tmp_path.glob("pystreams-*/*/address")
-    found: dict[str, Any] = json.loads(path.read_text())
+    (path,) = tmp_path.glob("pystreams-*/*/state.json")
+    found = record.read(path.parent)
+    assert found is not None
     return found
 
 
-def gone(tmp_path: Path, *pids: int) -> None:
-    """Wait until these processes have ended and nothing is left in the temporary directory."""
-    for pid in pids:
-        wait_for(lambda pid=pid: not processes.runs(pid), f"process {pid} to end")
+def gone(tmp_path: Path, left: Record) -> None:
+    """Wait until the engine and its supervisor have ended and nothing is left in the temporary directory."""
+    for process in (left.engine, left.supervisor):
+        assert process is not None
+        wait_for(lambda process=process: not process.runs(), f"process {process} to end")
     wait_for(lambda: not list(tmp_path.glob("pystreams-*")), "the directory to be removed")
 
 
@@ -85,10 +87,8 @@ MANY = """
     import subprocess, sys
     from spark_streams.embedded import launcher as embedded
     child = "from spark_streams.embedded import launcher as embedded; print(embedded.url())"
-    embedded._driver()  # whichever of the children comes first is to start it
-    import os
-    from spark_streams.embedded.processes import Process
-    os.environ[embedded.VARIABLE] = str(embedded._directory(Process.of(os.getpid())))
+    from spark_streams.embedded import drivers
+    drivers.find()  # whichever of the children comes first is to start it
     children = [subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     urls = {each.communicate()[0].strip() for each in children}
     print(*urls, embedded.url(), flush=True)
@@ -103,12 +103,12 @@ def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> 
     assert first == second
     assert not others
     said = state(tmp_path)
-    assert said["url"] == first
-    assert processes.runs(said["pid"])
+    assert said.url == first
+    assert said.usable()
     assert driver.stdin is not None
     driver.stdin.close()
     driver.wait()
-    gone(tmp_path, said["pid"], said["supervisor"])
+    gone(tmp_path, said)
 
 
 ONE = """
@@ -128,7 +128,7 @@ def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signa
     line(driver)
     said = state(tmp_path)
     driver.send_signal(number)
-    gone(tmp_path, said["pid"], said["supervisor"])
+    gone(tmp_path, said)
 
 
 def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
@@ -136,17 +136,17 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
     driver = run(ONE)
     line(driver)
     before = state(tmp_path)
-    os.kill(before["supervisor"], signal.SIGKILL)
+    os.kill(before.supervisor.pid, signal.SIGKILL)
     if sys.platform.startswith("linux"):
-        wait_for(lambda: not processes.runs(before["pid"]), "the engine to end")
+        wait_for(lambda: not before.usable(), "the engine to end")
     assert driver.stdin is not None
     driver.stdin.write("\n")
     driver.stdin.flush()
     line(driver)
     after = state(tmp_path)
-    assert after["pid"] != before["pid"]
+    assert after.engine != before.engine
     driver.kill()
-    gone(tmp_path, after["pid"], after["supervisor"])
+    gone(tmp_path, after)
 
 
 def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
@@ -168,6 +168,23 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
     assert not Path(log).parent.exists(), "the next driver removes what one that is gone has left"
 
 
+def test_a_package_that_is_missing_is_named(run: Run) -> None:
+    """Where a package that the engine needs is not installed, the error says which, and what else can be done."""
+    program = """
+        from spark_streams import errors
+        from spark_streams.embedded import launcher
+        try:
+            launcher.url()
+        except errors.EmbeddedError as error:
+            print(error)
+    """
+    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c \"print('missing package nonesuch')\""})
+    assert line(driver) == (
+        f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'nonesuch', which {sys.executable} does not "
+        "have. Install it (pip install nonesuch), or set the option 'url' to a server."
+    )
+
+
 def test_another_drivers_engine_is_out_of_reach() -> None:
     """A task on another machine, or of another driver, does not take the address for its own."""
     mine = Process.of(os.getpid())
@@ -183,13 +200,13 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
     monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    for name in [name for name in os.environ if name.startswith(launcher._SPARKS)]:
+    for name in [name for name in os.environ if name.startswith(drivers.SET_BY_SPARK)]:
         monkeypatch.delenv(name)
-    assert launcher._driver() == me
+    assert drivers.find_process() == me
     for name in ("PYTHON_WORKER_FACTORY_SECRET", "PYSPARK_GATEWAY_PORT"):
         with monkeypatch.context() as patched:
             patched.setenv(name, "1")
-            assert launcher._driver() == parent
+            assert drivers.find_process() == parent
 
 
 @pytest.mark.parametrize(
@@ -209,7 +226,7 @@ def test_a_master_that_is_not_local_needs_a_url(
     assert processes.spark_master(1) == master
     if master is not None:
         with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
-            launcher._check_master(Process.of(os.getpid()))
+            drivers.check_master(Process.of(os.getpid()))
 
 
 #: Modules of a user, as a directory and as a file, with the names of ours.
@@ -285,7 +302,7 @@ def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None
         assert program.stdout is not None
         assert program.stdout.readline().split() == [str(lives), "0"]
         program.wait()
-        wait_for(lambda: not any(tmp_path.glob("pystreams-*/*/*/address")), "the engine to end with its driver")
+        wait_for(lambda: not any(tmp_path.glob("pystreams-*/*/*/state.json")), "the engine to end with its driver")
     assert (tmp_path / "home" / "readings" / "appendonlydir").is_dir()
 
 
@@ -314,5 +331,5 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     assert (rows, length) == (5, 5)
     said = state(tmp_path)
     os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
-    gone(tmp_path, said["pid"], said["supervisor"])
+    gone(tmp_path, said)
     wait_for(lambda: not processes.runs(jvm), "the JVM to end")

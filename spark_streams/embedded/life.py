@@ -1,0 +1,107 @@
+"""The life of an embedded engine as a state machine: its states, the events that move it, and the table of moves.
+
+    NOT_STARTED --STARTED--> STARTING --ANNOUNCED--> READY --ENGINE_ENDED--> ENDED
+         |                    |    |                   |
+         | NOT_RUNNABLE       |    | START_EXPIRED     | DRIVER_ENDED, STOP_ASKED (from STARTING too)
+         v                    |    v                   v
+       FAILED <--ENGINE_ENDED-+  GIVING_UP          STOPPING --STOP_EXPIRED--> KILLING
+         ^                         |                   | ENGINE_ENDED             | ENGINE_ENDED
+         +------ENGINE_ENDED-------+                   +-------> ENDED <----------+
+
+The supervisor runs the machine: `run` asks its host for events and tells it of each state that is entered. What a
+state means in processes and files is the host's business; this module has no I/O, and its clock is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+
+class State(Enum):
+    NOT_STARTED = "not started"
+    STARTING = "starting"  # the process runs and has not said where it listens
+    READY = "ready"  # it accepts clients
+    STOPPING = "stopping"  # it was asked to end
+    KILLING = "killing"  # it did not end in time, and was killed
+    GIVING_UP = "giving up"  # it was not ready in time, and was killed
+    ENDED = "ended"  # it is gone, after it was ready or because it was asked to end
+    FAILED = "failed"  # it is gone and was never ready
+
+
+class Event(Enum):
+    STARTED = "its process was started"
+    NOT_RUNNABLE = "its command could not be run"
+    ANNOUNCED = "it said where it listens"
+    ENGINE_ENDED = "its process ended"
+    DRIVER_ENDED = "the driver's process ended"
+    STOP_ASKED = "the supervisor was asked to end"
+    START_EXPIRED = "it was not ready in time"
+    STOP_EXPIRED = "it did not end in time"
+
+
+S, E = State, Event
+
+#: What each event does in each state. A pair that is not here cannot happen.
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (S.NOT_STARTED, E.STARTED): S.STARTING,
+    (S.NOT_STARTED, E.NOT_RUNNABLE): S.FAILED,
+    (S.STARTING, E.ANNOUNCED): S.READY,
+    (S.STARTING, E.ENGINE_ENDED): S.FAILED,
+    (S.STARTING, E.DRIVER_ENDED): S.STOPPING,
+    (S.STARTING, E.STOP_ASKED): S.STOPPING,
+    (S.STARTING, E.START_EXPIRED): S.GIVING_UP,
+    (S.READY, E.ENGINE_ENDED): S.ENDED,
+    (S.READY, E.DRIVER_ENDED): S.STOPPING,
+    (S.READY, E.STOP_ASKED): S.STOPPING,
+    (S.STOPPING, E.ENGINE_ENDED): S.ENDED,
+    (S.STOPPING, E.STOP_EXPIRED): S.KILLING,
+    (S.KILLING, E.ENGINE_ENDED): S.ENDED,
+    (S.GIVING_UP, E.ENGINE_ENDED): S.FAILED,
+    # An engine on its way out may still announce itself; that its driver ends, or that it is to stop, is no news then.
+    **{
+        (leaving, event): leaving
+        for leaving in (S.STOPPING, S.KILLING, S.GIVING_UP)
+        for event in (E.ANNOUNCED, E.DRIVER_ENDED, E.STOP_ASKED)
+    },
+}
+
+FINAL = frozenset({S.ENDED, S.FAILED})
+
+#: Seconds that a state may last, and the event that comes then.
+LIMITS: dict[State, tuple[float, Event]] = {
+    S.STARTING: (30.0, E.START_EXPIRED),
+    S.STOPPING: (5.0, E.STOP_EXPIRED),
+}
+
+
+class Host(Protocol):
+    """Where the engine really is: a process, a directory and a driver, or a test's script of events."""
+
+    def start(self) -> Event:
+        """Start the engine: STARTED, or NOT_RUNNABLE."""
+
+    def next_event(self, seconds: float | None) -> Event | None:
+        """Wait for what happens next, for at most `seconds` (None: for ever); None if nothing did."""
+
+    def entered(self, state: State) -> None:
+        """Do what the state demands, and let others know of it."""
+
+
+def run(host: Host, clock: Callable[[], float]) -> State:
+    """Live one life from start to end; the final state. `clock` gives seconds and never goes back."""
+    state, since = State.NOT_STARTED, clock()
+    event: Event | None = host.start()
+    while True:
+        if event is not None and TRANSITIONS[state, event] is not state:
+            state, since = TRANSITIONS[state, event], clock()
+            host.entered(state)
+        if state in FINAL:
+            return state
+        if state in LIMITS:
+            seconds, expired = LIMITS[state]
+            left = since + seconds - clock()
+            event = host.next_event(left) if left > 0 else expired
+        else:
+            event = host.next_event(None)

@@ -1,0 +1,61 @@
+"""What the supervisor writes of its engine's life, and the launcher reads: one small file, replaced as a whole.
+
+There is no file before the first start and after an orderly end.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from spark_streams.embedded.life import State
+from spark_streams.embedded.processes import Process
+
+PREFIX = "pystreams-"
+"""How the name of a user's directory begins, in the temporary directory; in it, each driver's is named as `Process`."""
+
+_NAME = "state.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The state, the processes, and what is known beyond: the URL of a ready engine, the reason of a failed one."""
+
+    state: State
+    supervisor: Process
+    engine: Process | None = None
+    url: str = ""
+    reason: str = ""
+    missing: str = ""  # the package whose absence is the reason
+
+    def usable(self) -> bool:
+        """Whether the engine accepts clients."""
+        return self.state is State.READY and self.engine is not None and self.engine.runs()
+
+    def write(self, directory: Path) -> None:
+        """Replace the record of that directory; whoever reads it finds the old one or this one."""
+        values = asdict(self) | {
+            "state": self.state.value,
+            "supervisor": str(self.supervisor),
+            "engine": None if self.engine is None else str(self.engine),
+        }
+        draft = directory / (_NAME + ".new")
+        draft.write_text(json.dumps(values))
+        draft.replace(directory / _NAME)
+
+
+def read(directory: Path) -> Record | None:
+    """The record of that directory; None if there is none."""
+    try:
+        values = json.loads((directory / _NAME).read_text())
+    except FileNotFoundError:
+        return None
+    supervisor = Process.parse(values["supervisor"])
+    assert supervisor is not None
+    engine = None if values["engine"] is None else Process.parse(values["engine"])
+    return Record(**values | {"state": State(values["state"]), "supervisor": supervisor, "engine": engine})
+
+
+def remove(directory: Path) -> None:
+    (directory / _NAME).unlink(missing_ok=True)
