@@ -489,7 +489,7 @@ class Core:
         self.set_time(now_us)
         for stream in list(self.idempotent):
             assert stream.producers is not None
-            stream.producers.forget_old(self.now)
+            stream.producers.expire(self.now)
             if not stream.producers.by_producer:
                 del self.idempotent[stream]
 

@@ -1,11 +1,11 @@
-"""The keyspace as Redis commands: what a base file in Redis's own form holds, and what any Redis can load.
+"""The keyspace as Redis commands, which any Redis can load: the content of a base file in Redis's own format.
 
 The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, their pending
-entries, then what only newer servers know (entries given back, idempotent producers), which is left out where it was
-never used.
+entries. What only newer servers understand (entries given back, idempotent producers) comes last, and only where it is
+used.
 
 Some things have no command: a pending record whose entry was deleted, when a consumer was last seen, which entries were
-deleted, where Redis's nodes ended. The base in our own format (:mod:`engine.shell.durability.snapshot`) keeps them.
+deleted, where Redis's nodes end. Snapshots (:mod:`engine.shell.durability.snapshot`) keep them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _AT_ONCE = 64
 
 
 def encode(argv: list[bytes]) -> bytes:
-    """A command's bytes."""
+    """A command as RESP."""
     return b"*%d\r\n%b" % (len(argv), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in argv]))
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """The commands that make an empty server equal to the image, encoded, a few or a few thousand at a time."""
+    """The commands that make an empty server equal to the image, as RESP in chunks of a few to a few thousand."""
     for db in image.databases:
         yield encode([b"SELECT", b"%d" % db.index])
         for key, value in db.values.items():
@@ -66,7 +66,7 @@ def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Itera
 
 
 def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
-    """An XADD for each entry: its frame with another head. The words behind the ID stay the bytes that they are."""
+    """An XADD for each entry: its frame with another head. The bytes behind the ID are copied as they are."""
     begin = b"$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(key), key)
     heads: dict[bytes, bytes] = {}
     out: list[bytes] = []

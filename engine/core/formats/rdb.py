@@ -1,7 +1,7 @@
-"""The building blocks of Redis's RDB format, as DUMP and RESTORE use it: lengths, strings, listpacks, the check sum.
+"""The building blocks of Redis's RDB format, as DUMP and RESTORE use it: lengths, strings, listpacks, the checksum.
 
-Written is what every server since 7.0 reads: no compression. Read is what those servers write, compressed strings
-included. Whatever is wrong with bytes that come from outside ends in a :class:`BadFormatError`.
+It writes what every server since 7.0 reads, without compression. It reads what those servers write, compressed strings
+included. Payloads come from outside: whatever is wrong with one raises :class:`BadFormatError`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CRC_TABLE = _table()
 
 
 class BadFormatError(Exception):
-    """The bytes are not what they should be."""
+    """The payload is damaged, or of an unknown form."""
 
 
 def crc64(data: bytes) -> int:
-    """The 64-bit check sum at the end of a payload."""
+    """The 64-bit checksum at the end of a payload."""
     crc, table = 0, _CRC_TABLE
     for byte in data:
         crc = table[(crc ^ byte) & 255] ^ crc >> 8
@@ -38,7 +38,7 @@ def crc64(data: bytes) -> int:
 
 
 def small_number(word: bytes) -> int | None:
-    """The signed 64-bit number of which ``word`` is the canonical text, None where it is none."""
+    """The signed 64-bit number whose canonical text ``word`` is, None where it is none."""
     digits = word[1:] if word[:1] == b"-" else word
     if not digits.isdigit() or len(word) > 20 or (digits[:1] == b"0" and word != b"0"):
         return None
@@ -61,7 +61,7 @@ def length(value: int) -> bytes:
 
 
 def string(word: bytes) -> bytes:
-    """A string; a number of up to 32 bits is kept as one."""
+    """A string; the text of a number of up to 32 bits is stored as that number."""
     value = small_number(word) if len(word) <= 11 else None
     if value is not None and -(1 << 31) <= value < 1 << 31:
         for code, form, bits in ((0xC0, "<Bb", 7), (0xC1, "<Bh", 15), (0xC2, "<Bi", 31)):
@@ -71,7 +71,7 @@ def string(word: bytes) -> bytes:
 
 
 def _back_length(size: int) -> bytes:
-    """How long an element is, to be read from behind it."""
+    """The length of an element, which stands behind it, to be read backwards."""
     if size <= 127:
         return bytes((size,))
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
@@ -123,7 +123,7 @@ class Reader:
         self.data = data
         self.at = at
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         """The next ``size`` bytes."""
         part = self.data[self.at : self.at + size]
         if len(part) != size:
@@ -133,11 +133,11 @@ class Reader:
 
     def byte(self) -> int:
         """The next byte."""
-        return self.take(1)[0]
+        return self.read(1)[0]
 
     def unpack(self, form: str) -> int:
-        """The next number, as :mod:`struct` writes its form."""
-        value: int = struct.unpack(form, self.take(struct.calcsize(form)))[0]
+        """The next number; ``form`` is its format for :mod:`struct`."""
+        value: int = struct.unpack(form, self.read(struct.calcsize(form)))[0]
         return value
 
     def length(self) -> int:
@@ -152,17 +152,17 @@ class Reader:
         raise BadFormatError
 
     def string(self) -> bytes:
-        """A string, in whichever of its forms."""
+        """A string, in any of its forms."""
         first = self.data[self.at : self.at + 1]
         if first < b"\xc0":
-            return self.take(self.length())
+            return self.read(self.length())
         code = self.byte()
         if code in (0xC0, 0xC1, 0xC2):
             return b"%d" % self.unpack({0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}[code])
         if code != 0xC3:
             raise BadFormatError
         packed, raw = self.length(), self.length()
-        return _decompressed(self.take(packed), raw)
+        return _decompressed(self.read(packed), raw)
 
 
 def _decompressed(data: bytes, size: int) -> bytes:
@@ -172,7 +172,7 @@ def _decompressed(data: bytes, size: int) -> bytes:
     while reader.at < len(data):
         control = reader.byte()
         if control < 32:
-            out += reader.take(control + 1)
+            out += reader.read(control + 1)
             continue
         count = control >> 5
         if count == 7:
@@ -193,18 +193,18 @@ def _read_element(reader: Reader) -> bytes:
     if first < 0x80:
         return b"%d" % first
     if first < 0xC0:
-        return reader.take(first & 63)
+        return reader.read(first & 63)
     if first < 0xE0:
         value = (first & 31) << 8 | reader.byte()
         return b"%d" % (value - (1 << 13) if value >= 1 << 12 else value)
     if first < 0xF0:
-        return reader.take((first & 15) << 8 | reader.byte())
+        return reader.read((first & 15) << 8 | reader.byte())
     if first == 0xF0:
-        return reader.take(reader.unpack("<I"))
+        return reader.read(reader.unpack("<I"))
     sizes = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
     if first not in sizes:
         raise BadFormatError
-    return b"%d" % int.from_bytes(reader.take(sizes[first]), "little", signed=True)
+    return b"%d" % int.from_bytes(reader.read(sizes[first]), "little", signed=True)
 
 
 def read_listpack(data: bytes) -> list[bytes]:
@@ -218,7 +218,7 @@ def read_listpack(data: bytes) -> list[bytes]:
         start = reader.at
         words.append(_read_element(reader))
         back = _back_length(reader.at - start)
-        if reader.take(len(back)) != back:
+        if reader.read(len(back)) != back:
             raise BadFormatError
     if reader.at != len(data) - 1 or count not in (len(words), 65535):
         raise BadFormatError

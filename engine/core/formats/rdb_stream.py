@@ -1,7 +1,7 @@
-"""Streams in Redis's RDB format, in the oldest of its forms that loses nothing.
+"""Streams in Redis's RDB format, written in the oldest form that keeps everything.
 
-The form of 7.0 has everything but a consumer's active time where that is not its seen time (7.2), and entries given
-back by XNACK and idempotent producers (8.8). Nodes are cut anew, deleted entries are not written.
+The form of 7.0 lacks a consumer's active time (7.2), which matters where it differs from its seen time, and entries
+given back by XNACK and idempotent producers (8.8). Nodes are cut anew; deleted entries are not written.
 """
 
 from __future__ import annotations
@@ -123,13 +123,14 @@ def _consumer(group: Group, consumer: Consumer, form: int) -> Iterator[bytes]:
 
 
 def _producers(producers: Producers | None) -> Iterator[bytes]:
-    known = producers if producers is not None else Producers(0, 0)
-    yield length(known.duration) + length(known.maxsize) + length(len(known.by_producer))
-    for producer, sent in known.by_producer.items():
+    if producers is None:
+        producers = Producers(0, 0)
+    yield length(producers.duration) + length(producers.maxsize) + length(len(producers.by_producer))
+    for producer, sent in producers.by_producer.items():
         yield string(producer) + length(len(sent))
         for iid, entry_id in sent.items():
             yield string(iid) + _pair(entry_id)
-    yield length(known.added) + length(known.duplicates)
+    yield length(producers.added) + length(producers.duplicates)
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def _load_pair(reader: Reader) -> int:
 
 
 def _load_raw(reader: Reader) -> int:
-    return int.from_bytes(reader.take(16), "big")
+    return int.from_bytes(reader.read(16), "big")
 
 
 def _load_node(reader: Reader, stream: Stream) -> None:

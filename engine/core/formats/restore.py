@@ -1,8 +1,7 @@
-"""Streams and what belongs to them, taken apart for storage and put together again.
+"""The inner fields of streams, node maps, pending lists and groups, for snapshots: as plain data, and restored from it.
 
-The one module besides their own that knows the inner fields of streams, node maps, pending lists and groups. Whoever
-changes those fields changes this module too; the property tests of ``tests/durability`` fail where that was
-forgotten.
+No other module outside the streams' room uses these fields. A change of them needs a change here; the property tests
+of ``tests/durability`` fail where that was forgotten.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _U64 = (1 << 64) - 1
 def stream_of(
     storage: Storage, segments: list[tuple[int, Segment]], last_id: int, max_deleted_id: int, added: int
 ) -> Stream:
-    """A stream without groups that consists of these segments; with each the ID of its entry 0."""
+    """A stream without groups that consists of these (ID of entry 0, segment)."""
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]
@@ -56,8 +55,8 @@ def last_number(group: Group) -> int:
     return group._last_number
 
 
-def number_on(group: Group, last: int) -> None:
-    """New consumers of the group get numbers above ``last``."""
+def set_last_number(group: Group, last: int) -> None:
+    """Let new consumers of the group have numbers above ``last``."""
     group._last_number = max(last, NOBODY)
 
 
@@ -74,10 +73,10 @@ def unpack(data: bytes) -> list[int]:
 
 
 def node_state(segment: Segment) -> list[Any]:
-    """What is known of a segment's nodes, as bytes, numbers, and lists of these."""
+    """A segment's node map as bytes, numbers, and lists of these."""
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
-    return [nodes.starts.tobytes(), nodes.upto, newest, [index for stretch in nodes._void for index in stretch]]
+    return [nodes.starts.tobytes(), nodes.upto, newest, [index for gap in nodes._void for index in gap]]
 
 
 def restore_nodes(segment: Segment, state: list[Any]) -> None:

@@ -1,8 +1,8 @@
-"""How many bytes a value takes, as truthfully as the interpreter tells: what MEMORY USAGE answers.
+"""How many bytes a value takes, for MEMORY USAGE: the sizes that the interpreter reports, summed up.
 
-A stream is counted part by part: frames (as they are, or packed), the index over them, marks of deleted entries, nodes,
-groups with their consumers and pending entries, idempotent producers. Long hashes and lists are estimated from samples.
-What several values share (interned numbers, the code) is not counted.
+A stream is counted part by part: frames (plain or packed), the index over them, marks of deleted entries, nodes, groups
+with their consumers and pending entries, idempotent producers. Long hashes and lists are estimated from samples.
+What several values share (interned numbers, code) is not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
-    """Bytes of a key and its value. ``samples`` 0: every element is looked at."""
+    """Bytes of a key and its value. ``samples`` elements of a long hash or list are measured; 0: all."""
     return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 
@@ -50,7 +50,7 @@ def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
 
 
 def of_stream(stream: Stream) -> int:
-    """Bytes of a stream with all that belongs to it."""
+    """Bytes of a stream with its groups and producers."""
     size = _size_of(stream)
     for segment in stream.segments():
         size += of_segment(segment)
@@ -65,7 +65,7 @@ def of_stream(stream: Stream) -> int:
 
 def of_segment(segment: Segment) -> int:
     """Bytes of a segment as it is now: plain, or packed with what the cache holds of it."""
-    # Twice: it stands in the stream's list, and there is its first ID.
+    # 8 + 8: the stream refers to it, and to its first ID.
     size = _size_of(segment) + 8 + 8 + _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
@@ -79,7 +79,7 @@ def of_segment(segment: Segment) -> int:
 
 
 def of_group(group: Group) -> int:
-    """Bytes of a consumer group: its consumers, and what is pending."""
+    """Bytes of a consumer group: its consumers and its pending entries list."""
     size = _size_of(group) + _size_of(group.consumers) + _size_of(group.by_number) + _size_of(group.nacked)
     size += sum(_size_of(one) + _size_of(one.name) for one in group.consumers.values())
     return size + group.pending.footprint()

@@ -1,7 +1,7 @@
-"""What idempotent producers have sent to a stream: (producer ID, idempotent ID) -> entry ID.
+"""Idempotent producers of a stream: (producer ID, idempotent ID) -> the ID of the entry that was added for them.
 
-Each producer keeps its newest ``maxsize`` idempotent IDs, and an ID is forgotten ``duration`` seconds after its entry's
-time. A lookup does not test the age; :meth:`Producers.forget_old` does, called about once a second.
+The newest ``maxsize`` idempotent IDs of each producer are kept, each for ``duration`` seconds after its entry's time.
+A look-up does not test the age: :meth:`Producers.expire` must be called about once a second.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 
 def content_id(fields: list[bytes]) -> bytes:
-    """The idempotent ID of an entry's content, 16 bytes; the order of the field-value pairs does not matter."""
+    """The idempotent ID of an entry's content, 16 bytes; the order of its field-value pairs does not matter."""
     total = 0
     for name, value in zip(fields[::2], fields[1::2], strict=True):
         digest = blake2b(b"%d:%b%b" % (len(name), name, value), digest_size=16).digest()
@@ -28,16 +28,16 @@ class Producers:
         self.maxsize = maxsize
         #: Producer ID -> idempotent ID -> entry ID, oldest first.
         self.by_producer: dict[bytes, dict[bytes, int]] = {}
-        #: Lifetime counters: new idempotent IDs, and duplicates that were answered from memory.
+        #: Counters since the beginning: new idempotent IDs, and duplicates that were not added again.
         self.added = 0
         self.duplicates = 0
 
     def find(self, producer: bytes, iid: bytes) -> int | None:
-        """The ID of the entry that the producer sent as ``iid``, None if none is remembered."""
+        """The ID of the entry that the producer sent as ``iid``, None if there is none or it was forgotten."""
         return self.by_producer.get(producer, {}).get(iid)
 
     def remember(self, producer: bytes, iid: bytes, entry_id: int) -> None:
-        """A new entry; the producer's oldest is forgotten where it has too many."""
+        """Record a new entry, and forget the producer's oldest where it has more than ``maxsize``."""
         sent = self.by_producer.setdefault(producer, {})
         sent[iid] = entry_id
         self.added += 1
@@ -45,15 +45,15 @@ class Producers:
             del sent[next(iter(sent))]
 
     def configure(self, duration: int, maxsize: int) -> bool:
-        """Set both; whether one changed, and with it all that was remembered was forgotten."""
+        """Set both limits; whether one changed. If so, everything recorded is forgotten."""
         if (duration, maxsize) == (self.duration, self.maxsize):
             return False
         self.duration, self.maxsize = duration, maxsize
         self.by_producer.clear()
         return True
 
-    def forget_old(self, now_ms: int) -> None:
-        """Forget what is older than ``duration``; producers of which nothing is left go."""
+    def expire(self, now_ms: int) -> None:
+        """Forget IDs older than ``duration``, and producers without any left."""
         limit = now_ms - self.duration * 1000
         for producer, sent in list(self.by_producer.items()):
             while sent:
@@ -65,7 +65,7 @@ class Producers:
                 del self.by_producer[producer]
 
     def tracked(self) -> int:
-        """How many idempotent IDs are remembered."""
+        """How many idempotent IDs are recorded."""
         return sum(map(len, self.by_producer.values()))
 
     def copy(self) -> Producers:

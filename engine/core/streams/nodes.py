@@ -149,7 +149,7 @@ class SegmentNodes:
 
     def __init__(self) -> None:
         self.starts = array("I")
-        #: Stretches [i, j) of entries whose node is gone. Only a node that was the newest can leave one: the node
+        #: Ranges [i, j) of entries whose node is gone. Only a node that was the newest can leave one: the node
         #: before it is then open again, although these entries behind it never belonged to it.
         self._void: list[tuple[int, int]] = []
         #: So many of the segment's entries are in the map.

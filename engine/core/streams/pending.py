@@ -1,12 +1,11 @@
-"""The pending entries list of a consumer group: which entry is with which consumer, since when, and how often
-delivered.
+"""The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
-Records stand in ID order in *blocks* of up to :data:`BLOCK` records (:mod:`engine.core.streams.pending_block`), whose
-records agree in all but their IDs when one XREADGROUP delivered them. A record costs 16 bytes in such an even block and
-36 in an uneven one; finding one is two binary searches, and a range is dropped block by block.
+Records are kept in ID order in *blocks* of up to :data:`BLOCK` records (:mod:`engine.core.streams.pending_block`). The
+records that one XREADGROUP delivers differ in their IDs alone, so a block of them stores the other values once: 16
+bytes a record, else 36. Finding a record is two binary searches. A range is removed block by block.
 
-Consumers are numbers here (:class:`engine.core.streams.group.Consumer` has the name); :data:`NOBODY` owns what was
-NACKed. How many records each owner has is counted here and nowhere else.
+Consumers are numbers here (:class:`engine.core.streams.group.Consumer` has the name); :data:`NOBODY` owns records that
+XNACK gave back. How many records each owner has is counted here and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from operator import methodcaller
 from engine.core.protocol.ids import U64_MAX, columns
 from engine.core.streams.pending_block import Block
 
-#: A block is full at so many records; one that grew in its middle is cut in two at twice that.
+#: A block gets no more records at its end once it has so many. Insertions let it grow to twice that; then it is split.
 BLOCK = 1024
 #: The owner of records that no consumer has.
 NOBODY = 0
@@ -37,10 +36,10 @@ class PendingList:
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        #: The ID of record 0 of each block. After a cut at a block's head it may lie below, never above it.
+        #: An ID for each block, at most that of its record 0: it stays when the head of a block is removed.
         self._firsts: list[int] = []
         self._size = 0
-        #: Owner -> how many records, owners without any left out.
+        #: Owner -> number of records; owners without any are left out.
         self.per_owner: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -64,13 +63,13 @@ class PendingList:
         else:
             self.per_owner.pop(owner, None)
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def _block_for(self, entry_id: int) -> int:
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def find(self, entry_id: int) -> Record | None:
-        """The record of an ID."""
+        """The record of an ID, None where there is none."""
         if not self._size:
             return None
         block = self._blocks[self._block_for(entry_id)]
@@ -93,7 +92,7 @@ class PendingList:
         return self._blocks[-1].id_at(-1)
 
     def blocks(self, low: int, high: int) -> Iterator[tuple[Block, int, int]]:
-        """The stretches (block, i, j) of records with low <= ID <= high. The list must not change meanwhile."""
+        """The records with low <= ID <= high as (block, i, j), in order. The list must not change meanwhile."""
         for number in range(self._block_for(low), len(self._blocks)):
             block = self._blocks[number]
             if self._firsts[number] > high:
@@ -104,10 +103,9 @@ class PendingList:
                 yield block, begin, end
 
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
-        """The records with low <= ID <= high in order; only of ``owner``, only delivered at ``before`` or earlier, if
-        given.
+        """The records with low <= ID <= high in order, of ``owner`` and delivered at ``before`` or earlier, if given.
 
-        The list must not change meanwhile. Blocks without a match cost one comparison.
+        The list must not change meanwhile. A block without a match usually costs one comparison.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
@@ -126,10 +124,9 @@ class PendingList:
                     yield block, index
 
     def oldest(self, before: int) -> Iterator[int]:
-        """The IDs of what was delivered at ``before`` or earlier, longest ago first, then by ID; what was NACKed left
-        out.
+        """The IDs of the records delivered at ``before`` or earlier, by time, then by ID; not those that nobody owns.
 
-        Records may be given other values while this runs, but none may come or go.
+        Meanwhile records may be changed, but none may be added or removed.
         """
         blocks = [block for block in self._blocks if block.oldest <= before]
         blocks.sort(key=lambda block: block.oldest)
@@ -145,15 +142,15 @@ class PendingList:
                 yield heappop(heap)[1]
 
     def oldest_time(self) -> int | None:
-        """When the record that was delivered longest ago was delivered, None if nothing is pending."""
+        """The earliest delivery time, None if nothing is pending."""
         for block in self._blocks:
             block.tighten()
         return min((block.oldest for block in self._blocks), default=None)
 
-    # -- changing ---------------------------------------------------------------------------------------------------
+    # -- changes ----------------------------------------------------------------------------------------------------
 
     def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
-        """Entries (IDs ascending) go to ``owner`` as new; those pending already move to it, their count 1 again."""
+        """Add records of ``owner`` (IDs ascending) with a count of 1; of IDs that are pending already, replace them."""
         low, size = ms[0] << 64 | seq[0], len(ms)
         if self._size and low <= self._blocks[-1].id_at(-1):
             high = ms[-1] << 64 | seq[-1]
@@ -163,8 +160,8 @@ class PendingList:
                 return
             number = self._block_for(low)
             if low > self._blocks[number].id_at(0):
-                # Records on both sides: the new ones go between two halves.
-                self._cut_block(number, self._blocks[number].position(low))
+                # There are records on both sides: the new ones go between two halves of the block.
+                self._split_block(number, self._blocks[number].position(low))
                 number += 1
             self._insert_blocks(number, ms, seq, owner, time)
         elif self._blocks and len(self._blocks[-1].ms) + size <= BLOCK:
@@ -176,22 +173,22 @@ class PendingList:
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):
-            # The first ID on record for the next block may be of a record that has gone, and lie among the new ones.
+            # The noted first ID of the block behind them may be that of a removed record, and lie among the new ones.
             self._firsts[number] = self._blocks[number].id_at(0)
-        pieces = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
-        self._blocks[number:number] = pieces
-        self._firsts[number:number] = [piece.id_at(0) for piece in pieces]
+        blocks = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
+        self._blocks[number:number] = blocks
+        self._firsts[number:number] = [block.id_at(0) for block in blocks]
 
-    def _cut_block(self, number: int, index: int) -> None:
+    def _split_block(self, number: int, index: int) -> None:
         block = self._blocks[number]
         if 0 < index < len(block):
             rest = block.tail(index)
-            block.cut(index, len(block))
+            block.remove(index, len(block))
             self._blocks.insert(number + 1, rest)
             self._firsts.insert(number + 1, rest.id_at(0))
 
     def put(self, entry_id: int, owner: int, time: int, count: int) -> None:
-        """One record, made or changed."""
+        """Add a record, or change the one of this ID."""
         record = self.find(entry_id)
         if record is not None:
             self.change(record, owner, time, count)
@@ -208,7 +205,7 @@ class PendingList:
         block.insert(block.position(entry_id), entry_id, owner, time, count)
         self._firsts[number] = min(self._firsts[number], entry_id)
         if len(block) >= 2 * BLOCK:
-            self._cut_block(number, BLOCK)
+            self._split_block(number, BLOCK)
 
     def change(self, record: Record, owner: int, time: int, count: int) -> None:
         """Give a record other values."""
@@ -220,7 +217,7 @@ class PendingList:
         block.put(index, owner, time, count)
 
     def remove(self, entry_id: int) -> bool:
-        """Take one record out; whether it was there."""
+        """Remove one record; whether it was there."""
         if not self._size:
             return False
         number = self._block_for(entry_id)
@@ -230,13 +227,13 @@ class PendingList:
             return False
         self._count(block.owner_at(index), -1)
         self._size -= 1
-        block.cut(index, index + 1)
+        block.remove(index, index + 1)
         if not len(block):
             del self._blocks[number], self._firsts[number]
         return True
 
     def remove_many(self, entry_ids: list[int]) -> int:
-        """Take the records of these IDs out, in any order; how many there were."""
+        """Remove the records of these IDs, in any order; how many there were."""
         ms, seq = columns(entry_ids)
         at = gone = 0
         while at < len(entry_ids) and self._size:
@@ -250,7 +247,7 @@ class PendingList:
                 continue
             for owner, records in block.tally(index, index + count).items():
                 self._count(owner, -records)
-            block.cut(index, index + count)
+            block.remove(index, index + count)
             if not len(block):
                 del self._blocks[number], self._firsts[number]
             self._size -= count
@@ -259,14 +256,14 @@ class PendingList:
         return gone
 
     def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
-        """Give a stretch of records an owner, a time, and their counts."""
+        """Give the records [low, high) of a block an owner, a time, and their counts."""
         for before, records in block.tally(low, high).items():
             self._count(before, -records)
         self._count(owner, high - low)
         block.assign(low, high, owner, time, counts)
 
     def remove_range(self, low: int, high: int) -> int:
-        """Take all records with low <= ID <= high out; how many."""
+        """Remove all records with low <= ID <= high; how many there were."""
         if low > high:
             return 0
         first, gone = self._block_for(low), 0
@@ -278,7 +275,7 @@ class PendingList:
             for owner, count in block.tally(begin, end).items():
                 self._count(owner, -count)
             gone += end - begin
-            block.cut(begin, end)
+            block.remove(begin, end)
             number += 1
         kept = [at for at in range(first, number) if len(self._blocks[at])]
         self._blocks[first:number] = [self._blocks[at] for at in kept]
@@ -287,7 +284,7 @@ class PendingList:
         return gone
 
     def remove_owner(self, owner: int) -> int:
-        """Take all records of ``owner`` out; how many."""
+        """Remove all records of ``owner``; how many there were."""
         gone = self.per_owner.pop(owner, 0)
         if not gone:
             return 0
@@ -299,7 +296,7 @@ class PendingList:
             elif owner in block.owners:
                 for index in range(len(block) - 1, -1, -1):
                     if block.owners[index] == owner:
-                        block.cut(index, index + 1)
+                        block.remove(index, index + 1)
                 if not len(block):
                     continue
             blocks.append(block)

@@ -1,7 +1,7 @@
 """A block of the pending entries list: some records in ID order.
 
-Owner, delivery time and delivery count are one value for the whole block while all its records agree (an even block),
-else an array each.
+A block is *even* while all its records have the same owner, delivery time and delivery count: then it stores each of
+these once. Else it stores an array of each.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from array import array
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: Stretches of so few records are not worth looking for.
-_SHORT_STRETCH = 4
+#: Matches of at most so many records are not looked for.
+_SHORT_MATCH = 4
 
 
 class Block:
-    """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` speak for all unless ``owners`` is there."""
+    """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` are those of all while ``owners`` is None."""
 
     __slots__ = ("count", "counts", "ms", "oldest", "owner", "owners", "seq", "time", "times")
 
@@ -28,7 +28,7 @@ class Block:
         self.owners: array[int] | None = None
         self.times: array[int] = array("q")
         self.counts: array[int] = array("q")
-        #: No record has been delivered before this time (some may all have been later).
+        #: A lower bound of the delivery times; :meth:`tighten` makes it exact.
         self.oldest = time
 
     def __len__(self) -> int:
@@ -43,15 +43,15 @@ class Block:
         return position(self.ms, self.seq, entry_id)
 
     def owner_at(self, index: int) -> int:
-        """Whose record it is."""
+        """The owner of a record."""
         return self.owner if self.owners is None else self.owners[index]
 
     def time_at(self, index: int) -> int:
-        """When it was delivered last, in milliseconds since the epoch."""
+        """When a record was delivered last, in milliseconds since the epoch."""
         return self.time if self.owners is None else self.times[index]
 
     def count_at(self, index: int) -> int:
-        """How often it was delivered."""
+        """How often a record was delivered."""
         return self.count if self.owners is None else self.counts[index]
 
     def agrees(self, owner: int, time: int, count: int) -> bool:
@@ -59,12 +59,12 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """How many records from ``index`` on have the IDs that the columns have from ``at`` on; rather fewer than more.
+        """How many records from ``index`` on have the same IDs as the columns from ``at`` on; a lower bound.
 
-        Long equal stretches are found whole; it looks no further than some halvings for where they end.
+        It compares all that are left, then half of them, and so on: exact where everything matches, and cheap.
         """
         count = min(len(self.ms) - index, len(ms) - at)
-        while count > _SHORT_STRETCH:
+        while count > _SHORT_MATCH:
             end = index + count
             if self.ms[index:end] == ms[at : at + count] and self.seq[index:end] == seq[at : at + count]:
                 return count
@@ -86,7 +86,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def make_uneven(self) -> None:
-        """Give each record values of its own."""
+        """Store the values of each record by itself."""
         if self.owners is None:
             size = len(self.ms)
             self.owners = array("I", [self.owner]) * size
@@ -107,7 +107,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
-        """A new record at ``index``."""
+        """Insert a record at ``index``."""
         if not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms.insert(index, entry_id >> 64)
@@ -119,7 +119,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
-        """New records behind the last, all with the same values."""
+        """Add records at the end, all with the same values."""
         if self.owners is None and not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms += ms
@@ -135,14 +135,14 @@ class Block:
         """Make ``oldest`` exact."""
         self.oldest = min(self.times) if self.owners is not None else self.time
 
-    def cut(self, low: int, high: int) -> None:
-        """Take the records [low, high) out."""
+    def remove(self, low: int, high: int) -> None:
+        """Remove the records [low, high)."""
         del self.ms[low:high], self.seq[low:high]
         if self.owners is not None:
             del self.owners[low:high], self.times[low:high], self.counts[low:high]
 
     def tail(self, index: int) -> Block:
-        """A new block of the records from ``index`` on."""
+        """A copy of the records from ``index`` on, as a block."""
         other = Block(self.ms[index:], self.seq[index:], self.owner, self.time, self.count)
         if self.owners is not None:
             other.owners, other.times, other.counts = self.owners[index:], self.times[index:], self.counts[index:]
@@ -150,7 +150,7 @@ class Block:
         return other
 
     def tally(self, low: int, high: int) -> dict[int, int]:
-        """Owner -> how many of the records [low, high)."""
+        """Owner -> number of records among [low, high)."""
         if self.owners is None:
             return {self.owner: high - low} if high > low else {}
         counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Runs: stretches of live entries within one segment, as reads find them, and the replies and IDs made of them."""
+"""Runs: consecutive live entries of one segment, as reads find them, and the replies and IDs made of them."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Segment:
         return last if last >= self.start else -1
 
     def runs(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The stretches [i, j) of live entries in [low, high), in order."""
+        """The live entries in [low, high) as ranges [i, j), in order."""
         low = max(low, self.start)
         if self.dead is None:
             if low < high:
@@ -170,7 +170,7 @@ class Segment:
             low = end
 
     def runs_backward(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The stretches [i, j) of live entries in [low, high), the last one first."""
+        """The live entries in [low, high) as ranges [i, j), the last range first."""
         low = max(low, self.start)
         if self.dead is None:
             if low < high:

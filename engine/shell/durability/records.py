@@ -243,7 +243,7 @@ def _group_from(record: list[Any], parts: Parts) -> tuple[bytes, Group]:
     for consumer_name, number, seen, active in consumers:
         consumer = Consumer(consumer_name, number, seen, active)
         group.consumers[consumer_name] = group.by_number[number] = consumer
-    restore.number_on(group, last_number)
+    restore.set_last_number(group, last_number)
     group.nacked = dict.fromkeys(map(ids.parse, nacked))
     group.pending = _pending_from(pending, parts)
     return name, group
