@@ -5,6 +5,7 @@ Owns the command lines. A server is ready when it answers PING; both run without
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -30,8 +31,11 @@ class Server:
 
 
 def redis_command() -> list[str] | None:
-    """Return the start of redis-server's command line, or None where it is not installed."""
-    program = shutil.which("redis-server")
+    """Return the start of redis-server's command line, or None where it is not installed.
+
+    ``REDIS_SERVER`` in the environment names another one than that on PATH.
+    """
+    program = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
     return None if program is None else [program, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
