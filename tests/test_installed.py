@@ -1,0 +1,185 @@
+"""The wheel where people install it, and what runs there without the packages that only the engine needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests import servers
+from tests.distributions import environment, install, surroundings
+
+#: What the engine needs and the connector does not.
+OF_THE_ENGINE = ("uvloop", "zstandard")
+
+
+def run(python: str | Path, program: str, directory: Path, *words: str, **changed: str) -> str:
+    """What a program prints that knows nothing of the checkout; it must end well."""
+    result = subprocess.run(
+        [str(python), "-c", textwrap.dedent(program), *words],
+        cwd=directory,
+        env=surroundings(TMPDIR=str(directory), **changed),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+START = """
+    import engine, jobs, spark_streams
+    from spark_streams.embedded import launcher
+    client = launcher.connect()
+    client.xadd("s", {"n": 1})
+    print(client.xlen("s"), engine.WHOSE, jobs.WHOSE, spark_streams.__file__, sep=";")
+"""
+
+
+@pytest.fixture
+def users_own(tmp_path: Path) -> Path:
+    """A working directory with packages `engine` and `jobs` of the user's."""
+    directory = tmp_path / "work"
+    for name in ("engine", "jobs"):
+        (directory / name).mkdir(parents=True)
+        (directory / name / "__init__.py").write_text("WHOSE = 'mine'")
+    return directory
+
+
+def test_the_embedded_engine_starts_from_site_packages(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+    """Installed by pip; the user's own `engine`, in the working directory and on PYTHONPATH, is not taken for ours."""
+    python = environment(tmp_path / "venv", wheel)
+    said = run(python, START, users_own, PYTHONPATH=str(users_own))
+    assert said.startswith(f"1;mine;mine;{tmp_path / 'venv'}{os.sep}")
+
+
+def test_the_embedded_engine_starts_from_a_directory_on_the_path(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+    """The same with `pip install --target DIR`."""
+    target = tmp_path / "target"
+    install(wheel, "--target", str(target))
+    said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(target)]))
+    assert said == f"1;mine;mine;{target}/spark_streams/__init__.py\n"
+
+
+def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: Path) -> None:
+    """A wheel is one; with `spark-submit --py-files` it is on the path like this."""
+    said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(wheel)]))
+    assert said == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
+
+
+@pytest.fixture(scope="module")
+def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has what the connector needs, and not what only the engine needs."""
+    return environment(tmp_path_factory.mktemp("lean") / "venv", wheel, OF_THE_ENGINE)
+
+
+MODULES = """
+    import importlib.util, json, pkgutil, sys
+    import pyspark_pystreams, spark_streams
+    for module in pkgutil.walk_packages(spark_streams.__path__, "spark_streams."):
+        importlib.import_module(module.name)
+    there = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is not None]
+    imported = [name for name in ("engine", *sys.argv[1:]) if name in sys.modules]
+    print(json.dumps([there, imported, sum(name.startswith("spark_streams.") for name in sys.modules)]))
+"""
+
+
+def test_no_module_of_the_connector_needs_what_only_the_engine_needs(lean: Path, tmp_path: Path) -> None:
+    """All of them are imported, where uvloop and zstandard are not installed; none imports the engine."""
+    there, imported, count = json.loads(run(lean, MODULES, tmp_path, *OF_THE_ENGINE))
+    assert (there, imported) == ([], [])
+    assert count > 50
+
+
+#: What Spark calls, in its order; what travels to a worker is pickled. Every way to the server is gone once.
+READ_AND_WRITE = """
+    import json, pickle, sys
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+    from spark_streams.source import PystreamsDataSource
+
+    def source(**options):
+        return PystreamsDataSource({"url": sys.argv[1], "stream": "s", **options})
+
+    def to_worker(what):
+        return pickle.loads(pickle.dumps(what))
+
+    def rows_of(reader, partitions):
+        return [row for part in partitions for batch in to_worker(reader).read(to_worker(part)) for row in
+                batch.to_pylist()]
+
+    schema = StructType().add("n", "long").add("name", "string")
+    for mode, numbers in (("exactlyOnce", [1, 2]), ("append", [3, 4]), ("atomic", [5])):
+        writer = source(writeMode=mode).writer(schema, False)
+        rows = pa.RecordBatch.from_pydict({"n": numbers, "name": [f"row {n}" for n in numbers]})
+        writer.commit([to_worker(writer).write(iter([rows]))])
+
+    reader = source().reader(schema)
+    batch = rows_of(reader, reader.partitions())
+    result = {"batch": [[row["n"], row["name"]] for row in batch]}
+    for consume in ("range", "shared"):
+        reader = source(group=consume, consume=consume, startingOffsets="earliest").streamReader(schema)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        found = rows_of(reader, reader.partitions(start, end))
+        reader.commit(end)
+        result[consume] = sorted(row["n"] for row in found)
+    print(json.dumps(result))
+"""
+
+
+@pytest.mark.redis
+def test_an_executor_without_uvloop_and_zstandard_reads_and_writes(
+    lean: Path, redis_process: servers.Running, tmp_path: Path
+) -> None:
+    """Every way of reading and writing works there, on a real Redis, as a worker of Spark does it."""
+    client = redis.Redis.from_url(redis_process.url)
+    client.flushall()
+    try:
+        found = json.loads(run(lean, READ_AND_WRITE, tmp_path, redis_process.url))
+    finally:
+        client.flushall()
+        client.close()
+    numbers = [1, 2, 3, 4, 5]
+    assert found == {"batch": [[n, f"row {n}"] for n in numbers], "range": numbers, "shared": numbers}
+
+
+REFUSED = """
+    from spark_streams.embedded import launcher
+    from spark_streams.errors import EmbeddedError
+    try:
+        launcher.url()
+    except EmbeddedError as error:
+        print(error)
+"""
+
+
+def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: Path) -> None:
+    """One line: the package, the Python that does not have it, and what to do."""
+    assert run(lean, REFUSED, tmp_path) == (
+        f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
+        "Install it (pip install zstandard), or set the option 'url' to a server.\n"
+    )
+
+
+def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) -> None:
+    """uvloop makes it faster and is not needed."""
+    python = environment(tmp_path / "venv", wheel, ["uvloop"])
+    program = "from spark_streams.embedded import launcher; print(launcher.connect().ping())"
+    assert run(python, program, tmp_path) == "True\n"
+
+
+def test_a_connector_without_an_engine_beside_it_says_so(wheel: Path, tmp_path: Path) -> None:
+    """Whoever copies `spark_streams` alone is told to install the package."""
+    target = tmp_path / "target"
+    install(wheel, "--target", str(target))
+    (target / "engine").rename(tmp_path / "engine")
+    said = run(sys.executable, REFUSED, tmp_path, PYTHONPATH=str(target))
+    assert said.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams', which ")
