@@ -23,7 +23,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_streams.client.connection import Command, borrow
+from spark_streams.client.connection import Command
+from spark_streams.client.pool import borrow
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher

@@ -1,13 +1,13 @@
-"""One socket to one server: small commands and their replies, pages of frames as the bytes they are.
+"""A link: one socket to one server. Small replies are parsed, pages of entries are received as bytes.
 
-Owns the socket and nothing else: it does not reconnect, follow redirections or try anything twice (that is
-`spark_streams.client.connection`). redis-py opens it (TLS, AUTH, SELECT), hiredis parses small replies; a page is
-received as bytes, so that the codec gets it without a Python object per value. The protocol is RESP2 on purpose: its
-frames are what the codec proves.
+Owns the socket and nothing else: it does not reconnect, follow redirections or retry (that is
+`spark_streams.client.connection`). redis-py opens the socket (TLS, AUTH, SELECT), hiredis parses small replies. Pages
+stay bytes, so that the codec decodes them without a Python object per value. The codec decodes RESP2, so the protocol
+is RESP2.
 
-The end of a page is found without parsing it: behind each request an ECHO of a word goes out that nobody can know
-beforehand, and the reply has arrived when that word has. A link on which anything went wrong midway is closed, never
-used again: what is left in it would be taken for the next reply.
+The end of a page is found without parsing it: each request is followed by an ECHO of a random token, and the reply is
+complete when the token has arrived. A link that failed in the middle of anything is closed and never used again:
+what is left in it would be taken for the next reply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spark_streams.config.address import Endpoint, Login, Tls
 Command = tuple[bytes | str | int, ...]
 
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
-"""What a socket fails with; refusals of the server are `redis.ResponseError`."""
+"""Exceptions of a broken or unreachable socket. A server's error reply is `redis.ResponseError` instead."""
 
 _SMALL = 1 << 16
 _NOTHING = object()
@@ -40,6 +40,7 @@ _TIMEOUT_SECONDS = 60.0
 
 
 def _open(endpoint: Endpoint, login: Login) -> Any:
+    """redis-py's connection for the endpoint, not connected yet."""
     settings: dict[str, Any] = {
         "username": login.username,
         "password": login.password,
@@ -61,7 +62,7 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
 
 
 def _tls_settings(tls: Tls) -> dict[str, Any]:
-    """redis-py's names for them."""
+    """The settings under redis-py's names."""
     settings = {
         "ssl_cert_reqs": "none" if tls.verify == "none" else "required",
         "ssl_check_hostname": tls.verify == "full",
@@ -74,10 +75,10 @@ def _tls_settings(tls: Tls) -> dict[str, Any]:
 
 
 def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
-    """What the server says against our side of TLS, if that is why a connection failed.
+    """The server's TLS alert, if that is why a connection failed.
 
-    Since TLS 1.3 it says so after the client's part of the handshake is done, so whoever writes then sees no more than
-    a connection that ends, and whoever reads sees the reason.
+    In TLS 1.3 the alert comes after the client's part of the handshake: a client that writes then only sees the
+    connection end, while one that reads gets the alert.
     """
     socket = None
     try:
@@ -95,16 +96,19 @@ def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
 
 
 class Link:
-    """An open socket. Its methods raise `BROKEN` when it breaks; the caller is to close it then."""
+    """An open socket. Its methods raise `BROKEN` when it breaks; the caller closes it then.
+
+    `request` or `send_raw` return a token, and `receive` takes it: requests may be received in any order.
+    """
 
     def __init__(self, endpoint: Endpoint, login: Login) -> None:
         self.endpoint = endpoint
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
         self._skips: bool | None = None
-        self._ahead = b""  # replies to a later request that came with those to an earlier one
-        self._due: list[bytes] = []  # the words behind raw requests, in order, whose replies were not received yet
-        self._early: dict[bytes, tuple[bytearray, int]] = {}  # replies that were received before they were asked for
-        self._room = _SMALL  # for a reply as large as the last one, and some
+        self._ahead = b""  # bytes of later replies that came with an earlier one
+        self._due: list[bytes] = []  # tokens of raw requests, in order, whose replies were not received yet
+        self._early: dict[bytes, tuple[bytearray, int]] = {}  # by token: replies received before they were asked for
+        self._room = _SMALL  # size of the next buffer in bytes: the last reply's, and some
         self._link = _open(endpoint, login)
         try:
             self._link.connect()
@@ -112,10 +116,11 @@ class Link:
             alert = _alert(endpoint, login) if login.tls is not None else None
             if alert is None:
                 raise
-            said = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
-            raise redis.ConnectionError(said) from alert
+            reason = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
+            raise redis.ConnectionError(reason) from alert
 
     def close(self) -> None:
+        """Close the socket. The link cannot be used afterwards."""
         self._link.disconnect()
 
     def _socket(self) -> Any:
@@ -125,11 +130,12 @@ class Link:
         return socket
 
     def send(self, commands: Sequence[Command]) -> None:
-        self._socket()  # redis-py would open another one, which knows nothing of what was asked before
+        """Send commands without reading replies."""
+        self._socket()  # fails if it is closed: redis-py would open a new one, without the replies that are due
         self._link.send_packed_command(self._link.pack_commands(commands))
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """The replies of these commands; a server's error is the element in its place."""
+        """Send commands and return their replies; an error reply is an element, not raised."""
         if not commands:
             return []
         self._receive_due(None)
@@ -155,7 +161,7 @@ class Link:
 
     @contextmanager
     def _patience(self, commands: Sequence[Command]) -> Iterator[None]:
-        """A command that blocks may take as long as it says, and the socket's timeout on top."""
+        """Give blocking commands their own time on top of the socket's timeout."""
         blocks = [_blocks(command) for command in commands if command[0] in ("XREAD", "XREADGROUP", "WAIT", "BLPOP")]
         if not any(blocks):
             yield
@@ -168,21 +174,21 @@ class Link:
             socket.settimeout(_TIMEOUT_SECONDS)
 
     def request(self, commands: Sequence[Command]) -> bytes:
-        """Send commands whose replies are to be received raw; gives the word that `receive` waits for."""
-        word = secrets.token_hex(16).encode()
-        self._due.append(word)
-        self.send([*commands, ("ECHO", word)])
-        return word
+        """Send commands whose replies will be received as bytes. Returns the token for `receive`."""
+        token = secrets.token_hex(16).encode()
+        self._due.append(token)
+        self.send([*commands, ("ECHO", token)])
+        return token
 
     def send_raw(self, *data: Any) -> bytes:
-        """As `request`, for commands that are bytes already."""
-        word = secrets.token_hex(16).encode()
-        self._due.append(word)
-        self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % word)))
-        return word
+        """As `request`, for commands that are encoded already."""
+        token = secrets.token_hex(16).encode()
+        self._due.append(token)
+        self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % token)))
+        return token
 
     def has_input(self) -> bool:
-        """Whether something has arrived that was not received yet."""
+        """Whether bytes have arrived that were not received yet."""
         if self._ahead:
             return True
         socket = self._socket()
@@ -190,7 +196,7 @@ class Link:
             return False
         if not isinstance(socket, ssl.SSLSocket):
             return True
-        # What makes a TLS socket readable may be TLS's own business.
+        # A TLS socket may be readable because of TLS's own records.
         socket.settimeout(0)
         try:
             self._ahead = socket.recv(1)
@@ -201,25 +207,25 @@ class Link:
         return True
 
     def can_skip_replies(self) -> bool:
-        """Whether the server knows CLIENT REPLY SKIP; it is asked once."""
+        """Whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
         if self._skips is None:
             _, stop = self.receive(self.request([("CLIENT", "REPLY", "SKIP"), ("PING",)]))
             self._skips = stop == 0
         return self._skips
 
-    def receive(self, word: bytes) -> tuple[bytearray, int]:
-        """The replies to a request: a buffer, and where in it they end. The buffer is the caller's to keep."""
-        self._receive_due(word)
-        return self._early.pop(word)
+    def receive(self, token: bytes) -> tuple[bytearray, int]:
+        """The replies to a request: a buffer, and the position in it where they end. The caller keeps the buffer."""
+        self._receive_due(token)
+        return self._early.pop(token)
 
-    def _receive_due(self, word: bytes | None) -> None:
-        """Receive what is due up to that word; all that is due if there is none."""
-        while self._due and word not in self._early:
+    def _receive_due(self, token: bytes | None) -> None:
+        """Receive what is due up to that token; everything that is due without one."""
+        while self._due and token not in self._early:
             first = self._due.pop(0)
             self._early[first] = self._receive(first)
 
-    def _receive(self, word: bytes) -> tuple[bytearray, int]:
-        end = b"$32\r\n%b\r\n" % word
+    def _receive(self, token: bytes) -> tuple[bytearray, int]:
+        end = b"$32\r\n%b\r\n" % token
         socket = self._link._sock
         buffer, filled = bytearray(max(self._room, len(self._ahead))), len(self._ahead)
         buffer[:filled] = self._ahead
@@ -227,7 +233,7 @@ class Link:
         while True:
             if buffer.endswith(end, 0, filled):
                 at = filled - len(end)
-            elif self._due:  # else nothing can follow the word, and there is nothing to look for but at the end
+            elif self._due:  # otherwise nothing can follow the token, so it can only be at the end
                 at = buffer.find(end, searched, filled)
                 searched = max(0, filled - len(end))
             else:
@@ -246,7 +252,7 @@ class Link:
 
 
 def _blocks(command: Command) -> float | None:
-    """How many seconds a command may block: 0.0 where it does not, None for as long as it takes."""
+    """How many seconds a command may block: 0.0 if it does not, None for ever."""
     if command[0] == "WAIT":
         ms = int(command[2])
         return ms / 1000 if ms else None

@@ -1,6 +1,6 @@
-"""Replies to many XADDs, judged as bytes: all well at a glance, or which of them was refused and how.
+"""Replies to many XADDs at once: a vectorised check that all succeeded, or which of them was refused and why.
 
-Knows the protocol's frames, RESP2; no sockets. The glance declines whatever it is not sure of, and the parser decides.
+Knows RESP2; opens no sockets. The check declines whatever it is not sure of, and the parser decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTHING = object()
 
 
 def pack(*words: bytes | str | int) -> bytes:
-    """A command as it goes over the wire."""
+    """A command, encoded in RESP."""
     parts = [b"*%d\r\n" % len(words)]
     for word in words:
         text = word if isinstance(word, bytes) else str(word).encode()
@@ -25,7 +25,7 @@ def pack(*words: bytes | str | int) -> bytes:
 
 
 def parse(data: bytes) -> list[Any]:
-    """All replies there; errors stand as `redis.ResponseError`."""
+    """All complete replies in `data`; an error reply is a `redis.ResponseError` in the list."""
     reader = hiredis.Reader(replyError=redis.ResponseError, notEnoughData=_NOTHING)
     reader.feed(data)
     replies = []
@@ -34,10 +34,10 @@ def parse(data: bytes) -> list[Any]:
     return replies
 
 
-def added(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
-    """Where `count` IDs end that begin at `start`; -1 if that is not what lies there.
+def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
+    """The position behind `count` IDs that begin at `start`; -1 if there is anything else in between.
 
-    Two lines each, of which the first begins with `$` and a digit.
+    An ID is two lines, of which the first begins with `$` and a digit.
     """
     data = np.frombuffer(buffer, np.uint8, stop - start, start)
     ends = np.flatnonzero(data == 10)[: 2 * count]
@@ -50,11 +50,12 @@ def added(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
 
 
 @dataclass
-class Outcome:
-    """What became of a transaction: `done`, or why not.
+class TransactionResult:
+    """What became of a transaction. `done`: every command succeeded.
 
-    `conflict` if the fence was changed meanwhile; `refusal` if a command was refused, so that nothing was executed;
-    `refused` the refusals of single commands of one that was executed, by their place. `tail`: the replies after it.
+    `conflict`: a watched key was changed, so nothing was executed. `refusal`: a command was refused when it was queued,
+    so nothing was executed. `refused`: errors of single commands that were executed, by their index. `tail`: the
+    replies behind EXEC's.
     """
 
     done: bool = False
@@ -64,25 +65,25 @@ class Outcome:
     tail: list[Any] = field(default_factory=list)
 
 
-def outcome(buffer: bytes | bytearray, stop: int, adds: int, others: int) -> Outcome:
-    """The outcome of MULTI, `adds` XADDs, `others` other commands and EXEC, from the replies to all of them."""
+def transaction_result(buffer: bytes | bytearray, stop: int, adds: int, others: int) -> TransactionResult:
+    """The result of MULTI, `adds` XADDs, `others` other commands and EXEC, from `buffer[:stop]` with their replies."""
     queued = adds + others
     head = b"+OK\r\n" + b"+QUEUED\r\n" * queued + b"*%d\r\n" % queued
     if buffer[: len(head)] == head:
-        end = added(buffer, len(head), stop, adds)
+        end = end_of_ids(buffer, len(head), stop, adds)
         if end >= 0:
             tail = parse(bytes(buffer[end:stop]))
             if not any(isinstance(reply, redis.ResponseError) for reply in tail[:others]):
-                return Outcome(done=True, tail=tail[others:])
+                return TransactionResult(done=True, tail=tail[others:])
     replies = parse(bytes(buffer[:stop]))
     for reply in replies[: queued + 1]:
         if isinstance(reply, redis.ResponseError):
-            return Outcome(refusal=str(reply))
+            return TransactionResult(refusal=str(reply))
     executed = replies[queued + 1]
     if executed is None:
-        return Outcome(conflict=True)
+        return TransactionResult(conflict=True)
     if isinstance(executed, redis.ResponseError):
-        return Outcome(refusal=str(executed))
+        return TransactionResult(refusal=str(executed))
     refused = {at: str(reply) for at, reply in enumerate(executed) if isinstance(reply, redis.ResponseError)}
     refused |= {at: "the stream does not exist" for at, reply in enumerate(executed[:adds]) if reply is None}
-    return Outcome(done=not refused, refused=refused, tail=replies[queued + 2 :])
+    return TransactionResult(done=not refused, refused=refused, tail=replies[queued + 2 :])

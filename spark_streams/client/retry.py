@@ -1,6 +1,6 @@
-"""How long to go on trying, and what is worth trying again.
+"""Retries: what is worth trying again, and how long to go on.
 
-Owns the pauses between attempts and the judgement of refusals and failures; opens nothing and sends nothing.
+Owns the pauses between attempts, and the classification of commands, refusals and failures. Opens and sends nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spark_streams.client.link import Command
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
-#: Refusals that say "not now" or "not here": the command was not executed, and may be later, or elsewhere.
+#: Error replies that mean "not now" or "not here": the command was not executed, and may succeed later or elsewhere.
 _TRANSIENT = ("MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
 
-#: Commands that may be sent again when it is not known whether they were executed: the second time changes nothing.
-_REPEATABLE = frozenset(
+#: Idempotent commands: they may be sent again when it is not known whether they were executed.
+_IDEMPOTENT = frozenset(
     (
         "PING",
         "ECHO",
@@ -36,7 +36,7 @@ _REPEATABLE = frozenset(
         "CLIENT",
         "CONFIG",
         "MULTI",
-        "EXEC",  # of such commands alone, which is asked of each of them
+        "EXEC",  # the commands in between are judged by themselves
         "XINFO",
         "XRANGE",
         "XREVRANGE",
@@ -65,37 +65,37 @@ _REPEATABLE = frozenset(
 
 
 class Budget:
-    """A deadline with pauses that grow: for `milliseconds` from now."""
+    """The time that is left for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
 
     def __init__(self, milliseconds: float) -> None:
         self._end = time.monotonic() + milliseconds / 1000
         self._pause = _FIRST_PAUSE
 
-    def spent(self) -> bool:
-        """Whether there is no time left; else a pause was made, and another attempt may follow."""
+    def pause(self) -> bool:
+        """Sleep before the next attempt. False, without sleeping, if the time is up."""
         left = self._end - time.monotonic()
         if left <= 0:
-            return True
+            return False
         time.sleep(min(left, self._pause * random.uniform(0.5, 1.0)))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        return False
+        return True
 
 
 def is_transient(reply: Any) -> bool:
-    """Whether the reply is a refusal that may be none a moment later, or at another node."""
+    """Whether the reply is an error that may not occur a moment later, or at another node."""
     return isinstance(reply, redis.ResponseError) and str(reply).startswith(_TRANSIENT)
 
 
-def repeatable(command: Command) -> bool:
-    """Whether the command may be sent twice."""
+def is_idempotent(command: Command) -> bool:
+    """Whether executing the command twice has the same effect as once."""
     word = str(command[0]).upper()
-    if word == "XREADGROUP":  # a consumer's history is the same when it is read again; new entries are not
+    if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
         return ">" not in command
-    return word in _REPEATABLE
+    return word in _IDEMPOTENT
 
 
-def hopeless(cause: BaseException) -> bool:
-    """Whether trying again cannot help: a wrong password, an unknown host, a certificate that is refused."""
+def is_permanent(cause: BaseException) -> bool:
+    """Whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, (redis.AuthenticationError, socket.gaierror, ssl.SSLCertVerificationError)):

@@ -1,7 +1,7 @@
-"""Which server is to be asked: the one of the URL, the master that Sentinels name, or the node that holds a slot.
+"""Routing: which server has a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
 
-Owns what is known of a cluster's slots and of a master's whereabouts, and how to learn it anew. Knows links, but keeps
-none: asking opens one and closes it.
+Owns what is known of a cluster's slots and of the master's endpoint, and how to learn it again. Every question opens a
+link and closes it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ _KEYLESS = frozenset(
 )
 _SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
 
+UNREACHABLE = (*BROKEN, LookupError)
+"""Exceptions of an attempt to reach the server of a key. LookupError: no server is known to have it."""
+
 
 class Topology:
-    """Where keys live."""
+    """Where the keys of an address are. Its methods raise `UNREACHABLE`."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -51,10 +54,11 @@ class Topology:
 
     @property
     def is_cluster(self) -> bool:
+        """Whether keys are spread over several nodes."""
         return self._address.kind == "cluster"
 
     def endpoint(self, key: bytes | None) -> Endpoint:
-        """Where the key lives (None: any server will do). Raises what links raise, or LookupError."""
+        """The server that has the key (None: any server)."""
         if self.is_cluster:
             ranges = self._slots()
             if key is None:
@@ -69,19 +73,19 @@ class Topology:
         return self._master
 
     def masters(self) -> list[Endpoint]:
-        """Every server that holds keys."""
+        """Every server that has keys."""
         if not self.is_cluster:
             return [self.endpoint(None)]
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
 
     def forget(self) -> None:
-        """What is known may be wrong: learn it anew when it is needed."""
+        """Ask again when the answer is needed next: what is known may be wrong."""
         self._ranges = None
         self._master = None
 
-    def moved(self, refusal: str) -> None:
-        """Learn from `MOVED slot host:port`; the rest is asked for, since more than one slot may have moved."""
-        _, slot, place = refusal.split()[:3]
+    def learn_moved(self, refusal: str) -> None:
+        """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved."""
+        _, slot, target = refusal.split()[:3]
         known = self._ranges
         self._ranges = None
         try:
@@ -89,10 +93,14 @@ class Topology:
         except (*BROKEN, LookupError):
             self._ranges = known
         number = int(slot)
-        self._ranges = [(number, number, self.place(place)), *(self._ranges or [])]
+        self._ranges = [(number, number, self._endpoint_of(target)), *(self._ranges or [])]
 
-    def place(self, text: str) -> Endpoint:
-        """The `host:port` of a redirection; an empty host is the one that was asked."""
+    def asked(self, refusal: str) -> Endpoint:
+        """The node that `ASK slot host:port` names."""
+        return self._endpoint_of(refusal.split()[2])
+
+    def _endpoint_of(self, text: str) -> Endpoint:
+        """The `host:port` of a redirection; an empty host means the one that was asked."""
         host, _, port = text.rpartition(":")
         return Endpoint(host or self._address.endpoints[0].host, int(port))
 
@@ -103,7 +111,7 @@ class Topology:
         return self._ranges
 
     def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
-        for endpoint, reply in self._asked(endpoints, self._address.login, ("CLUSTER", "SLOTS")):
+        for endpoint, reply in self._first_answer(endpoints, self._address.login, ("CLUSTER", "SLOTS")):
             ranges = [
                 (int(first), int(last), Endpoint((master[0] or b"").decode() or endpoint.host, int(master[1])))
                 for first, last, master, *_ in reply
@@ -117,17 +125,19 @@ class Topology:
         if address.kind == "single":
             return address.endpoints[0]
         question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", address.service)
-        for _, reply in self._asked(address.endpoints, address.sentinel_login, question):
+        for _, reply in self._first_answer(address.endpoints, address.sentinel_login, question):
             if reply:
                 found = Endpoint(reply[0].decode(), int(reply[1]))
-                # A Sentinel may not have noticed yet that its master is none any more.
-                for _, role in self._asked([found], address.login, ("ROLE",)):
+                # A Sentinel may not have noticed a failover yet: the server itself must say that it is a master.
+                for _, role in self._first_answer([found], address.login, ("ROLE",)):
                     if role[0] == b"master":
                         return found
         raise LookupError(f"no Sentinel names a master of {address.service!r} that is one")
 
-    def _asked(self, endpoints: Sequence[Endpoint], login: Login, question: Command) -> list[tuple[Endpoint, Any]]:
-        """The first answer that any of these gives, alone; the failure of the last one where none does."""
+    def _first_answer(
+        self, endpoints: Sequence[Endpoint], login: Login, question: Command
+    ) -> list[tuple[Endpoint, Any]]:
+        """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure."""
         failure: BaseException | None = None
         for endpoint in dict.fromkeys(endpoints):
             try:

@@ -1,7 +1,7 @@
-"""Which slot of a cluster a key lives in, and how to name another key that lives there too.
+"""Cluster slots: the slot of a key, and how to name another key in the same slot. Pure.
 
-The rule is the protocol's: CRC16 (XMODEM) of the key, or of what stands between its first `{` and the next `}` if that
-is not empty, modulo 16384. Pure.
+The protocol's rule: CRC16 (XMODEM) modulo 16384 of the key's hash tag. That is the text between the first `{` and the
+next `}` if it is not empty, otherwise the whole key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ COUNT = 16384
 
 
 def tag_of(key: bytes) -> bytes:
-    """The part of the key that decides."""
+    """The key's hash tag."""
     begin = key.find(b"{")
     if begin >= 0:
         end = key.find(b"}", begin + 1)
@@ -27,12 +27,12 @@ def slot_of(key: bytes) -> int:
 
 
 def checksum(text: bytes) -> int:
-    """CRC16 as clusters count it."""
+    """CRC16 (XMODEM)."""
     return binascii.crc_hqx(text, 0)
 
 
 def same_slot_tag(key: bytes) -> bytes:
-    """A word that, in braces, puts a key into the same slot as `key`: its own tag where that can stand in braces."""
+    """A hash tag for keys in the same slot as `key`: the key's own if it can stand in braces, else a number."""
     tag = tag_of(key)
     if tag and b"}" not in tag:
         return tag

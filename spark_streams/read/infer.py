@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import StructType
 
-from spark_streams.client.connection import borrow
+from spark_streams.client.pool import borrow
 from spark_streams.codec.reply import Page
 from spark_streams.columns import inference
 from spark_streams.columns.inference import Entry

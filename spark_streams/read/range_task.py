@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_streams.client.connection import Connection, borrow
+from spark_streams.client.connection import Connection
+from spark_streams.client.pool import borrow
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_streams.client import connection as connections
+from spark_streams.client import pool
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
@@ -89,4 +89,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.commit(Offsets.from_json(end))
 
     def stop(self) -> None:
-        connections.close_all()
+        pool.close_all()

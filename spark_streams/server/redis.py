@@ -18,12 +18,12 @@ from spark_streams.server import sampling, xrange
 from spark_streams.server.model import Cut, GroupState, Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId
 
-_ACK_PAGE = 10_000
-_ACK_IDS = 1000
-_MANY_PENDING = 20_000
-_DELIVER_PAGE = 10_000
-_SAMPLE = 100
-_COUNTED = 100_000  # so many entries are counted rather than estimated
+_ACK_PAGE = 10_000  # pending entries listed at a time
+_ACK_IDS = 1000  # IDs in one XACK
+_MANY_PENDING = 20_000  # a consumer with more pending entries is deleted rather than acknowledged entry by entry
+_DELIVER_PAGE = 10_000  # entries in one XREADGROUP
+_SAMPLE = 100  # entries read to learn their average size
+_COUNTED = 100_000  # up to this number, entries are counted rather than estimated
 _SCAN_PAGE = 1000
 
 
@@ -68,7 +68,7 @@ class RedisServer:
         return reply
 
     def find_streams(self, pattern: str) -> list[str]:
-        found = set[bytes]().union(*self._connection.of_masters(lambda link: self._scanned(link, pattern)))
+        found = set[bytes]().union(*self._connection.on_each_master(lambda link: self._scanned(link, pattern)))
         for name in found:
             try:
                 name.decode()

@@ -1,7 +1,7 @@
-"""Cutting a range into parts of equal size, from marks that were counted or windows that were sampled. Pure.
+"""Cuts a range into parts of equal size, from marks (counted) or windows (sampled). Pure.
 
-A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or behind a probe: how close together
-they lie says how dense the stream is there, and the sum of densities between probes how many entries there may be.
+A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or behind a probe. How close together
+their IDs are gives the density of the stream there, and the densities between probes give the numbers of entries.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from spark_streams.server.model import Cut
 from spark_streams.stream_id import StreamId
 
 WINDOW = 64
+"""How many entries are sampled at a probe."""
+
 _PROBES_PER_PART = 16
 
 
 def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
-    """Cuts at marks: `parts` of equal size as nearly as the grid allows, none with more than `most` entries."""
+    """Cut at marks into `parts` parts, as equal as the grid allows, or into more so that none exceeds `most` entries.
+
+    `total` is the range's number of entries, `upto` its end.
+    """
     if most is not None:
         parts = max(parts, -(-total // max(grid, most // grid * grid)))
     cuts: list[Cut] = []
@@ -38,7 +43,7 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
 
 
 def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
-    """Where to look: IDs at equal distances in time, or in number where all of it is one millisecond."""
+    """The IDs to sample at: equal distances in time, or in sequence numbers within a single millisecond."""
     count = parts * _PROBES_PER_PART
     if upto.ms > after.ms:
         step = (upto.ms - after.ms) / count
@@ -52,8 +57,11 @@ def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
 def estimated(
     at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int
 ) -> list[StreamId]:
-    """Ends of `parts` ranges, or fewer, whose estimated numbers of entries are equal."""
-    points: list[StreamId] = []  # where a piece of known density ends
+    """The ends of at most `parts` ranges with equal estimated numbers of entries.
+
+    `windows[i]` has the IDs of the first `WINDOW` entries at or behind `at[i]`.
+    """
+    points: list[StreamId] = []  # where a section of known density ends
     weights: list[float] = []
     for i, window in enumerate(windows):
         edge = at[i + 1] if i + 1 < len(at) else upto.next()

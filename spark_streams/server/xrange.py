@@ -1,9 +1,9 @@
-"""Reading a range of a stream: XRANGE, page after page, and the delivery of what was read to a consumer group.
+"""Reads a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
 
-The data of a range always comes from XRANGE over exactly that range, so it is the same on every attempt, whatever the
-group's state is, and whoever else touches it. Delivery is bookkeeping beside it: XREADGROUP for as many entries as the
-page holds beyond the group's position, its reply suppressed where the server can. The two must not be mixed up: never
-let what the group has or has not been given decide which rows a partition yields.
+The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, whatever
+the group's state is. Delivery is bookkeeping beside it: XREADGROUP with the number of entries that the page has behind
+the group's position, its reply suppressed where the server can do that. Keep the two apart: what the group has or has
+not read must never decide which rows a partition yields.
 
 Knows the codec's pages and a connection; no Spark, no offsets.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from spark_streams.client.connection import Command, Connection, Renew
+from spark_streams.client.connection import Command, Connection, Resume
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, ReplyError, array_header
 from spark_streams.errors import fail
@@ -28,25 +28,27 @@ _HEAD = b"*2\r\n$"
 
 @dataclass(frozen=True)
 class Delivery:
-    """Entries read are put into the pending entries list of `consumer`, as far as they lie after `position`.
+    """Entries that are read are delivered to `consumer` of `group`, as far as they lie behind `position`.
 
-    `again` asks the server for that position: after a connection broke it is not known what was delivered.
+    `current_position` asks the server for the group's last-delivered ID. It is called after a connection broke, when it
+    is not known what was delivered; None where there is no way to ask.
     """
 
     group: str
     consumer: str
     position: StreamId
-    again: Callable[[], StreamId] | None = None
+    current_position: Callable[[], StreamId] | None = None
 
 
 class PageSize:
-    """How many entries to ask for: what makes a megabyte, judged by the page before, never over `most`."""
+    """How many entries to ask for: about a megabyte of them, judged by the page before, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.now = min(most, _FIRST_PAGE)
 
     def learn(self, entries: int, size: int) -> None:
+        """A page had so many entries, in `size` bytes."""
         fitting = _TARGET_BYTES * entries // max(1, size)
         self.now = max(1, min(self._most, fitting, self.now * _GROWTH))
 
@@ -59,15 +61,16 @@ def pages(
     most: int,
     delivery: Delivery | None = None,
 ) -> Iterator[Page]:
-    """The entries of `stream` in (after, upto], in order, as pages of `most` entries at most.
+    """The entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
 
-    While a page is decoded, and the caller works on it, the server is preparing the next one.
+    The next page is requested before a page is decoded and yielded, so that the server works meanwhile. Raises
+    NOT_A_STREAM and SERVER_REFUSED.
     """
     size = PageSize(most)
     asked = size.now
-    word = connection.request([_xrange(stream, after, upto, asked)])
+    token = connection.request([_xrange(stream, after, upto, asked)])
     while True:
-        buffer, stop = connection.receive(word)
+        buffer, stop = connection.receive(token)
         count, start = _head(connection, stream, buffer)
         if count < 1:
             break
@@ -78,32 +81,32 @@ def pages(
             guess = None
         if guess is not None:
             asked = size.now
-            word = connection.request([_xrange(stream, guess, upto, asked)])
+            token = connection.request([_xrange(stream, guess, upto, asked)])
         page = decode_page(buffer, start, stop, count)
         last = StreamId.parse(page.last_id())
         finished = not full or last >= upto
         if guess is not None and (finished or guess != last):
-            connection.receive(word)
+            connection.receive(token)
             guess = None
         commands: list[Command] = []
         if not finished and guess is None:
             asked = size.now
             commands.append(_xrange(stream, last, upto, asked))
-        renew: Renew | None = None
+        resume: Resume | None = None
         if delivery is not None:
-            renew = _renewal(connection, stream, delivery, page, commands)
+            resume = _resumption(connection, stream, delivery, page, commands)
             commands = _with_delivery(connection, stream, delivery, page, commands)
         if commands:
-            word = connection.request(commands, renew)
+            token = connection.request(commands, resume)
         yield page
         if finished:
             if commands:
-                connection.receive(word)
+                connection.receive(token)
             break
 
 
 def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
-    """What is most likely the last entry's ID. A value may look like an entry's head: it is sure when it is decoded."""
+    """The last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm it."""
     at = buffer.rfind(_HEAD, 0, stop)
     if at < 0:
         return None
@@ -136,7 +139,7 @@ def nth(connection: Connection, stream: str, after: StreamId, count: int, upto: 
 def marks(
     connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int
 ) -> tuple[list[StreamId], int]:
-    """The ID of every grid-th entry in (after, upto], and the number of all of them; found by reading."""
+    """The ID of every `grid`-th entry in (after, upto], and the number of all entries; found by reading them."""
     found: list[StreamId] = []
     total = 0
     size = PageSize(_COUNT_PAGE)
@@ -156,7 +159,7 @@ def marks(
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
-    """What an entry takes on the wire, on average over the next `sample` ones; 0 where there is none."""
+    """The average size on the wire, in bytes, of the next `sample` entries behind `after`; 0 if there are none."""
     buffer, stop = connection.receive(connection.request([_xrange(stream, after, LAST, sample)]))
     page = _page(connection, stream, buffer, stop)
     return stop / page.count if page is not None else 0.0
@@ -167,7 +170,7 @@ def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command
 
 
 def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
-    """How many entries a reply has, and where the first one begins."""
+    """The number of entries in a reply, and the position of the first one."""
     try:
         return array_header(buffer)
     except ReplyError as refusal:
@@ -182,9 +185,10 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
 
 
 def empty_read(stream: str) -> Command:
-    """A command that reads nothing, to stand behind commands whose replies are suppressed.
+    """A command that reads nothing, to be sent behind commands whose replies are suppressed.
 
-    A refusal (the key is not here, say) is suppressed with them; what is refused to them is refused to this one, too.
+    Their refusals are suppressed as well. What the server refuses to them (the key has moved, say) it refuses to this
+    one too, so the refusal is seen.
     """
     return ("XRANGE", stream, "1-0", "0-0")
 
@@ -192,7 +196,7 @@ def empty_read(stream: str) -> Command:
 def _with_delivery(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> list[Command]:
-    """The commands that deliver the page's entries, and those behind; executed here if they cannot be suppressed."""
+    """The commands that deliver the page's entries, and those behind. Without suppressed replies it delivers now."""
     last = StreamId.parse(page.last_id())
     if last <= delivery.position:
         return behind
@@ -212,15 +216,15 @@ def _with_delivery(
     )
     if connection.can_skip_replies():
         return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [empty_read(stream)])]
-    connection.receive(connection.request([read], _renewal(connection, stream, delivery, page, [])))
+    connection.receive(connection.request([read], _resumption(connection, stream, delivery, page, [])))
     return behind
 
 
-def _renewal(
+def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
-) -> Renew | None:
-    """What to ask if it is not known whether the page was delivered: the group's position tells what is left."""
-    again = delivery.again
-    if again is None:
+) -> Resume | None:
+    """What to send if it is not known whether the page was delivered: the group's position tells what is left."""
+    current = delivery.current_position
+    if current is None:
         return None
-    return lambda: _with_delivery(connection, stream, replace(delivery, position=again()), page, behind)
+    return lambda: _with_delivery(connection, stream, replace(delivery, position=current()), page, behind)

@@ -16,8 +16,8 @@ import redis
 
 from spark_streams.client.connection import BROKEN, Connection, Link
 from spark_streams.client.link import Command
-from spark_streams.client.replies import added, pack, parse
-from spark_streams.client.retry import Budget, hopeless, is_transient
+from spark_streams.client.replies import end_of_ids, pack, parse
+from spark_streams.client.retry import Budget, is_permanent, is_transient
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.encoding import Parcel
@@ -91,7 +91,7 @@ class PlainSender:
     def _lost(self, sent: _Sent, cause: BaseException) -> None:
         self._connection.drop(sent.link)
         sent.link = None
-        if hopeless(cause):
+        if is_permanent(cause):
             raise self._connection.unreachable(cause) from None
 
     def _settle(self, chunk: list[_Sent]) -> None:
@@ -108,7 +108,7 @@ class PlainSender:
                     self._lost(sent, failure)
                     cause = failure
                 budget = budget or Budget(self._connection.address.retry_ms)
-                if budget.spent():
+                if not budget.pause():
                     if cause is not None:
                         raise self._connection.unreachable(cause) from cause
                     fail("WRITE_CONTENDED", address=self._connection.address)
@@ -119,7 +119,7 @@ class PlainSender:
         link, parcel = sent.link, sent.parcel
         buffer, stop = link.receive(sent.word)
         self._links.add(link)
-        end = added(buffer, 0, stop, len(parcel))
+        end = end_of_ids(buffer, 0, stop, len(parcel))
         if end >= 0 and (end == stop or not any(map(_is_error, parse(bytes(buffer[end:stop]))))):
             return True
         replies = parse(bytes(buffer[:stop]))
@@ -144,9 +144,9 @@ class PlainSender:
     def _redirect(self, sent: _Sent, parcel: Parcel, refusal: str) -> None:
         link, sent.link, sent.parcel = sent.link, None, parcel
         if refusal.startswith("MOVED "):
-            self._connection.topology.moved(refusal)
+            self._connection.topology.learn_moved(refusal)
         elif refusal.startswith("ASK "):
-            asked = self._connection.link_to(self._connection.topology.place(refusal.split()[2]))
+            asked = self._connection.link_to(self._connection.topology.asked(refusal))
             asking = pack("ASKING")
             bounds = parcel.bounds.tolist()
             rows = [asking + bytes(parcel.commands[a:b]) for a, b in pairwise(bounds)]

@@ -26,8 +26,8 @@ import redis
 
 from spark_streams.client.connection import BROKEN, Connection, Link
 from spark_streams.client.link import Command
-from spark_streams.client.replies import Outcome, outcome, pack
-from spark_streams.client.retry import Budget, hopeless, is_transient
+from spark_streams.client.replies import TransactionResult, pack, transaction_result
+from spark_streams.client.retry import Budget, is_permanent, is_transient
 from spark_streams.client.slots import slot_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
@@ -145,10 +145,10 @@ class _Courier:
             except (*BROKEN, LookupError) as failure:
                 self._lost()
                 cause = failure
-                if hopeless(failure):
+                if is_permanent(failure):
                     raise self._connection.unreachable(failure) from None
             budget = budget or Budget(self._connection.address.retry_ms)
-            if budget.spent():
+            if not budget.pause():
                 if cause is not None:
                     raise self._connection.unreachable(cause) from cause
                 fail("WRITE_CONTENDED", address=self._connection.address)
@@ -233,7 +233,7 @@ class _Courier:
         replies = link.pipeline(commands)
         redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
         if redirected is not None and not any(str(each).startswith("TRYAGAIN") for each in replies):
-            link = self._connection.link_to(self._connection.topology.place(redirected.split()[2]))
+            link = self._connection.link_to(self._connection.topology.asked(redirected))
             self._sender.claim(link, self)
             prefix = (("ASKING",),)
             replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
@@ -287,7 +287,7 @@ class _Courier:
         if not is_transient(redis.ResponseError(text)):
             fail("SERVER_REFUSED", address=self._connection.address, command=command[0], reason=text)
         if text.startswith("MOVED "):
-            self._connection.topology.moved(text)
+            self._connection.topology.learn_moved(text)
             self.watched.clear()
         elif not text.startswith(("TRYAGAIN", "ASK ")):
             self._lost()
@@ -306,7 +306,7 @@ class _Courier:
         buffer, stop = link.receive(self._word)
         if self._asking:
             buffer, stop = buffer[5:], stop - 5
-        found = outcome(buffer, stop, sum(len(parcel) for _, parcel, _ in sent), self._others)
+        found = transaction_result(buffer, stop, sum(len(parcel) for _, parcel, _ in sent), self._others)
         if found.refused:
             self._mark(link, sent, found)
         if not found.done:
@@ -326,7 +326,7 @@ class _Courier:
                 self.watched.add(lane.key)
         return True
 
-    def _mark(self, link: Link, sent: list[tuple[Lane, Parcel, State]], found: Outcome) -> None:
+    def _mark(self, link: Link, sent: list[tuple[Lane, Parcel, State]], found: TransactionResult) -> None:
         """A row was refused although everything was looked at: make the fence remember it, and fail."""
         first = 0
         problem: tuple[int, str] | None = None

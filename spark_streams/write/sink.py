@@ -18,7 +18,8 @@ import redis
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_streams.client.connection import Command, Connection, borrow
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.pool import borrow
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions

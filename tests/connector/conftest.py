@@ -12,7 +12,7 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_streams.client import connection
+from spark_streams.client import pool
 from tests import servers
 from tests.connector.driver import Site
 from tests.waiting import DEADLINE, wait_for
@@ -116,7 +116,7 @@ def client(place: servers.Running) -> Iterator[redis.Redis]:
         try:
             yield made
         finally:
-            connection.close_all()
+            pool.close_all()
             made.flushall()
 
 

@@ -8,8 +8,10 @@ import pytest
 import redis
 
 from spark_streams.client import connection as connections
-from spark_streams.client.connection import Connection, borrow
-from spark_streams.client.retry import repeatable
+from spark_streams.client import pool
+from spark_streams.client.connection import Connection
+from spark_streams.client.pool import borrow
+from spark_streams.client.retry import is_idempotent
 from spark_streams.codec import decode
 from spark_streams.config.address import Address
 from spark_streams.errors import ServerError, StreamError
@@ -69,13 +71,13 @@ def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None
     with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
         assert unix.command("GET", "where") == b"three"
         unix.command("FLUSHALL")
-    connections.close_all()
+    pool.close_all()
 
 
 def test_raw_replies_are_told_apart(connection: Connection) -> None:
     """Replies to several raw requests that arrive together are cut where they belong, whatever their size."""
     big = b"v" * 3_000_000
-    first = connection.send_raw(b"*2\r\n$4\r\nECHO\r\n$3000000\r\n" + big + b"\r\n")
+    first = connection.request([("ECHO", big)])
     second = connection.request([("PING",), ("ECHO", "x")])
     third = connection.request([])
     buffer, stop = connection.receive(first)
@@ -232,8 +234,8 @@ def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None
     first = connection.request([("ECHO", "one")])
     second = connection.request([("ECHO", "two")])
     assert connection.command("PING") == b"PONG"
-    for word, text in ((second, b"two"), (first, b"one")):
-        buffer, stop = connection.receive(word)
+    for token, text in ((second, b"two"), (first, b"one")):
+        buffer, stop = connection.receive(token)
         assert bytes(buffer[:stop]) == b"$3\r\n" + text + b"\r\n"
 
 
@@ -244,7 +246,7 @@ def test_commands_without_a_key_go_with_those_that_have_one() -> None:
     assert connections._keys([("PING",)]) == [None]
     read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
     assert connections._keys([("CLIENT", "REPLY", "SKIP"), read]) == [b"s", b"s"]
-    assert [repeatable(read), repeatable((*read[:-1], "0"))] == [False, True]
+    assert [is_idempotent(read), is_idempotent((*read[:-1], "0"))] == [False, True]
 
 
 def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Running) -> None:
@@ -255,9 +257,9 @@ def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Runn
         for count in range(1, 900, 23):
             between.cut_after(count)
             while between.pending_cut():
-                word = made.request([("XRANGE", "s", "-", "+")])
+                token = made.request([("XRANGE", "s", "-", "+")])
                 assert made.command("XLEN", "s") == 20
-                buffer, stop = made.receive(word)
+                buffer, stop = made.receive(token)
                 assert bytes(buffer[:stop]).startswith(b"*20\r\n")
         assert between.cuts == len(range(1, 900, 23))
         made.close()

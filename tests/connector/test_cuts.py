@@ -11,8 +11,8 @@ import hiredis
 import pyarrow as pa
 import pytest
 
-from spark_streams.client import connection as connections
 from spark_streams.client import link as link_module
+from spark_streams.client import pool
 from spark_streams.client.connection import Connection
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
@@ -31,7 +31,7 @@ def between(site: Site) -> Iterator[Proxy]:
     """A proxy in front of the site's server."""
     with proxy(site.client.connection_pool.connection_kwargs["port"]) as made:
         yield made
-        connections.close_all()
+        pool.close_all()
 
 
 @pytest.mark.parametrize(

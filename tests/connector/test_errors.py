@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from spark_streams.client.connection import borrow
+from spark_streams.client.pool import borrow
 from spark_streams.codec import decode_reference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection, borrow, close_all
+from spark_streams.client.connection import Connection
+from spark_streams.client.pool import borrow, close_all
 from spark_streams.client.slots import slot_of
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options

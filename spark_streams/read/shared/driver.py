@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import redis
 
-from spark_streams.client.connection import Command, Connection, borrow
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions

@@ -19,8 +19,9 @@ import pyarrow as pa
 import redis
 from pyspark.sql.datasource import InputPartition
 
-from spark_streams.client.connection import BROKEN, Command, Connection, Link, borrow
-from spark_streams.client.retry import Budget, hopeless, is_transient
+from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.pool import borrow
+from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
 from spark_streams.columns.read_schema import ReadSchema
@@ -66,26 +67,23 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     If the connection breaks, or the server refuses for the moment, the ledger tells whether they were read.
     """
     key = protocol.ledger_key(task.stream, task.group, task.prefix)
-    budget = Budget(connection.address.retry_ms)
-    while True:
-        link: Link | None = None
-        cause: BaseException | None = None
-        refusal = "somebody else writes the ledger all the time"
+    link: Link | None = None
+    refusal = ""
+
+    def attempt() -> Iterable[Page] | None:
+        nonlocal link, refusal
+        link, refusal = None, "somebody else writes the ledger all the time"
         try:
             link = connection.link(key)  # WATCH belongs to one link
-            found = _attempt(connection, link, task, key)
-            if found is not None:
-                break
+            return _attempt(connection, link, task, key)
         except _NotNow as now:
-            connection.heed(link, str(now))
+            connection.learn_from(str(now), link)
             refusal = str(now)
-        except (*BROKEN, LookupError) as failure:
-            connection.drop(link)
-            cause = failure
-        if (cause is not None and hopeless(cause)) or budget.spent():
-            if cause is not None:
-                raise connection.unreachable(cause) from cause
-            fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason=refusal)
+            return None
+
+    found = connection.retry(attempt, lambda: connection.drop(link))
+    if found is None:
+        fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason=refusal)
     for page in found:
         yield from _delivered(connection, task, page)
 

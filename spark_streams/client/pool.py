@@ -1,0 +1,48 @@
+"""The connections that this process keeps: one per address, borrowed by one user at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spark_streams.client.connection import Connection
+from spark_streams.client.link import BROKEN
+from spark_streams.config.address import Address
+
+_kept: dict[tuple[int, Address], Connection] = {}
+
+
+@contextmanager
+def borrow(address: Address) -> Iterator[Connection]:
+    """Lend the connection of this process to an address, and keep it afterwards unless the block fails.
+
+    Failures of the connection are raised as SERVER_UNREACHABLE. A connection is never lent twice at a time: an iterator
+    that was left unfinished still has it.
+    """
+    key = (os.getpid(), address)
+    connection = _kept.pop(key, None)
+    if connection is not None and not connection.usable():
+        connection.close()
+        connection = None
+    if connection is None:
+        connection = Connection(address)
+    try:
+        yield connection
+    except BROKEN as cause:
+        connection.close()
+        raise connection.unreachable(cause) from cause
+    except BaseException:
+        connection.close()
+        raise
+    connection.mark_idle()
+    if key in _kept:
+        connection.close()
+    else:
+        _kept[key] = connection
+
+
+def close_all() -> None:
+    """Close the connections that this process keeps."""
+    while _kept:
+        _kept.popitem()[1].close()
