@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from engine.settings.config import Config
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.network.server import Server
 from engine.shell.observation.reporting import LOG, start_logging
 

@@ -8,7 +8,8 @@ import pytest
 import redis as redis_py
 
 from engine.settings.config import Config
-from engine.settings.directives import ALIASES, DIRECTIVES, ConfigError, output_limits, parse_memory
+from engine.settings.directives import ACTS, ALIASES, DIRECTIVES, FIXED, PROTECTED
+from engine.settings.kinds import ConfigError, parse_memory
 from engine.text.words import quote, split_words
 from tests.servers import Running
 
@@ -20,6 +21,15 @@ OTHER_DEFAULTS = {
     "port": "each has its own",
     "unixsocket": "the server under test has one",
     "enable-debug-command": "the server under test allows it",
+}
+
+
+#: Directives whose names stand in the code although nothing acts on them, and why.
+ONLY_NAMED = {
+    "hz": "INFO shows it",
+    "maxmemory-policy": "INFO shows it",
+    "repl-backlog-size": "INFO shows it",
+    "replicaof": "a command has the same name",
 }
 
 
@@ -47,9 +57,20 @@ def test_every_directive_takes_back_what_it_gives() -> None:
     before = config.find([b"*"])
     for name, value in before:
         one = DIRECTIVES[ALIASES.get(name.decode(), name.decode())]
-        if one.mutable and not one.protected:
+        if not one.marks & (FIXED | PROTECTED):
             assert config.change([(name, value)]) is None, name
     assert config.find([b"*"]) == before
+
+
+def test_marked_as_acting_is_what_the_engine_reads() -> None:
+    """A directive is marked ACTS if and only if the core or the shell looks its value up."""
+    engine = Path(__file__).resolve().parent.parent / "engine"
+    code = "".join(path.read_text() for room in ("core", "shell") for path in (engine / room).rglob("*.py"))
+    code += (engine / "__main__.py").read_text() + (engine / "settings" / "config.py").read_text()
+    # The names of these are put together.
+    code += '"shutdown-on-sigint" "shutdown-on-sigterm"'
+    read = {name for name in DIRECTIVES if f'"{name}"' in code} - set(ONLY_NAMED)
+    assert {name for name, one in DIRECTIVES.items() if ACTS in one.marks} == read
 
 
 def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -70,7 +91,7 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert config.text("save") == b"900 1 300 10"
     assert config.text("bind") == b"127.0.0.1 ::1"
     assert config.text("requirepass") == b'a A"b'
-    assert output_limits(config.text("client-output-buffer-limit"))[b"pubsub"] == (1 << 20, 1 << 19, 5)
+    assert config.value("client-output-buffer-limit", dict)[b"pubsub"] == (1 << 20, 1 << 19, 5)
     assert loaded("--save", "").text("save") == b""
     assert loaded("--save", "60 1").text("save") == b"60 1"
     assert loaded("--appendonly", "yes").flag("appendonly") is True

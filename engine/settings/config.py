@@ -1,8 +1,8 @@
-"""The configuration in force: defaults, what a file and flags say, what CONFIG SET changed.
+"""The configuration in force: the defaults, changed by a file, flags and CONFIG SET.
 
-Names and values are redis.conf's (:mod:`engine.settings.directives` has the table). Values are checked when they come
-in; whoever asks gets them typed. Parts of the engine that must act on a change register with :meth:`Config.on_change`;
-what they refuse is undone as a whole.
+Names and values are redis.conf's (:mod:`engine.settings.directives` has the table). Values are parsed and checked when
+they are set; look-ups return them typed. Parts of the engine that must act on a change register a listener with
+:meth:`Config.on_change`; a listener that refuses undoes the whole CONFIG SET.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
-from engine.settings.directives import ALIASES, DIRECTIVES, ConfigError, Directive, Value
+from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, PROTECTED, Directive
+from engine.settings.kinds import ConfigError
 from engine.text import messages
 from engine.text.globs import matches
 from engine.text.words import quote, split_words
 
 Listener = Callable[[], None]
+_T = TypeVar("_T")
 
 
 def directive(name: str) -> Directive:
-    """The directive called ``name`` (any case, or its second name); a ConfigError that names it where there is none."""
+    """The directive called ``name``, in any case, or by its second name. Raises a ConfigError that names it."""
     lower = name.lower()
     found = DIRECTIVES.get(ALIASES.get(lower, lower))
     if found is None:
@@ -31,38 +34,44 @@ def directive(name: str) -> Directive:
 
 
 class Config:
-    """Values of all directives. Lookups take first names, and cost no more than a dictionary's."""
+    """The values of all directives. Look-ups take first names, and cost little more than a dictionary's."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Value] = {name: one.initial() for name, one in DIRECTIVES.items()}
+        self._values: dict[str, Any] = {name: one.default for name, one in DIRECTIVES.items()}
         self._listeners: dict[str, list[Listener]] = {}
         #: The configuration file, None where there is none (CONFIG REWRITE writes it).
         self.file: Path | None = None
-        #: The ``user`` lines, each [name, rule ...], and what gives CONFIG REWRITE those that are in force.
+        #: The ``user`` lines of the file, each [name, rule ...], and what makes the lines that CONFIG REWRITE writes.
         self.users: list[list[bytes]] = []
         self.shown_users: Callable[[], list[bytes]] = list
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def integer(self, name: str) -> int:
-        """A number, or a size in bytes."""
+        """The value of a directive that is a number, or a size in bytes."""
         value = self._values[name]
         assert isinstance(value, int), name
         return value
 
     def flag(self, name: str) -> bool:
-        """A yes or no."""
+        """The value of a yes-or-no directive."""
         return self._values[name] is True
 
     def text(self, name: str) -> bytes:
         """Any value as CONFIG GET shows it."""
         value = self._values[name]
-        return value if isinstance(value, bytes) else DIRECTIVES[name].text(value)
+        return value if isinstance(value, bytes) else DIRECTIVES[name].kind.text(value)
+
+    def value(self, name: str, kind: type[_T]) -> _T:
+        """Any value, which must be of the type ``kind``: the type that its kind's docstring names."""
+        value = self._values[name]
+        assert isinstance(value, kind), name
+        return value
 
     def find(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-        """Names and values of the directives that match one of ``patterns``, second names included.
+        """(name, value as text) of the directives that match one of ``patterns``, second names included.
 
-        A name asked for without wildcards comes back as it was asked for, case included.
+        A name without wildcards comes back in the case in which it was given.
         """
         found: dict[bytes, bytes] = {}
         for pattern in patterns:
@@ -80,7 +89,7 @@ class Config:
     # -- setting at start ---------------------------------------------------------------------------------------------
 
     def load(self, arguments: Sequence[str]) -> None:
-        """Take the words of a command line: perhaps a file first, then flags. Flags win over the file."""
+        """Set what a command line says: optionally a file first, then flags, which win over the file."""
         rest = list(arguments)
         if rest and not rest[0].startswith("--"):
             self.read_file(Path(rest.pop(0)))
@@ -96,13 +105,13 @@ class Config:
             at = end
 
     def read_file(self, path: Path) -> None:
-        """Take a configuration file: a directive to a line, ``#`` for comments, ``include`` for other files."""
+        """Set what a file says: a directive on each line, ``#`` for comments, ``include`` for other files."""
         try:
             text = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
         self.file = self.file or path.absolute()
-        started: set[str] = set()
+        has_save = False
         for number, line in enumerate(text.splitlines(), 1):
             stripped = line.strip()
             if not stripped or stripped.startswith(b"#"):
@@ -115,9 +124,11 @@ class Config:
             if name == "include" and len(words) == 2:
                 self.read_file(Path(words[1].decode()))
                 continue
-            if name == "save" and name in started and words[1:] != [b""]:
-                words = [words[0], *self.text("save").split(), *words[1:]]
-            started.add(name)
+            if name == "save":
+                if has_save and words[1:] != [b""]:
+                    # The first line replaces the default; each further one adds to those before it.
+                    words = [words[0], *self.text("save").split(), *words[1:]]
+                has_save = True
             self._put(name, words[1:], where)
 
     def _put(self, name: str, words: list[bytes], where: str) -> None:
@@ -130,20 +141,20 @@ class Config:
             one = directive(name)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
-        if one.several_words and len(words) == 1:
-            # One quoted word stands for several, as in `--save "60 1"`.
+        if one.kind.several_words and len(words) == 1:
+            # One quoted word may hold several, as in `--save "60 1"`.
             words = split_words(words[0]) or [b""]
         if one.name == "save" and not words:
             words = [b""]
         try:
             if not words:
                 raise ConfigError("wrong number of arguments")
-            self._values[one.name] = one.parse(words, self._values[one.name])
+            self._values[one.name] = one.kind.parse(words, self._values[one.name])
         except ConfigError as error:
             raise ConfigError(f"{where}: {one.name}: {error}") from None
 
     def put(self, name: str, word: bytes) -> None:
-        """Take one word as the value of ``name``, as a file would."""
+        """Set ``name`` to one word, as a line of a file does. Raises ConfigError."""
         self._put(name, [word], name)
 
     # -- changing at run time -----------------------------------------------------------------------------------------
@@ -153,8 +164,8 @@ class Config:
         self._listeners.setdefault(DIRECTIVES[name].name, []).append(listener)
 
     def change(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-        """CONFIG SET: all of ``pairs`` or none. None when done, else the error reply's text."""
-        new: dict[str, Value] = {}
+        """CONFIG SET: set all of ``pairs`` or none. Returns None, or the error reply."""
+        new: dict[str, Any] = {}
         for name, word in pairs:
             lower = name.decode("latin-1").lower()
             one = DIRECTIVES.get(ALIASES.get(lower, lower))
@@ -164,38 +175,38 @@ class Config:
             if refusal:
                 return messages.config_set_failed(name, refusal)
             words = [word]
-            if one.several_words:
+            if one.kind.several_words:
                 split = split_words(word)
                 if split is None:
                     return messages.config_set_failed(name, "Unbalanced quotes in configuration line")
                 words = split
             try:
-                new[one.name] = one.parse(words, self._values[one.name])
+                new[one.name] = one.kind.parse(words, self._values[one.name])
             except ConfigError as error:
                 return messages.config_set_failed(name, str(error))
         return self._apply(new)
 
-    def _refusal(self, one: Directive, new: dict[str, Value]) -> str:
+    def _refusal(self, one: Directive, new: dict[str, Any]) -> str:
         if one.name in new:
             return "duplicate parameter"
-        if not one.mutable:
+        if FIXED in one.marks:
             return "can't set immutable config"
-        if one.protected and self._values["enable-protected-configs"] == b"no":
+        if PROTECTED in one.marks and self._values["enable-protected-configs"] == b"no":
             return "can't set protected config"
         return ""
 
-    def _apply(self, new: dict[str, Value]) -> bytes | None:
+    def _apply(self, new: dict[str, Any]) -> bytes | None:
         old = {name: self._values[name] for name in new}
         self._values.update(new)
-        told: list[Listener] = []
+        notified: list[Listener] = []
         for name in new:
             for listener in self._listeners.get(name, ()):
-                told.append(listener)
+                notified.append(listener)
                 try:
                     listener()
                 except ConfigError as error:
                     self._values.update(old)
-                    for again in told:
+                    for again in notified:
                         again()
                     return messages.config_set_failed(name.encode(), str(error))
         return None
@@ -203,7 +214,7 @@ class Config:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def rewritten(self, text: bytes) -> bytes:
-        """The file's ``text`` with the values in force: comments and order stay, new lines go to the end."""
+        """The file's ``text`` with the values in force: comments and order are kept, new lines go to the end."""
         done: set[str] = set()
         lines: list[bytes] = []
         for line in text.splitlines():
@@ -222,11 +233,11 @@ class Config:
         if "user" not in done:
             lines += self.shown_users()
         for name, one in DIRECTIVES.items():
-            if name not in done and self._values[name] != one.initial():
+            if name not in done and self._values[name] != one.default:
                 lines.append(self._line(name))
         return b"\n".join(lines) + b"\n"
 
     def _line(self, name: str) -> bytes:
         value = self.text(name)
-        plain = DIRECTIVES[name].several_words and value
-        return name.encode() + b" " + (value if plain else quote(value) if not value.isalnum() else value)
+        plain = value.isalnum() or (value and DIRECTIVES[name].kind.several_words)
+        return name.encode() + b" " + (value if plain else quote(value))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.core.clients.accounts import Accounts, UsersError
 from engine.core.dispatch import Core
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.observation.reporting import LOG
 
 

@@ -232,7 +232,7 @@ def test_redis_refuses_our_own_base(tmp_path):
 
 def test_we_refuse_an_rdb_base_of_redis(tmp_path):
     """Redis's default base is an RDB file: the engine names it, and what to set."""
-    from engine.settings.directives import ConfigError
+    from engine.settings.kinds import ConfigError
 
     with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running:
         ask = Asker(running)

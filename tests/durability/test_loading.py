@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.formats import export
 from engine.core.formats.export import encode
 from engine.core.keyspace import image
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.durability.replay import Replay
 from tests.core.replay import NOW_US, state
 from tests.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments

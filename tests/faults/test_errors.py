@@ -9,7 +9,7 @@ import errno
 import pytest
 
 from engine.core.keyspace import image
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from tests.core.replay import state
 from tests.faults.engines import Disk, Engine
 

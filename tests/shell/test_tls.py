@@ -14,7 +14,7 @@ import pytest
 import redis as redis_py
 
 from engine.settings.config import Config
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.network.tls import context_of
 from tests import servers, tools
 from tests.servers import free_port

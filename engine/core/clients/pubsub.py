@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import Push
-from engine.settings.directives import Events
+from engine.settings.kinds import Events
 from engine.text.globs import matches
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ class PubSub:
         self._configure()
 
     def _configure(self) -> None:
-        events = self._core.config.text("notify-keyspace-events")
-        assert isinstance(events, Events)
+        events = self._core.config.value("notify-keyspace-events", Events)
         self.keyspace_events = events.letters if events.letters & {"K", "E"} else frozenset()
 
     def subscribe(self, session: Session, channel: bytes) -> None:

@@ -20,7 +20,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError, Reply, Simple
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.files import Files

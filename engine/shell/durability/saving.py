@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
+from engine.settings.kinds import SavePoint
 from engine.shell.durability import snapshot
 from engine.shell.durability.blocks import DamagedError
 from engine.shell.durability.files import Files
@@ -51,10 +52,9 @@ class Snapshots:
         return Path(os.fsdecode(config.text("dir"))).absolute() / os.fsdecode(config.text("dbfilename"))
 
     @property
-    def points(self) -> list[tuple[int, int]]:
-        """The ``save`` directive: after so many seconds, if there were so many changes."""
-        words = [int(word) for word in self._core.config.text("save").split()]
-        return list(zip(words[::2], words[1::2], strict=True))
+    def points(self) -> tuple[SavePoint, ...]:
+        """The ``save`` directive."""
+        return self._core.config.value("save", tuple)
 
     def load(self) -> int:
         """Fill the empty core from the file; how many keys, -1 where there is no file."""

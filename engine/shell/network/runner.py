@@ -17,7 +17,7 @@ from typing import Any
 from engine.core.clients.session import Session
 from engine.core.dispatch import NEVER, Core, look_up
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
-from engine.settings.directives import output_limits
+from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
 from engine.shell.network.connection import Connection
 from engine.shell.network.protection import is_refused
@@ -59,7 +59,7 @@ class Runner:
         self.max_bulk = 0
         self.query_limit = 0
         self.max_clients = 0
-        self._limits: dict[bytes, tuple[int, int, int]] = {}
+        self._limits: dict[bytes, OutputLimit] = {}
         self._expiry: asyncio.TimerHandle | None = None
         self._expiry_at = NEVER
         self._pause: asyncio.TimerHandle | None = None
@@ -73,7 +73,7 @@ class Runner:
         self.max_bulk = config.integer("proto-max-bulk-len")
         self.query_limit = config.integer("client-query-buffer-limit")
         self.max_clients = config.integer("maxclients")
-        self._limits = output_limits(config.text("client-output-buffer-limit"))
+        self._limits = config.value("client-output-buffer-limit", dict)
         for connection in self.connections.values():
             connection.parser.max_bulk = self.max_bulk
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.cold import Freezer
 from engine.shell.durability.driver import Driver
 from engine.shell.network.connection import Connection
@@ -102,7 +102,7 @@ class Server:
         """The first host and the port, and the bound sockets, for ``bind``; an address marked ``-`` may be missing."""
         first, port = "", wanted
         sockets: list[socket.socket] = []
-        for word in self.config.text("bind").decode().split():
+        for word in map(bytes.decode, self.config.value("bind", tuple)):
             optional = word.startswith("-")
             host = {"*": "0.0.0.0", "::*": "::"}.get(word.lstrip("-"), word.lstrip("-"))
             try:

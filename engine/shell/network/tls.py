@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.settings.config import Config
-from engine.settings.directives import ConfigError
+from engine.settings.kinds import ConfigError
 from engine.shell.observation.reporting import LOG
 
 _VERSIONS = {

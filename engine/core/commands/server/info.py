@@ -197,13 +197,13 @@ def _commandstats(core: Core, facts: dict[str, Any]) -> _Lines:
 
 def _latencystats(core: Core, facts: dict[str, Any]) -> _Lines:
     del facts
-    wanted = core.config.text("latency-tracking-info-percentiles").decode().split()
+    wanted = core.config.value("latency-tracking-info-percentiles", tuple)
     if not core.config.flag("latency-tracking"):
         return []
     return [
         (
             f"latency_percentiles_usec_{name.decode()}",
-            ",".join(f"p{percent}={stat.percentile(float(percent)):.3f}" for percent in wanted),
+            ",".join(f"p{percent:g}={stat.percentile(percent):.3f}" for percent in wanted),
         )
         for name, stat in core.telemetry.stats.items()
         if stat.calls
