@@ -9,40 +9,24 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
-from engine.core.commands.streams.entries import new_stream, next_id
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
+from engine.core.protocol.run import Run
+from engine.core.streams.appending import next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
-from engine.core.table.context import Context
 
 _AUTO = b"$1\r\n*\r\n"
 #: Ends of IDs.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 #: From so many numbers on, numpy counts them more quickly.
 _MANY = 64
-
-
-class Run(Protocol):
-    """What is needed of :class:`engine.wire.bulk.AddRun`."""
-
-    count: int
-    head: list[bytes]
-    words: int
-    bodies: list[bytes]
-    sizes: list[int]
-    keys: list[bytes] | None
-    ids: list[bytes] | None
-
-    def commands(self) -> Iterator[list[bytes]]:
-        """The commands one by one, as words."""
 
 
 class _Part:
@@ -148,7 +132,7 @@ def add_run(ctx: Context, run: Run) -> Added | None:
         return None
     for part in parts:
         _apply(ctx, part, run.words, trim)
-    ctx.core.commands_processed += run.count
+    ctx.telemetry.commands += run.count
     return Added(parts)
 
 
@@ -165,11 +149,11 @@ def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
     stream.append(entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
     db.touch(key)
     db.signal(key)
-    core = ctx.core
-    core.commands_processed += 1
-    if core.recording:
+    ctx.telemetry.commands += 1
+    changes = ctx.changes
+    if changes.recording:
         command = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
-        core.effects.append((db.index, command))
+        changes.effects.append((db.index, command))
     return Added([], reply)
 
 
@@ -241,7 +225,7 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
     data, sizes = _frames(part, words)
     is_new = stream is None
     if stream is None:
-        stream = new_stream(ctx)
+        stream = ctx.streams.new()
     if part.explicit is None:
         part.ms = array("Q", (part.first >> 64,)) * count
         part.seq = _counted(part.first & ids.U64_MAX, count)
@@ -251,9 +235,9 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
     else:
         db.touch(part.key)
         db.signal(part.key)
-    ctx.core.dirty += count - 1
+    ctx.changes.dirty += count - 1
     trimmed = trim is not None and _trim(trim, stream, count)
-    if ctx.core.recording:
+    if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
 
 
@@ -301,6 +285,6 @@ def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
     pieces = [head, b"", b""] * part.count
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies
-    ctx.core.effects.append((ctx.db.index, b"".join(pieces)))
+    ctx.changes.effects.append((ctx.db.index, b"".join(pieces)))
     if left is not None:
         ctx.effect(b"XTRIM", part.key, b"MAXLEN", b"=", b"%d" % left)

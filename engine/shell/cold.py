@@ -21,10 +21,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from engine.core.dispatch import Core
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.packing import Packing
 from engine.core.streams.segment import Segment
+from engine.core.streams.storage import Storage
+from engine.settings.config import Config
 
 #: How often cold segments are looked for, in seconds, and how many of them go to the thread in one piece of work: the
 #: loop's part of that takes a tenth of a millisecond for each.
@@ -41,8 +42,9 @@ Work = list[tuple[Segment, Packing]]
 class Freezer:
     """One core's. ``start`` and ``stop`` belong to the loop's thread, as all but the compression does."""
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
-        self._core = core
+    def __init__(self, config: Config, storage: Storage, loop: asyncio.AbstractEventLoop) -> None:
+        self._config = config
+        self._storage = storage
         self._loop = loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
@@ -67,8 +69,8 @@ class Freezer:
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(_PERIOD, self._look)
-        looks = max(round(self._core.config.integer("stream-cold-age") / _PERIOD), 1)
-        self._waiting.append(len(self._core.storage.sealed))
+        looks = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
+        self._waiting.append(len(self._storage.sealed))
         while len(self._waiting) > looks:
             self._waiting.popleft()
         if len(self._waiting) == looks:
@@ -95,8 +97,8 @@ class Freezer:
 
     def _freeze(self) -> None:
         """Pack what is cold, as much as goes to the thread in one piece of work, if it has none."""
-        storage = self._core.storage
-        codec = self._core.config.text("stream-cold-compression").decode()
+        storage = self._storage
+        codec = self._config.text("stream-cold-compression").decode()
         if codec == "no" or self._busy:
             return
         cold, done = storage.sealed.pop(min(self._waiting[0], len(storage.sealed)), _BATCH)

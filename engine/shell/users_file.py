@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.core.clients.accounts import Accounts, UsersError
-from engine.core.dispatch import Core
+from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.observation.reporting import LOG
 
@@ -51,9 +51,8 @@ class UsersFile:
             raise
 
 
-def start_accounts(core: Core) -> None:
+def start_accounts(config: Config, accounts: Accounts) -> None:
     """Take the users of the configuration or of the file; a ConfigError where that is not possible."""
-    config, accounts = core.config, core.accounts
     accounts.draw = secrets.randbelow
     config.shown_users = accounts.configured
     name = config.text("aclfile")

@@ -27,8 +27,8 @@ def new_core(pick: Any = None, **settings: str) -> Core:
     for name, value in settings.items():
         assert config.change([(name.replace("_", "-").encode(), value.encode())]) is None
     core = Core(config, pick or (lambda n: 0))
-    core.recording = True
-    core.set_time(NOW_US)
+    core.changes.recording = True
+    core.changes.set_time(NOW_US)
     return core
 
 
@@ -44,7 +44,7 @@ def commands(effects: list[tuple[int, Any]]) -> list[tuple[int, list[bytes]]]:
 def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
     """An empty core after the effects. None of them may fail."""
     core = new_core()
-    core.replaying = True
+    core.changes.replaying = True
     session = core.open_session(now_us)
     # As in the log: a command of another database has a SELECT before it, also inside a transaction.
     steps: list[list[bytes]] = []
@@ -59,8 +59,8 @@ def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
         for part in reply if isinstance(reply, list) else [reply]:
             assert not isinstance(part, CommandError), f"{argv}: {part}"
     assert session.multi is None, "a MULTI without its EXEC"
-    core.replaying = False
-    core.set_time(now_us)
+    core.changes.replaying = False
+    core.changes.set_time(now_us)
     return core
 
 
@@ -110,5 +110,5 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
 
 def check_replay(core: Core, now_us: int) -> None:
     """The effects that ``core`` has recorded so far give its state again."""
-    core.set_time(now_us)
-    assert state(replayed(core.effects, now_us)) == state(core)
+    core.changes.set_time(now_us)
+    assert state(replayed(core.changes.effects, now_us)) == state(core)

@@ -147,7 +147,7 @@ def test_a_session_s_limits_follow_its_user() -> None:
 def test_what_is_replayed_asks_nobody() -> None:
     """Effects of another time are run whatever the default user may do now, and however full the memory is."""
     core = core_with("default off -@all")
-    core.memory_full = core.replaying = True
+    core.admission.memory_full = core.changes.replaying = True
     session = core.open_session(NOW_US)
     assert run(core, session, "XADD s 1-1 f v") == b"1-1"
 
@@ -217,7 +217,7 @@ def test_no_memory_no_run() -> None:
     """While memory is full, runs of XADD are declined, and their commands refused one by one."""
     core = core_with()
     session = core.open_session(NOW_US)
-    core.memory_full = True
+    core.admission.memory_full = True
     found = Scanner().scan(run_of(100, b"stream"))
     assert found is not None
     assert core.execute_run(session, found, NOW_US) is None

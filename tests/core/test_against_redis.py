@@ -196,11 +196,11 @@ class Ours:
     def run(self, *words: bytes) -> Any:
         reply = self.core.execute(self.session, list(words), time.time_ns() // 1000)
         if reply is BLOCKED:
-            self.core.time_out(self.session)
+            self.core.sessions.time_out(self.session)
             reply = next(answer for session, answer in self.core.outbox if session is self.session)
         self.events += [message[2:] for session, message in self.core.outbox if session is self.listener]
         self.core.outbox.clear()
-        self.core.effects.clear()
+        self.core.changes.effects.clear()
         self.reader.feed(encoded(reply, self.proto))
         return self.reader.gets()
 

@@ -77,7 +77,7 @@ def state(core: Core):
 
 def make() -> tuple[Core, object]:
     core = Core(Config(), lambda n: 0)
-    core.recording = True
+    core.changes.recording = True
     return core, core.open_session(NOW)
 
 
@@ -94,7 +94,7 @@ def scan(data: bytes) -> AddRun | None:
 def effects(core: Core) -> list[tuple[list[bytes], int]]:
     session = core.open_session(NOW)
     twin = Core(Config(), lambda n: 0)
-    for _, argv in core.effects:
+    for _, argv in core.changes.effects:
         commands = RequestParser().parse(argv) if isinstance(argv, bytes) else [argv]
         for command in commands:
             if command[0] not in (b"MULTI", b"EXEC"):
@@ -153,7 +153,7 @@ def test_a_declined_run_changes_nothing():
     core, session = make()
     assert core.execute_run(session, run, NOW) is None
     assert state(core) == {}
-    assert core.effects == []
+    assert core.changes.effects == []
 
 
 def test_commands_of_one_form_are_one_run_whatever_the_lengths():

@@ -80,8 +80,8 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
     core.execute(session, [b"SET", b"k", b"v", b"PX", b"10"], NOW_US)
     assert core.execute(session, [b"GET", b"k"], NOW_US + 9_999) == b"v"
     assert core.execute(session, [b"GET", b"k"], NOW_US + 10_000) is None
-    assert core.effects[-1] == (0, [b"DEL", b"k"])
-    assert core.expired_keys == 1
+    assert core.changes.effects[-1] == (0, [b"DEL", b"k"])
+    assert core.changes.expired_keys == 1
 
 
 def test_expired_keys_are_dropped_without_a_lookup(core):

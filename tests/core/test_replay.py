@@ -114,9 +114,9 @@ def effects_of(*lines: str) -> list[str]:
     core = new_core()
     *before, last = lines
     run(core, *before)
-    first = len(core.effects)
+    first = len(core.changes.effects)
     run(core, last)
-    return [b" ".join(argv).decode() for _, argv in commands(core.effects[first:])]
+    return [b" ".join(argv).decode() for _, argv in commands(core.changes.effects[first:])]
 
 
 def test_effects_are_canonical_commands():
@@ -147,10 +147,10 @@ def test_a_transaction_is_one_unit_in_the_log():
     assert effects_of("PING") == []
     core = new_core()
     run(core, "MULTI", "SET a 1", "GET a", "SET b 2", "EXEC")
-    assert [argv[0] for _, argv in core.effects] == [b"MULTI", b"SET", b"SET", b"EXEC"]
-    core.effects.clear()
+    assert [argv[0] for _, argv in core.changes.effects] == [b"MULTI", b"SET", b"SET", b"EXEC"]
+    core.changes.effects.clear()
     run(core, "MULTI", "SET a 1", "EXEC")
-    assert [argv[0] for _, argv in core.effects] == [b"SET"]
+    assert [argv[0] for _, argv in core.changes.effects] == [b"SET"]
 
 
 def test_a_served_waiter_follows_the_push_that_woke_it():
@@ -159,7 +159,7 @@ def test_a_served_waiter_follows_the_push_that_woke_it():
     waiting = core.open_session(NOW_US)
     assert core.execute(waiting, [b"BLPOP", b"q", b"0"], NOW_US) is BLOCKED
     run(core, "RPUSH q job")
-    assert [argv for _, argv in core.effects] == [[b"RPUSH", b"q", b"job"], [b"LPOP", b"q", b"1"]]
+    assert [argv for _, argv in core.changes.effects] == [[b"RPUSH", b"q", b"job"], [b"LPOP", b"q", b"1"]]
 
 
 def test_keys_do_not_expire_while_the_log_is_replayed():

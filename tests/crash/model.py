@@ -32,7 +32,7 @@ class World:
         self.core = Core(Config(), lambda n: 0)
         self.session = self.core.open_session(0)
         self.now_us = 1_700_000_000_000_000
-        self.core.set_time(self.now_us)
+        self.core.changes.set_time(self.now_us)
         for key, value in values:
             self.core.databases[0].add(key, value.copy() if isinstance(value, Stream) else value)
 

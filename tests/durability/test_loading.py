@@ -42,7 +42,7 @@ def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
             engine.end_turn()
             if not number % 60 and driver.session.multi is None:
                 engine.run("BGREWRITEAOF")
-        engine.core.set_time(engine.now_us)
+        engine.core.changes.set_time(engine.now_us)
         wanted = state(engine.core)
         engine.die()
         again = Engine(directory, Disk(), now_us=engine.now_us)
@@ -71,15 +71,15 @@ def test_exported_commands_make_the_same_state(seed):
     """The commands of a base in Redis's own form bring an empty core to the state that they were made of."""
     with small_segments():
         core = driven(seed)
-        core.expire_due(core.now_us)
+        core.expire_due(core.changes.now_us)
         if seed % 2:
             freeze(core)
         again = empty_core()
-        replay = Replay(again, core.now_us)
-        for commands in export.commands(image.take(core)):
+        replay = Replay(again, core.changes.now_us)
+        for commands in export.commands(image.take(core.databases, core.config, core.changes.now)):
             replay.run(memoryview(commands))
         replay.close()
-        found, wanted = state(loaded(again, core.now_us)), state(core)
+        found, wanted = state(loaded(again, core.changes.now_us)), state(core)
         assert without_vanished(found) == without_vanished(wanted)
 
 

@@ -20,7 +20,7 @@ LATER = NOW_US + 10**9
 
 def written(core, path: Path) -> bytes:
     """The bytes of a snapshot of ``core``."""
-    snapshot.write(Files(), path, image.take(core))
+    snapshot.write(Files(), path, image.take(core.databases, core.config, core.changes.now))
     return path.read_bytes()
 
 
@@ -47,12 +47,12 @@ def test_everything_comes_back(seed, cold, tmp_path_factory):
         assert everything(again) == everything(core)
         # And it goes on in the same way: what comes next has the same effects, the nodes of later entries included.
         for one in (core, again):
-            one.effects.clear()
-            one.recording = True
+            one.changes.effects.clear()
+            one.changes.recording = True
             driver = Driver(one, seed + 1)
             driver.now_us = LATER
             driver.drive(60)
-        assert again.effects == core.effects
+        assert again.changes.effects == core.changes.effects
         assert everything(again) == everything(core)
 
 
@@ -62,9 +62,9 @@ def test_it_is_of_one_moment(tmp_path):
         core = new_core()
         driver = Driver(core, 3)
         driver.drive(400)
-        taken = image.take(core)
+        taken = image.take(core.databases, core.config, core.changes.now)
         before = everything(core)
-        now = core.now_us
+        now = core.changes.now_us
         driver.drive(400)
         assert everything(core) != before
         snapshot.write(Files(), tmp_path / "x", taken)
@@ -118,7 +118,7 @@ def test_sealed_segments_are_not_copied(tmp_path):
         driver = Driver(core, 1)
         for number in range(40):
             driver.run("XADD", "s", "*", "n", number)
-        snapshot.write(Files(), tmp_path / "x", image.take(core))
+        snapshot.write(Files(), tmp_path / "x", image.take(core.databases, core.config, core.changes.now))
         again = empty_core()
         snapshot.load(Files().map(tmp_path / "x"), again)
         (_, stream, _), *_ = again.databases[0].items()

@@ -130,9 +130,9 @@ def small_segments() -> Iterator[None]:
 
 def freeze(core: Core, codec: str = "zstd") -> None:
     """Let all sealed segments go cold."""
-    waiting = len(core.storage.sealed)
-    for one in core.storage.sealed.pop(waiting, waiting)[0]:
-        one.body = pack(one.plain, codec, core.storage.cache)
+    waiting = len(core.streams.storage.sealed)
+    for one in core.streams.storage.sealed.pop(waiting, waiting)[0]:
+        one.body = pack(one.plain, codec, core.streams.storage.cache)
 
 
 def everything(core: Core) -> dict[str, Any]:
@@ -162,15 +162,15 @@ def everything(core: Core) -> dict[str, Any]:
 def empty_core() -> Core:
     """A core to load into."""
     core = new_core()
-    core.recording = False
-    core.replaying = True
+    core.changes.recording = False
+    core.changes.replaying = True
     return core
 
 
 def loaded(core: Core, now_us: int) -> Core:
     """A core that has been loaded, at a later time."""
-    core.replaying = False
-    core.set_time(now_us)
+    core.changes.replaying = False
+    core.changes.set_time(now_us)
     return core
 
 

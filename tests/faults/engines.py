@@ -93,15 +93,14 @@ class Engine:
         return reply.text.decode() if isinstance(reply, CommandError) else reply
 
     def end_turn(self) -> None:
-        effects = self.core.effects[:]
-        self.core.effects.clear()
+        effects = self.core.changes.effects[:]
+        self.core.changes.effects.clear()
         if effects:
             self.persistence.take(effects)
-        requests = self.core.requests[:]
-        self.core.requests.clear()
-        for name, detail in requests:
-            assert name == "durability"
-            self.persistence.obey(detail)
+        work = self.core.host.pending[:]
+        self.core.host.pending.clear()
+        for one in work:
+            one()
 
     def tick(self, seconds: float = 0.1) -> None:
         """Time passes, a tenth of a second at the least."""

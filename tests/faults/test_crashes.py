@@ -29,7 +29,7 @@ Story = Callable[[Engine], Iterator[Any]]
 def states_of(lines: Iterable[str]) -> list[Any]:
     """What there is after none, one, two ... of the commands."""
     core = Core(Config(), lambda n: 0)
-    core.set_time(NOW_US)
+    core.changes.set_time(NOW_US)
     session = core.open_session(NOW_US)
     found = [state(core)]
     for line in lines:

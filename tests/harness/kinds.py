@@ -139,7 +139,7 @@ class CoreServer(Server):
         self.proto = proto
         self.clock = Clock()
         self.core = Core(Config(), lambda n: 0)
-        self.core.recording = True
+        self.core.changes.recording = True
         #: (database, argv) of everything that happened.
         self.effects: list[tuple[int, list[bytes]]] = []
         self._by_session: dict[int, CoreClient] = {}
@@ -176,15 +176,15 @@ class CoreServer(Server):
             if client is not None:
                 client.accept(self.encoded(client, reply))
         self.core.outbox.clear()
-        self.effects += self.core.effects
-        self.core.effects.clear()
+        self.effects += self.core.changes.effects
+        self.core.changes.effects.clear()
 
     def let_pass(self, ms: int) -> None:
         end = self.clock.now_us + ms * 1000
         while True:
             due = [
                 (session.waiter.wake_at, session.id, session)
-                for session in self.core.blocked()
+                for session in self.core.sessions.blocked()
                 if session.waiter.wake_at is not None and session.waiter.wake_at * 1000 <= end
             ]
             if not due:

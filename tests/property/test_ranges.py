@@ -159,7 +159,7 @@ def test_ranges_over_many_segments(trimmed: int, holes: list[tuple[int, int]], c
     for n in range(1, 20_001):
         server.core.execute(server.main.session, [b"XADD", b"s", b"%d-0" % n, b"n", b"%d" % n], server.clock.now_us)
         naive.entries.append(((n, 0), n))
-    server.core.effects.clear()
+    server.core.changes.effects.clear()
     for at, size in holes:
         change(server, naive, "delete stretch", at, size)
     change(server, naive, "maxlen", 20_000 - trimmed, 0)

@@ -60,7 +60,7 @@ def failure(steps: list[Step]) -> str | None:
         again = replayed(server.effects, server.clock.now_us)
     except AssertionError as error:
         return f"replaying failed: {error}"
-    server.core.set_time(server.clock.now_us)
+    server.core.changes.set_time(server.clock.now_us)
     ours, theirs = state(server.core), state(again)
     if history:
         ours, theirs = without_unlogged(ours), without_unlogged(theirs)

@@ -38,7 +38,7 @@ def test_cold_segments_are_packed_and_read_as_before(codec):
     before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
 
     async def run() -> None:
-        freezer = Freezer(core, asyncio.get_running_loop())
+        freezer = Freezer(core.config, core.streams.storage, asyncio.get_running_loop())
         freezer.start()
         await until(lambda: all(segment.is_packed for segment in list(stream.segments_from(0))[:-1]))
         freezer.stop()
@@ -63,7 +63,7 @@ def test_no_compression_leaves_segments_as_they_are():
     core.config.change([(b"stream-cold-compression", b"no"), (b"stream-cold-age", b"0")])
 
     async def run() -> None:
-        freezer = Freezer(core, asyncio.get_running_loop())
+        freezer = Freezer(core.config, core.streams.storage, asyncio.get_running_loop())
         freezer._look()
         freezer._look()
         freezer.stop()
@@ -100,7 +100,7 @@ def test_only_what_is_old_enough_is_packed():
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"1")])
     session, sealed_ever = core.open_session(NOW), []
-    freezer = Freezer(core, Hand())
+    freezer = Freezer(core.config, core.streams.storage, Hand())
     freezer.start()
     for look in range(20):
         segments = list(stream.segments_from(0))

@@ -25,8 +25,10 @@ class Machine:
         config = Config()
         config.put("maxmemory", b"%d" % limit)
         self.core = Core(config, lambda n: 0)
-        self.core.set_time(NOW_US)
-        self.memory = Memory(self.core, lambda: self.sent, self.measure, self.release)
+        self.core.changes.set_time(NOW_US)
+        self.memory = Memory(
+            self.core.config, self.core.admission, lambda: self.sent, self.measure, self.release, lambda: NOW_US
+        )
 
     def measure(self) -> int:
         self.looks += 1
@@ -38,7 +40,7 @@ class Machine:
 
     def full(self, milliseconds: int) -> bool:
         self.memory.look(NOW_US + 1000 * milliseconds)
-        return self.core.memory_full
+        return self.core.admission.memory_full
 
 
 def test_it_is_measured_ten_times_a_second() -> None:
@@ -73,9 +75,9 @@ def test_the_limit_can_change() -> None:
     machine = Machine(0)
     assert machine.memory.limit == 0
     machine.core.config.change([(b"maxmemory", b"50")])
-    assert machine.core.memory_full
+    assert machine.core.admission.memory_full
     machine.core.config.change([(b"maxmemory", b"0")])
-    assert not machine.core.memory_full
+    assert not machine.core.admission.memory_full
 
 
 def test_the_process_has_a_size() -> None:

@@ -38,13 +38,13 @@ def test_the_rule() -> None:
     """Refused: from elsewhere, protected mode, and a default user without a password."""
     core = Core(Config(), lambda n: 0)
     elsewhere = ("192.0.2.2", 1)
-    assert is_refused(core, elsewhere)
-    assert not is_refused(core, ("127.0.0.1", 1))
+    assert is_refused(core.config, core.accounts, elsewhere)
+    assert not is_refused(core.config, core.accounts, ("127.0.0.1", 1))
     core.config.change([(b"requirepass", b"x")])
-    assert not is_refused(core, elsewhere)
+    assert not is_refused(core.config, core.accounts, elsewhere)
     core.config.change([(b"requirepass", b"")])
     core.config.change([(b"protected-mode", b"no")])
-    assert not is_refused(core, elsewhere)
+    assert not is_refused(core.config, core.accounts, elsewhere)
 
 
 def other_address() -> str | None:

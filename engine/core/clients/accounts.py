@@ -9,17 +9,17 @@ sessions go on with what they were allowed before. Where users are kept between 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.core.clients.acl import RuleError, User, merged
 from engine.core.clients.acl_log import AclLog
+from engine.core.clients.session import Session
+from engine.core.clients.sessions import Sessions
+from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.table.registry import Command
+from engine.settings.config import Config
 from engine.text import messages
-
-if TYPE_CHECKING:
-    from engine.core.clients.session import Session
-    from engine.core.dispatch import Core
 
 DEFAULT = b"default"
 
@@ -41,16 +41,19 @@ class UsersError(ValueError):
 
 
 class Accounts:
-    """All users of one core. ``draw(n)`` draws a number in 0 .. n-1 that nobody can guess."""
+    """All users of one core. ``close`` closes the connection of a client that may stay no longer."""
 
-    def __init__(self, core: Core, describe: Callable[[Session, int], bytes]) -> None:
-        self._core = core
-        self.draw: Callable[[int], int] = core.pick
+    def __init__(self, config: Config, changes: Changes, sessions: Sessions, close: Callable[[Session], None]) -> None:
+        self._config = config
+        self._changes = changes
+        self._sessions = sessions
+        self._close = close
+        #: ``draw(n)`` draws a number in 0 .. n-1. The shell puts a source here that nobody can guess.
+        self.draw: Callable[[int], int] = changes.pick
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)
         self.users: dict[bytes, User] = {DEFAULT: self.default}
-        self.log = AclLog(core.config, describe)
-        config = core.config
+        self.log = AclLog(config)
         config.on_change("requirepass", self._follow_password)
         if config.text("requirepass"):
             self._follow_password()
@@ -64,7 +67,7 @@ class Accounts:
     @property
     def all_channels(self) -> bool:
         """What ``acl-pubsub-default`` gives to a new user."""
-        return self._core.config.text("acl-pubsub-default") == b"allchannels"
+        return self._config.text("acl-pubsub-default") == b"allchannels"
 
     def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
         """Make or change a user; a CommandError where one of the rules cannot be taken, and nothing is done."""
@@ -88,9 +91,9 @@ class Accounts:
     def _replace(self, old: User, new: User) -> None:
         """A user gets other rules; who hears what he may hear no more is cut off."""
         old.become(new)
-        for session in list(self._core.sessions.values()):
+        for session in list(self._sessions):
             if session.user is old and not new.may_hear(session.channels, session.patterns):
-                self._core.close(session)
+                self._close(session)
         self.changed()
 
     def delete(self, name: bytes) -> bool:
@@ -101,19 +104,19 @@ class Accounts:
         return user is not None
 
     def _cut_off(self, user: User) -> None:
-        for session in list(self._core.sessions.values()):
+        for session in list(self._sessions):
             if session.user is user:
                 session.user, session.logged_in = self.default, False
                 self._refresh(session)
-                self._core.close(session)
+                self._close(session)
 
     def changed(self) -> None:
         """Users have changed: every session is looked at anew."""
-        for session in self._core.sessions.values():
+        for session in self._sessions:
             self._refresh(session)
 
     def _follow_password(self) -> None:
-        password = self._core.config.text("requirepass")
+        password = self._config.text("requirepass")
         self.default.take(b"resetpass", False)
         self.default.take(b">" + password if password else b"nopass", False)
         self.changed()
@@ -139,7 +142,7 @@ class Accounts:
         """The client is ``name`` from now on; a CommandError where the password is not his. ``word``: the command."""
         user = self.users.get(name)
         if user is None or not user.knows(password):
-            self.log.add("auth", session, word, name, self._core.now)
+            self.log.add("auth", session, word, name, self._changes.now)
             raise CommandError(messages.WRONG_PASSWORD)
         session.user, session.logged_in = user, True
         self._refresh(session)
@@ -155,7 +158,7 @@ class Accounts:
             return
         if not session.in_exec:
             session.last_command = command.full_name
-        self.log.add(denial.reason, session, denial.name, session.user.name, self._core.now)
+        self.log.add(denial.reason, session, denial.name, session.user.name, self._changes.now)
         if session.in_exec:
             raise CommandError(messages.NO_LONGER_ALLOWED[denial.reason])
         if denial.reason == "command":

@@ -5,14 +5,11 @@ Entries are counted and cut here; what they are shown as is :mod:`engine.core.co
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from engine.core.clients.description import describe
+from engine.core.clients.session import Session
 from engine.settings.config import Config
-
-if TYPE_CHECKING:
-    from engine.core.clients.session import Session
 
 #: Within so many milliseconds a refusal like an earlier one is counted there.
 _ALIKE_MS = 60_000
@@ -36,11 +33,10 @@ class Entry:
 
 
 class AclLog:
-    """The latest entries, newest first. ``describe`` gives CLIENT LIST's line of a session."""
+    """The latest entries, newest first."""
 
-    def __init__(self, config: Config, describe: Callable[[Session, int], bytes]) -> None:
+    def __init__(self, config: Config) -> None:
         self._config = config
-        self._describe = describe
         self._next = 0
         self.entries: list[Entry] = []
         #: How often what was refused.
@@ -50,7 +46,7 @@ class AclLog:
         """Something was refused: the password of ``user``, or a command, key or channel ``name``."""
         self.denied[reason] += 1
         context = "multi" if session.multi is not None or session.in_exec else "toplevel"
-        client = self._describe(session, now)
+        client = describe(session, now)
         kind = (reason, context, name, user)
         for entry in self.entries[:_LOOK_BACK]:
             alike = (entry.reason, entry.context, entry.name, entry.user) == kind

@@ -6,43 +6,41 @@ administration are not shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from engine.core.clients.session import Outbox, Session
+from engine.core.clients.telemetry import Telemetry
+from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Simple
+from engine.core.table.registry import Command
 from engine.text.shown import quoted, without_secrets
-
-if TYPE_CHECKING:
-    from engine.core.clients.session import Session
-    from engine.core.dispatch import Core
-    from engine.core.table.registry import Command
 
 
 class Monitors:
-    """All monitoring sessions of one core."""
+    """All monitoring sessions of one core. What they see goes to ``outbox``, with the time of ``changes``."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, telemetry: Telemetry, changes: Changes, outbox: Outbox) -> None:
+        self._telemetry = telemetry
+        self._changes = changes
+        self._outbox = outbox
         self.sessions: dict[Session, None] = {}
 
     def add(self, session: Session) -> None:
         """The session sees every command from now on."""
         session.monitor = True
         self.sessions[session] = None
-        self._core.telemetry.see_all(wanted=True)
+        self._telemetry.see_all(wanted=True)
 
     def drop(self, session: Session) -> None:
         """The session sees commands no longer."""
         session.monitor = False
         if session in self.sessions:
             del self.sessions[session]
-            self._core.telemetry.see_all(wanted=bool(self.sessions))
+            self._telemetry.see_all(wanted=bool(self.sessions))
 
     def show(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show all of them a command that ``session`` has run."""
         if command.flags & {"admin", "skip_monitor"}:
             return
-        core = self._core
         words = b" ".join(map(quoted, without_secrets(argv)))
-        seconds, micros = divmod(core.now_us, 1_000_000)
+        seconds, micros = divmod(self._changes.now_us, 1_000_000)
         line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))
-        core.outbox += [(one, line) for one in self.sessions]
+        self._outbox += [(one, line) for one in self.sessions]

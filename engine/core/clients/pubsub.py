@@ -5,32 +5,32 @@ Subscriptions are kept both ways, by channel and in the session, so that publish
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from engine.core.clients.session import Outbox, Session
+from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Push
+from engine.settings.config import Config
 from engine.settings.kinds import Events
 from engine.text.globs import matches
 
-if TYPE_CHECKING:
-    from engine.core.clients.session import Session
-    from engine.core.dispatch import Core
-
 
 class PubSub:
-    """All subscriptions of one core."""
+    """All subscriptions of one core. Messages go to ``outbox``; ``changes`` gets the callback for keyspace events."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, config: Config, changes: Changes, outbox: Outbox) -> None:
+        self._config = config
+        self._changes = changes
+        self._outbox = outbox
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
         #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
         self.keyspace_events: frozenset[str] = frozenset()
-        core.config.on_change("notify-keyspace-events", self._configure)
+        config.on_change("notify-keyspace-events", self._configure)
         self._configure()
 
     def _configure(self) -> None:
-        events = self._core.config.value("notify-keyspace-events", Events)
+        events = self._config.value("notify-keyspace-events", Events)
         self.keyspace_events = events.letters if events.letters & {"K", "E"} else frozenset()
+        self._changes.on_event = self.keyspace_event if self.keyspace_events else None
 
     def subscribe(self, session: Session, channel: bytes) -> None:
         """The session hears ``channel`` from now on."""
@@ -69,7 +69,7 @@ class PubSub:
 
     def publish(self, channel: bytes, message: bytes) -> int:
         """Send ``message`` to whoever hears ``channel``; how many deliveries that made."""
-        outbox = self._core.outbox
+        outbox = self._outbox
         before = len(outbox)
         for session in self.channels.get(channel, ()):
             outbox.append((session, Push([b"message", channel, message])))

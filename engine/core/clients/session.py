@@ -1,4 +1,4 @@
-"""What the core knows of one client: plain data, no socket.
+"""What the core knows of one client, and what it waits for while it is blocked: plain data, no socket.
 
 The shell makes a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), fills in what it alone
 knows (addresses, the descriptor), and keeps the way back from the session to the connection to itself.
@@ -7,16 +7,20 @@ knows (addresses, the descriptor), and keeps the way back from the session to th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from engine.core.clients.acl import User
-
-if TYPE_CHECKING:
-    from engine.core.bulk_add import Run
-    from engine.core.keyspace.waiters import Waiter
-    from engine.core.table.registry import Command
+from engine.core.protocol.replies import Reply
+from engine.core.protocol.run import Run
+from engine.core.table.registry import Command
 
 NOBODY = User(b"")
+#: Replies and messages for clients other than the caller of the present command, in order.
+Outbox = list[tuple["Session", Reply]]
+#: A command that MULTI put off, with its words; or many XADDs at once.
+Queued = tuple[Command, list[bytes] | Run]
+#: Whether a value at a key may be what a blocked command waits for.
+HasNews = Callable[[bytes, Any], bool]
 
 
 class Session:
@@ -72,7 +76,7 @@ class Session:
         self.authenticated = True
         self.limited = False
         #: Commands queued since MULTI, None outside a transaction; many XADDs at once stand there as one run.
-        self.multi: list[tuple[Command, list[bytes] | Run]] | None = None
+        self.multi: list[Queued] | None = None
         #: A command could not be queued: EXEC aborts.
         self.multi_failed = False
         #: A watched key changed: EXEC answers nil.
@@ -117,3 +121,57 @@ class Session:
                 count += words.count
                 size += sum(words.sizes)
         return count, size
+
+
+class Waiter:
+    """One blocked command. ``argv`` runs anew when a key of ``keys`` is signalled, so it holds no relative ID."""
+
+    __slots__ = (
+        "argv",
+        "db",
+        "deadline",
+        "has_news",
+        "interest",
+        "keys",
+        "on_delete",
+        "on_timeout",
+        "retry_at",
+        "session",
+        "type_name",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        argv: list[bytes],
+        keys: list[bytes],
+        deadline: int | None,
+        on_timeout: Reply,
+        type_name: bytes,
+        on_delete: bool,
+    ) -> None:
+        self.session = session
+        self.db = session.db
+        self.argv = argv
+        self.keys = keys
+        #: Milliseconds since the epoch; None: for ever.
+        self.deadline = deadline
+        #: Runs anew at this time even if nobody signals; None: only on a signal.
+        self.retry_at: int | None = None
+        self.on_timeout = on_timeout
+        #: Only a key of this type wakes it.
+        self.type_name = type_name
+        #: Also woken when the key goes or changes its type (XREADGROUP).
+        self.on_delete = on_delete
+        #: Whether a value at a key may be what it waits for; None: its command must run to find that out. Of many who
+        #: wait for one key most find nothing, and this says so at a fraction of what the command costs.
+        self.has_news: HasNews | None = None
+        #: Equal for those for whom ``has_news`` says the same at the same moment; None: for nobody else.
+        self.interest: bytes | None = None
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the shell is to call :meth:`engine.core.dispatch.Core.wake`, if nothing happens until then."""
+        if self.retry_at is None or self.deadline is None:
+            return self.deadline if self.retry_at is None else self.retry_at
+        return min(self.deadline, self.retry_at)

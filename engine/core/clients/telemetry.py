@@ -8,15 +8,14 @@ took less than 2**n nanoseconds, and at least half of that.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from engine.core.clients.session import Session
+from engine.core.protocol.replies import CommandError
+from engine.core.table.registry import Command
+from engine.settings.config import Config
 from engine.text.shown import shortened, without_secrets
-
-if TYPE_CHECKING:
-    from engine.core.clients.session import Session
-    from engine.core.table.registry import Command
-    from engine.settings.config import Config
 
 #: Longer than anything takes.
 NEVER_NS = 1 << 62
@@ -112,6 +111,14 @@ class Telemetry:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        #: How many commands have run.
+        self.commands = 0
+        #: How many error replies there were, by their codes.
+        self.errors: dict[bytes, int] = {}
+        #: Nanoseconds that go by, for measuring how long commands take: the shell's clock; and what it said when the
+        #: last command ended, or when the shell began to run commands.
+        self.stopwatch: Callable[[], int] = int
+        self.measured_ns = 0
         self.stats: dict[bytes, Stat] = {}
         self.slow_log: deque[Slow] = deque()
         self.events: dict[bytes, Event] = {}
@@ -149,6 +156,17 @@ class Telemetry:
         if found is None:
             found = self.stats[name] = Stat()
         return found
+
+    def count_error(self, error: CommandError) -> None:
+        """Count an error reply by its code."""
+        code = error.text.partition(b" ")[0]
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+    def reset(self) -> None:
+        """Forget all counts; the slow log and the events stay."""
+        self.stats.clear()
+        self.errors.clear()
+        self.commands = 0
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
         """A command took at least :attr:`threshold_ns`."""

@@ -12,17 +12,15 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.slots import Slots
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
 from engine.text import messages
-
-if TYPE_CHECKING:
-    from engine.core.dispatch import Core
 
 Value = Any
 
@@ -41,12 +39,13 @@ def type_name(value: Value) -> bytes:
 
 
 class Database:
-    """The keys of one database. Every lookup drops what has expired at the core's present time."""
+    """The keys of one database. Every lookup drops what has expired at the present time."""
 
-    def __init__(self, index: int, core: Core) -> None:
+    def __init__(self, index: int, changes: Changes) -> None:
         self.index = index
-        self.core = core
-        self.waiting = WaitingRoom()
+        self.changes = changes
+        #: Blocked commands.
+        self.waiting: WaitingRoom[Any] = WaitingRoom()
         #: Lookups for reading that found their key, and that did not.
         self.hits = 0
         self.misses = 0
@@ -68,7 +67,7 @@ class Database:
         if value is not None:
             if key in self._expires and self.drop_if_due(key):
                 return None
-            self._used[key] = self.core.now
+            self._used[key] = self.changes.now
         return value
 
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
@@ -79,7 +78,7 @@ class Database:
         value = self.get(key) if use else self.peek(key)
         if value is None:
             self.misses += 1
-            self.core.notify("m", b"keymiss", key, self.index)
+            self.changes.notify("m", b"keymiss", key, self.index)
         else:
             self.hits += 1
         return value
@@ -90,11 +89,11 @@ class Database:
 
     def idle(self, key: bytes) -> int:
         """For how many milliseconds an existing key has not been used."""
-        return max(self.core.now - self._used[key], 0)
+        return max(self.changes.now - self._used[key], 0)
 
     def set_idle(self, key: bytes, milliseconds: int) -> None:
         """Let an existing key have been idle for so long."""
-        self._used[key] = self.core.now - milliseconds
+        self._used[key] = self.changes.now - milliseconds
 
     def __contains__(self, key: bytes) -> bool:
         return self.peek(key) is not None
@@ -113,7 +112,7 @@ class Database:
             value = self.read(key)
         else:
             # As read() does, without the calls.
-            self._used[key] = self.core.now
+            self._used[key] = self.changes.now
             self.hits += 1
         if value is not None and type(value) is not kind:
             raise CommandError(messages.WRONG_TYPE)
@@ -131,9 +130,9 @@ class Database:
 
     def keys(self) -> list[bytes]:
         """All live keys, in no particular order."""
-        if not self._expires or self.core.replaying:
+        if not self._expires or self.changes.replaying:
             return list(self._values)
-        now = self.core.now
+        now = self.changes.now
         expires = self._expires
         return [key for key in self._values if expires.get(key, now + 1) > now]
 
@@ -152,7 +151,7 @@ class Database:
     def random_key(self) -> bytes | None:
         """A key drawn by the core's source of chance, None in an empty database."""
         while self._slots:
-            key = self._slots[self.core.pick(len(self._slots))]
+            key = self._slots[self.changes.pick(len(self._slots))]
             if key in self:
                 return key
         return None
@@ -163,10 +162,10 @@ class Database:
         """A key that was not there comes into being; whoever waits for it is signalled."""
         self._values[key] = value
         self._slots.add(key)
-        self._used[key] = self.core.now
+        self._used[key] = self.changes.now
         self.touch(key)
         self.signal(key)
-        self.core.notify("n", b"new", key, self.index)
+        self.changes.notify("n", b"new", key, self.index)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False) -> None:
         """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
@@ -177,7 +176,7 @@ class Database:
             return
         changes_type = type(self._values[key]) is not type(value)
         self._values[key] = value
-        self._used[key] = self.core.now
+        self._used[key] = self.changes.now
         if not keep_ttl:
             self._expires.pop(key, None)
         self.touch(key)
@@ -211,7 +210,7 @@ class Database:
         self._tell(self._values)
         self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
         self._deadlines = []
-        self.core.dirty += count
+        self.changes.dirty += count
         return count
 
     def swap(self, other: Database) -> None:
@@ -225,7 +224,7 @@ class Database:
 
     def _tell(self, *keys: Iterable[bytes]) -> None:
         """Keys come or go in bulk: whoever watches or waits for one of them hears of it."""
-        watched = [key for index, key in self.core.watchers if index == self.index]
+        watched = [key for index, key in self.changes.watchers if index == self.index]
         for key in watched:
             if any(key in some for some in keys):
                 self.touch(key)
@@ -250,7 +249,7 @@ class Database:
             self._expires.pop(key, None)
             return
         self._expires[key] = deadline
-        self.core.next_expiry = min(self.core.next_expiry, deadline)
+        self.changes.next_expiry = min(self.changes.next_expiry, deadline)
         heapq.heappush(self._deadlines, (deadline, key))
         if len(self._deadlines) > 64 + 2 * len(self._expires):
             self._deadlines = [(when, name) for name, when in self._expires.items()]
@@ -259,7 +258,7 @@ class Database:
     def is_due(self, key: bytes) -> bool:
         """Whether the key is still there though its time has come."""
         deadline = self._expires.get(key)
-        return deadline is not None and deadline <= self.core.now and not self.core.replaying
+        return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
         """Drop the key if its time has come; whether it was so."""
@@ -271,9 +270,9 @@ class Database:
     def expire(self, key: bytes) -> None:
         """The key's time has come: it goes, and the log hears of it as of a deletion."""
         self._drop(key)
-        self.core.expired_keys += 1
-        self.core.record(self.index, [b"DEL", key])
-        self.core.notify("x", b"expired", key, self.index)
+        self.changes.expired_keys += 1
+        self.changes.record(self.index, [b"DEL", key])
+        self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
         """Drop at most ``limit`` keys that have expired at ``now``; how many."""
@@ -293,18 +292,18 @@ class Database:
 
     def touch(self, key: bytes) -> None:
         """The key's value changed: transactions that watch it will not run."""
-        core = self.core
-        core.dirty += 1
-        if core.watchers:
+        changes = self.changes
+        changes.dirty += 1
+        if changes.watchers:
             pair = self.index, key
-            for session in core.watchers.get(pair, ()):
-                if session.watching[pair] and key not in self._values:
+            for watcher in changes.watchers.get(pair, ()):
+                if watcher.watching[pair] and key not in self._values:
                     # It had expired when it was watched; that it now goes is no change.
-                    session.watching[pair] = False
+                    watcher.watching[pair] = False
                 else:
-                    session.dirty_exec = True
+                    watcher.dirty_exec = True
 
     def signal(self, key: bytes) -> None:
         """Somebody who waits for ``key`` may find something now (or learn that it is gone)."""
         if key in self.waiting:
-            self.core.ready[self.index, key] = None
+            self.changes.ready[self.index, key] = None

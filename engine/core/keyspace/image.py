@@ -8,15 +8,15 @@ and the image may then be read in another thread for as long as it likes.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from engine.core.dispatch import Core
+from engine.settings.config import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,14 @@ class Image:
         return sum(len(one.values) for one in self.databases)
 
 
-def take(core: Core) -> Image:
-    """The state of ``core`` at its present time; keys whose time has come are left out."""
-    config = core.config
+def take(databases: Iterable[Database], config: Config, now: int) -> Image:
+    """The state of all databases at the present time ``now``, in milliseconds since the epoch.
+
+    Keys whose time has come are left out.
+    """
     storage = Storage()
-    databases = []
-    for db in core.databases:
+    taken = []
+    for db in databases:
         if not len(db):
             continue
         values: dict[bytes, Any] = {}
@@ -57,9 +59,9 @@ def take(core: Core) -> Image:
             values[key] = value if type(value) is bytes else _frozen(value, storage)
             if deadline is not None:
                 deadlines[key] = deadline
-        databases.append(DatabaseImage(db.index, values, deadlines))
+        taken.append(DatabaseImage(db.index, values, deadlines))
     defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-    return Image(core.now, databases, defaults)
+    return Image(now, taken, defaults)
 
 
 def _frozen(value: Any, storage: Storage) -> Any:

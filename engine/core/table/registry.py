@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from engine.core.protocol.replies import Reply
 
-if TYPE_CHECKING:
-    from engine.core.table.context import Context
-
-Handler = Callable[["Context", list[bytes]], Reply]
+#: What does a command: given a :class:`engine.core.environment.context.Context`, which this table stands below, and the
+#: command's words, it gives the reply.
+Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
 
 
@@ -213,7 +212,7 @@ def container(
 ) -> None:
     """Declare a command with subcommands, which dispatch looks up; ``alone`` does the bare name, if that is one."""
 
-    def never(ctx: Context, argv: list[bytes]) -> Reply:  # noqa: ARG001
+    def never(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001
         raise AssertionError(f"dispatch called the container {name}")
 
     command(

@@ -192,7 +192,7 @@ class AppendOnly:
             self.log.use(path, self._files.open_append(path), self._files.size(path))
         elif any(len(db) for db in self._core.databases) and self.manifest.base is None:
             suffix = self._base_suffix()
-            self._write_base(image.take(self._core), suffix)
+            self._write_base(image.take(self._core.databases, self._core.config, self._core.changes.now), suffix)
             self._commit(suffix, [])
         else:
             self._new_increment()
@@ -253,7 +253,7 @@ class AppendOnly:
         else:
             log.tee = []
             first = 0
-        taken = image.take(self._core)
+        taken = image.take(self._core.databases, self._core.config, self._core.changes.now)
         suffix = self._base_suffix()
         self.rewriting, self._abandoned, self.began = True, False, self._clock()
 

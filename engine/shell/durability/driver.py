@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
@@ -63,13 +63,6 @@ class Driver:
     def _tick(self) -> None:
         self.persistence.tick()
         self._timer = self._loop.call_later(_PERIOD, self._tick)
-
-    def obey(self, name: str, detail: Any) -> bool:
-        """Do what the core asks for, if it is for durability."""
-        if name != "durability":
-            return False
-        self.persistence.obey(detail)
-        return True
 
     def end_by_signal(self, directive: str) -> bool:
         """Whether the process may end as ``shutdown-on-sigterm`` (or ``-sigint``) says."""

@@ -134,8 +134,8 @@ class Persistence:
             self._release()
             raise ConfigError(f"{error.filename or self.directory}: {error.strerror or error}") from None
         self.loaded_seconds = self._clock() - began
-        self.core.dirty = 0
-        self.logging = self.core.recording = wanted
+        self.core.changes.dirty = 0
+        self.logging = self.core.changes.recording = wanted
         self.core.durability = self
         self.log.on_synced = self._tell_waiting
         self.appendonly.on_rewritten = self._rewritten
@@ -147,8 +147,8 @@ class Persistence:
 
     def _load(self, wanted: bool) -> None:
         core = self.core
-        core.set_time(self._now_us())
-        core.replaying = True
+        core.changes.set_time(self._now_us())
+        core.changes.replaying = True
         try:
             if wanted and self.appendonly.find():
                 self.appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
@@ -156,7 +156,7 @@ class Persistence:
             elif self.snapshots.load() >= 0:
                 self._say("snapshot")
         finally:
-            core.replaying = False
+            core.changes.replaying = False
 
     def _say(self, what: str) -> None:
         keys = sum(len(db) for db in self.core.databases)
@@ -206,7 +206,7 @@ class Persistence:
     def settle(self) -> bool:
         """Write what was taken; whether it is as safe as ``appendfsync`` promises."""
         safe = self.log.flush()
-        if (not safe) != bool(self.core.refuse_writes):
+        if (not safe) != bool(self.core.admission.refuse_writes):
             self._judge()
         return safe
 
@@ -214,19 +214,19 @@ class Persistence:
         """Decide whether commands that write may run."""
         core, error = self.core, self.log.error
         if self._ending:
-            core.refuse_writes = messages.SHUTTING_DOWN
+            core.admission.refuse_writes = messages.SHUTTING_DOWN
         elif self.logging and (error is not None or self.log.broken):
             why = (error.strerror or str(error)) if error is not None else "the file cannot be used any more"
             refusal = messages.misconf_log(why)
-            if not core.refuse_writes:
+            if not core.admission.refuse_writes:
                 LOG.error("the append-only file cannot be written, commands that write are refused: %s", error)
-            core.refuse_writes = refusal
+            core.admission.refuse_writes = refusal
         elif not self.snapshots.last_ok and self.snapshots.points and core.config.flag("stop-writes-on-bgsave-error"):
-            core.refuse_writes = messages.MISCONF_SNAPSHOT
+            core.admission.refuse_writes = messages.MISCONF_SNAPSHOT
         else:
-            if core.refuse_writes:
+            if core.admission.refuse_writes:
                 LOG.info("the disk takes what is written again: commands that write are run")
-            core.refuse_writes = b""
+            core.admission.refuse_writes = b""
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Persistence:
         if self.logging and (self.log.broken or self._has_grown()):
             self._retry_rewrite()
         elif self.snapshots.points and self.snapshots.due() and self._take_lock():
-            LOG.info("%d changes since the last snapshot: saving", self.core.dirty)
+            LOG.info("%d changes since the last snapshot: saving", self.core.changes.dirty)
             self._begin_save()
 
     def _has_grown(self) -> bool:
@@ -262,8 +262,8 @@ class Persistence:
 
     def _flush_effects(self) -> None:
         """What the present turn has done so far belongs before an image of the present moment."""
-        effects = self.core.effects[:]
-        self.core.effects.clear()
+        effects = self.core.changes.effects[:]
+        self.core.changes.effects.clear()
         if effects:
             self.take(effects)
 
@@ -275,7 +275,7 @@ class Persistence:
             self.appendonly.last_ok = False
             LOG.error("rewriting the append-only file could not begin: %s", error)
             raise
-        self.core.recording = True
+        self.core.changes.recording = True
         self._follow()
 
     def _rewritten(self) -> None:
@@ -334,7 +334,7 @@ class Persistence:
             except OSError as error:
                 raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
         elif not wanted and (self.logging or self.appendonly.rewriting):
-            self.logging = self.core.recording = False
+            self.logging = self.core.changes.recording = False
             self.appendonly.switch_off()
             self._judge()
 
@@ -373,7 +373,7 @@ class Persistence:
     def _ask(self, what: str) -> None:
         """Begin it when the present command is done: a transaction is in the image as a whole, or not at all."""
         self._scheduled.add(what)
-        self.core.requests.append(("durability", what))
+        self.core.host.after_reply(lambda: self.obey(what))
 
     def obey(self, what: str) -> None:
         """Begin what a command asked for."""
@@ -396,7 +396,7 @@ class Persistence:
 
     def place(self) -> int:
         # What this turn has done is written as one block: a place within it stands for its end.
-        return self.log.appended + bool(self.core.effects)
+        return self.log.appended + bool(self.core.changes.effects)
 
     def is_safe(self, place: int) -> bool:
         return self.log.synced >= place
@@ -424,8 +424,8 @@ class Persistence:
             self._save_now()
         else:
             self._flush_effects()
-        dirty, recording, refusal = core.dirty, core.recording, core.refuse_writes
-        core.recording, core.replaying, core.refuse_writes = False, True, b""
+        dirty, recording, refusal = core.changes.dirty, core.changes.recording, core.admission.refuse_writes
+        core.changes.recording, core.changes.replaying, core.admission.refuse_writes = False, True, b""
         # Whoever waits for a key is not served from data that are half there.
         rooms = [db.waiting for db in core.databases]
         for db in core.databases:
@@ -441,13 +441,13 @@ class Persistence:
         except (LoadError, OSError) as error:
             # What is in memory now is neither what it was nor what is on the disk.
             LOG.critical("the data could not be loaded again, the engine stops: %s", error)
-            core.requests.append(("shutdown", {"nosave", "now"}))
+            core.host.shut_down()
             self._ending = True
             self._judge()
             raise CommandError(messages.load_failed(str(error))) from None
         finally:
-            core.recording, core.replaying, core.refuse_writes = recording, False, refusal
-            core.dirty = dirty
+            core.changes.recording, core.changes.replaying, core.admission.refuse_writes = recording, False, refusal
+            core.changes.dirty = dirty
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room
                 for key in room.awaited():
@@ -467,7 +467,7 @@ class Persistence:
             LOG.error("not shut down: the append-only file cannot be written: %s", self.log.error)
             raise CommandError(messages.SHUTDOWN_FAILED)
         # Where nothing has changed there is nothing to save, unless it is asked for.
-        if b"SAVE" in words or (wants_save and self.core.dirty and self._take_lock()):
+        if b"SAVE" in words or (wants_save and self.core.changes.dirty and self._take_lock()):
             try:
                 self._save_now()
             except CommandError as error:
@@ -481,7 +481,7 @@ class Persistence:
         facts = {
             "loading": 0,
             "async_loading": 0,
-            "rdb_changes_since_last_save": self.core.dirty,
+            "rdb_changes_since_last_save": self.core.changes.dirty,
             "aof_enabled": int(self.logging),
             "aof_rewrite_scheduled": int("rewrite" in self._scheduled),
             "engine_loading_seconds": f"{self.loaded_seconds:.3f}",

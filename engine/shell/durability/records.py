@@ -96,7 +96,7 @@ def _restore(record: list[Any], parts: Parts, core: Core) -> None:
         db.delete(key)
     db.add(key, value)
     if isinstance(value, Stream) and value.producers is not None:
-        core.idempotent[value] = None
+        core.streams.idempotent[value] = None
     if deadline >= 0:
         db.set_deadline(key, deadline)
 
@@ -121,7 +121,7 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
     segments = [_segment_from(rows[at : at + _COLUMNS], parts, core) for at in range(0, len(rows), _COLUMNS)]
     for (_, segment), state in zip(segments, nodes, strict=True):
         restore.restore_nodes(segment, state)
-    stream = restore.stream_of(core.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
+    stream = restore.stream_of(core.streams.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
     for group in groups:
@@ -180,7 +180,7 @@ def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segme
 
     body: Plain | Packed
     if flags & _PACKED:
-        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.storage.cache)
+        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.streams.storage.cache)
         body.blob = take(blob_size)
         *directory, firsts_ms, firsts_seq, rows = body.index_arrays
         fill(directory, pieces + 1)
@@ -193,7 +193,7 @@ def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segme
         frames = take(size)
         body.data = frames if flags & _SEALED else bytearray(frames)
         fill((body.ms, body.seq, body.offsets), count)
-    segment = Segment(core.storage.sealed, body)
+    segment = Segment(core.streams.storage.sealed, body)
     segment.start = start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(take(count))

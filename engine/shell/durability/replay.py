@@ -17,13 +17,11 @@ from typing import Any
 import hiredis
 
 from engine.core.clients.session import Session
-from engine.core.commands.streams.entries import producers_of
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
-from engine.core.table.context import Context
 from engine.shell.durability.blocks import DamagedError, Piece, TornError, pieces_from
 from engine.text import messages
 from engine.wire.bulk import Scanner
@@ -55,7 +53,6 @@ class Replay:
         self._core = core
         self._now_us = now_us
         self._session: Session = core.open_session(now_us)
-        self._ctx = Context(core, self._session)
         self._scanner = Scanner()
         #: The commands since MULTI, and where that stands; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
@@ -210,11 +207,10 @@ class Replay:
     def _record(self, argv: list[bytes], place: int) -> None:
         """Remember an idempotent ID, also that of an entry which has gone, and in place of one forgotten by age."""
         _, key, producer, iid, word = argv
-        self._ctx.db = self._core.databases[self._session.db]
-        stream = self._ctx.db.peek(key)
+        stream = self._core.databases[self._session.db].peek(key)
         if not isinstance(stream, Stream) or not producer or not iid:
             raise DamagedError(place, "XIDMPRECORD for what is not there: " + messages.NO_SUCH_KEY.decode())
-        producers = producers_of(self._ctx, stream)
+        producers = self._core.streams.producers_of(stream)
         producers.by_producer.get(producer, {}).pop(iid, None)
         try:
             producers.remember(producer, iid, ids.parse(word))

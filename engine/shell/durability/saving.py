@@ -69,9 +69,9 @@ class Snapshots:
     def save(self) -> None:
         """Write a snapshot now. An OSError where that is not possible."""
         began = self._clock()
-        dirty = self._core.dirty
+        dirty = self._core.changes.dirty
         try:
-            self._write(image.take(self._core), self.path)
+            self._write(image.take(self._core.databases, self._core.config, self._core.changes.now), self.path)
         except OSError as error:
             self._ended(began, error, dirty)
             raise
@@ -80,8 +80,8 @@ class Snapshots:
     def begin(self) -> None:
         """Write a snapshot of this moment beside the loop."""
         assert not self.saving
-        taken, path = image.take(self._core), self.path
-        dirty, began = self._core.dirty, self._clock()
+        taken, path = image.take(self._core.databases, self._core.config, self._core.changes.now), self.path
+        dirty, began = self._core.changes.dirty, self._clock()
         self.saving, self._abandoned, self.began = True, False, began
 
         def done(error: OSError | None) -> None:
@@ -119,7 +119,7 @@ class Snapshots:
         self.last_seconds = int(self._clock() - began)
         self.last_save_ms = self._now_ms()
         self.saves += 1
-        self._core.dirty -= dirty
+        self._core.changes.dirty -= dirty
 
     def facts(self) -> dict[str, Any]:
         """What INFO tells of snapshots. Times are in seconds, -1: there was none."""
@@ -137,4 +137,4 @@ class Snapshots:
         if not self.last_ok and self._clock() - self._failed_at < _RETRY:
             return False
         since = (self._now_ms() - self.last_save_ms) / 1000
-        return any(self._core.dirty >= changes and since > seconds for seconds, changes in self.points)
+        return any(self._core.changes.dirty >= changes and since > seconds for seconds, changes in self.points)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core.dispatch import Core
+from engine.core.clients.accounts import Accounts
+from engine.settings.config import Config
 
 
 def is_local(peer: Any) -> bool:
@@ -15,6 +16,6 @@ def is_local(peer: Any) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def is_refused(core: Core, peer: Any) -> bool:
+def is_refused(config: Config, accounts: Accounts, peer: Any) -> bool:
     """Whether a new client is sent away: it comes from elsewhere, and nobody would ask it for a password."""
-    return core.config.flag("protected-mode") and core.accounts.default.nopass and not is_local(peer)
+    return config.flag("protected-mode") and accounts.default.nopass and not is_local(peer)

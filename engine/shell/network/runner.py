@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.core.clients.session import Session
-from engine.core.dispatch import NEVER, Core, look_up
+from engine.core.dispatch import Core
+from engine.core.keyspace.changes import NEVER, Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
 from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
@@ -36,16 +37,16 @@ _FLUSH_BYTES = 256 * 1024
 
 _ADDS = (b"XADD", b"xadd")
 _INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
-Effects = list[tuple[int, list[bytes] | bytes]]
 
 
 class Runner:
-    """One core and its clients. ``on_request`` hears what the core asks of the process (shutdown)."""
+    """One core and its clients."""
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, on_request: Callable[[str, Any], None]) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self.core = core
         self.loop = loop
-        self.on_request = on_request
+        #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
+        self.after_reply: list[Callable[[], None]] = []
         #: Takes the effects of a turn before its replies leave (the log, the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
         #: Everything that is sent goes through it.
@@ -63,7 +64,7 @@ class Runner:
         self._expiry: asyncio.TimerHandle | None = None
         self._expiry_at = NEVER
         self._pause: asyncio.TimerHandle | None = None
-        self.memory = Memory(core, lambda: self.bytes_in)
+        self.memory = Memory(core.config, core.admission, lambda: self.bytes_in)
         for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
             core.config.on_change(name, self._follow)
         self._follow()
@@ -92,7 +93,7 @@ class Runner:
         if len(self.connections) > self.max_clients:
             self.rejected += 1
             connection.fail(messages.MAX_CLIENTS)
-        elif is_refused(core, connection.transport.get_extra_info("peername")):
+        elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.rejected += 1
             LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
             connection.fail(messages.PROTECTED_MODE)
@@ -117,9 +118,11 @@ class Runner:
         count = len(commands)
         execute = core.execute
         outbox = core.outbox
+        after_reply = self.after_reply
+        pause = core.pause
         now = now_us()
         began = now
-        core.measured_ns = now * 1000
+        core.telemetry.measured_ns = now * 1000
         if self.memory.limit:
             self.memory.look(now)
         out: Out = []
@@ -127,7 +130,8 @@ class Runner:
             # Those who wait get what one client adds in one turn together, as with a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in commands)
         while at < count:
-            if core.paused_until and self._hold_back(connection, commands[at], now):
+            if pause.until and core.admission.is_held_back(session, commands[at], now // 1000):
+                connection.held_back = True
                 break
             argv = commands[at]
             at += 1
@@ -153,8 +157,8 @@ class Runner:
                     LOG.exception("the reply to %r cannot be encoded", argv[:2])
                     del out[before:]
                     encode(_INTERNAL_ERROR, session.proto, out)
-            if core.requests:
-                self._obey()
+            if after_reply:
+                self._do_after_reply()
             if session.close_after_reply or session.close_requested:
                 at = count
                 break
@@ -177,7 +181,7 @@ class Runner:
                     break
         if core.serve_later:
             core.serve_later = False
-            core.serve_waiters()
+            core.blocked.serve()
             if outbox:
                 self.deliver(session, out)
         connection.at = at
@@ -185,7 +189,7 @@ class Runner:
             connection.commands = []
             connection.at = 0
         self._flush(connection, out)
-        if core.next_expiry != self._expiry_at:
+        if core.changes.next_expiry != self._expiry_at:
             self._arm_expiry()
         if session.close_after_reply or session.close_requested:
             connection.close()
@@ -193,10 +197,10 @@ class Runner:
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
         """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
         core, session = self.core, connection.session
-        if core.paused_until or session.reply_mode != "on":
+        if core.pause.until or session.reply_mode != "on":
             return False
         now = now_us()
-        core.measured_ns = now * 1000
+        core.telemetry.measured_ns = now * 1000
         if self.memory.limit:
             self.memory.look(now)
         replies = core.execute_run(session, run, now)
@@ -204,15 +208,15 @@ class Runner:
             return False
         if core.outbox:
             self.deliver()
-        if core.requests:
-            self._obey()
+        if self.after_reply:
+            self._do_after_reply()
         self._flush(connection, [*replies])
-        if core.next_expiry != self._expiry_at:
+        if core.changes.next_expiry != self._expiry_at:
             self._arm_expiry()
         return True
 
     def _flush(self, connection: Connection, out: Out) -> None:
-        if self.core.effects:
+        if self.core.changes.effects:
             self._flush_effects()
         if out:
             connection.send(out)
@@ -249,24 +253,18 @@ class Runner:
         if connection.commands or connection.backlog or not connection.parser.at_boundary:
             connection.yield_turn()
 
-    def _obey(self) -> None:
-        requests = self.core.requests[:]
-        self.core.requests.clear()
-        for name, detail in requests:
-            if name == "kill":
-                connection = self.connections.get(detail.id)
-                if connection is not None:
-                    connection.transport.abort()
-            elif name == "wake":
-                connection = self.connections.get(detail.id)
-                if connection is not None:
-                    self._arm(connection, now_us())
-            elif name == "pause":
-                self._arm_pause()
-            elif name == "failed":
-                LOG.error("the command of a client that waited failed", exc_info=detail)
-            else:
-                self.on_request(name, detail)
+    def _do_after_reply(self) -> None:
+        """What commands have asked for that must not happen while they run."""
+        work = self.after_reply[:]
+        self.after_reply.clear()
+        for one in work:
+            one()
+
+    def abort(self, session: Session) -> None:
+        """Cut a client off."""
+        connection = self.connections.get(session.id)
+        if connection is not None:
+            connection.transport.abort()
 
     # -- timers -------------------------------------------------------------------------------------------------------
 
@@ -279,6 +277,12 @@ class Runner:
         if at is not None:
             connection.timer = self.loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
 
+    def follow_waiter(self, session: Session) -> None:
+        """The time at which a blocked client is to be woken has changed."""
+        connection = self.connections.get(session.id)
+        if connection is not None:
+            self._arm(connection, now_us())
+
     def _wake(self, connection: Connection) -> None:
         connection.timer = None
         session = connection.session
@@ -287,7 +291,7 @@ class Runner:
             return
         now = now_us()
         if now // 1000 >= waiter.wake_at:
-            self.core.measured_ns = now * 1000
+            self.core.telemetry.measured_ns = now * 1000
             self.core.wake(session, now)
             self.settle()
         if session.waiter is not None:
@@ -298,16 +302,16 @@ class Runner:
         self._flush_effects()
         if self.core.outbox:
             self.deliver()
-        if self.core.requests:
-            self._obey()
-        if self.core.next_expiry != self._expiry_at:
+        if self.after_reply:
+            self._do_after_reply()
+        if self.core.changes.next_expiry != self._expiry_at:
             self._arm_expiry()
 
     def _flush_effects(self) -> None:
-        if not self.core.effects:
+        if not self.core.changes.effects:
             return
-        effects = self.core.effects[:]
-        self.core.effects.clear()
+        effects = self.core.changes.effects[:]
+        self.core.changes.effects.clear()
         if self.on_effects is not None:
             self.on_effects(effects)
 
@@ -315,7 +319,7 @@ class Runner:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        self._expiry_at = self.core.next_expiry
+        self._expiry_at = self.core.changes.next_expiry
         if self._expiry_at != NEVER:
             # A moment is waited for at the most once in a millisecond, and not beyond an hour, where clocks may be set.
             delay = min(max(self._expiry_at * 1000 - now_us(), 1000), 3_600_000_000)
@@ -331,28 +335,20 @@ class Runner:
 
     # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
 
-    def _hold_back(self, connection: Connection, argv: list[bytes], now: int) -> bool:
-        core = self.core
-        if now // 1000 >= core.paused_until:
-            core.paused_until = 0
-            return False
-        if not core.pauses_all and not _writes(connection.session, argv):
-            return False
-        connection.held_back = True
-        return True
-
-    def _arm_pause(self) -> None:
+    def follow_pause(self) -> None:
+        """CLIENT PAUSE or UNPAUSE was called: the end is another one."""
         if self._pause is not None:
             self._pause.cancel()
-        delay = max(self.core.paused_until * 1000 - now_us(), 0) if self.core.paused_until else 0
+        until = self.core.pause.until
+        delay = max(until * 1000 - now_us(), 0) if until else 0
         self._pause = self.loop.call_later(delay / 1e6, self._end_pause)
 
     def _end_pause(self) -> None:
         self._pause = None
-        if self.core.paused_until > now_us() // 1000:
-            self._arm_pause()
+        if self.core.pause.until > now_us() // 1000:
+            self.follow_pause()
             return
-        self.core.paused_until = 0
+        self.core.pause.end()
         for connection in list(self.connections.values()):
             if connection.held_back:
                 connection.held_back = False
@@ -388,7 +384,7 @@ class Runner:
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""
         self.core.tick(now_us())
-        now = self.core.now
+        now = self.core.changes.now
         limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):
             session = connection.session
@@ -406,17 +402,6 @@ def _muted(session: Session, reply: Reply) -> Reply:
         session.reply_mode = "on"
         return NO_REPLY
     return NO_REPLY if session.reply_mode == "off" else reply
-
-
-def _writes(session: Session, argv: list[bytes]) -> bool:
-    """Whether CLIENT PAUSE WRITE holds this command back."""
-    try:
-        command = look_up(argv)
-    except CommandError:
-        return False
-    if command.name == "exec":
-        return any(queued.writes for queued, _ in session.multi or ())
-    return session.multi is None and (command.writes or command.name in ("publish", "spublish", "pfcount"))
 
 
 def _buffers(connection: Connection) -> dict[bytes, int]:

@@ -24,9 +24,9 @@ from engine.settings.kinds import ConfigError
 from engine.shell.cold import Freezer
 from engine.shell.durability.driver import Driver
 from engine.shell.network.connection import Connection
+from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
 from engine.shell.network.tls import TlsListener
-from engine.shell.observation.memory import give_back
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.shell.users_file import start_accounts
@@ -49,18 +49,14 @@ class Server:
     async def serve(self) -> None:
         """Accept clients until told to stop."""
         self._loop = asyncio.get_running_loop()
-        self.runner = Runner(self.core, self._loop, self._requested)
-        start_accounts(self.core)
+        self.runner = Runner(self.core, self._loop)
+        start_accounts(self.config, self.core.accounts)
         self._open_ports()
-        facts = Facts(self.config, self.runner, self._port)
-        self.core.facts["process"] = facts.collect
-        self.core.facts["reset"] = facts.reset
+        facts = Facts(self.config, self.runner, self.core.telemetry, type(self._loop), self._port)
+        self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
         self._durability.start()
-        self.core.stopwatch = time.time_ns
-        self.core.facts["sleep"] = time.sleep
-        self.core.facts["give_back"] = give_back
-        self.core.facts["rewrite"] = self._rewrite_config
+        self.core.telemetry.stopwatch = time.time_ns
         self._address = [self.config.text(name) for name in _ADDRESS]
         for name in _ADDRESS:
             self.config.on_change(name, self._keep_address)
@@ -76,7 +72,7 @@ class Server:
         pid_file = self._write_pid()
         self._tune_gc()
         self._tick()
-        self._freezer = Freezer(self.core, self._loop)
+        self._freezer = Freezer(self.config, self.core.streams.storage, self._loop)
         self._freezer.start()
         self._announce()
         try:
@@ -147,18 +143,6 @@ class Server:
         if [self.config.text(name) for name in _ADDRESS] != self._address:
             raise ConfigError("the address cannot change while the engine runs")
 
-    def _rewrite_config(self) -> str:
-        """Write the values in force to the configuration file; why not, or nothing."""
-        path = self.config.file
-        assert path is not None
-        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            new.write_bytes(self.config.rewritten(path.read_bytes()))
-            new.replace(path)
-        except OSError as error:
-            return os.strerror(error.errno or 0)
-        return ""
-
     def _change_directory(self) -> None:
         try:
             os.chdir(self.config.text("dir").decode())
@@ -194,17 +178,6 @@ class Server:
         return path
 
     # -- the end ------------------------------------------------------------------------------------------------------
-
-    def _requested(self, name: str, detail: Any) -> None:
-        if self._durability.obey(name, detail):
-            return
-        if name == "shutdown":
-            LOG.info("SHUTDOWN was called")
-            self._stop.set()
-        elif name == "log":
-            LOG.warning("DEBUG LOG: %r", detail)
-        else:
-            LOG.error("the core asks for %r, which the shell does not know", name)
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name

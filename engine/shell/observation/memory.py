@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.core.dispatch import Core
+from engine.core.admission import Admission
+from engine.settings.config import Config
+from engine.shell.clock import now_us
 
 _PAGE = resource.getpagesize()
 _EVERY_US = 100_000
@@ -40,32 +42,36 @@ def give_back() -> None:
 
 
 class Memory:
-    """Tells a core whether memory is full. ``accepted`` gives how many bytes clients have sent so far."""
+    """Tells a core's ``admission`` whether memory is full. ``accepted`` gives how many bytes clients have sent."""
 
     def __init__(
         self,
-        core: Core,
+        config: Config,
+        admission: Admission,
         accepted: Callable[[], int],
         measure: Callable[[], int] = resident,
         release: Callable[[], None] = give_back,
+        now: Callable[[], int] = now_us,
     ) -> None:
-        self._core = core
+        self._config = config
+        self._admission = admission
         self._accepted = accepted
         self._measure = measure
         self._release = release
+        self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
         #: ``maxmemory`` in bytes; 0: none, and :meth:`look` need not be called.
         self.limit = 0
-        core.config.on_change("maxmemory", self._follow)
+        config.on_change("maxmemory", self._follow)
         self._follow()
 
     def _follow(self) -> None:
-        self.limit = self._core.config.integer("maxmemory")
-        self._core.memory_full = False
+        self.limit = self._config.integer("maxmemory")
+        self._admission.memory_full = False
         if self.limit:
             self._measured_us = -_EVERY_US
-            self.look(self._core.now_us)
+            self.look(self._now_us())
 
     def look(self, now_us: int) -> None:
         """Before commands are run."""
@@ -75,7 +81,7 @@ class Memory:
                 self._released_us = now_us
                 self._release()
                 self._take(now_us)
-        self._core.memory_full = self._size + self._accepted() - self._sent > self.limit
+        self._admission.memory_full = self._size + self._accepted() - self._sent > self.limit
 
     def _take(self, now_us: int) -> None:
         self._measured_us, self._size, self._sent = now_us, self._measure(), self._accepted()

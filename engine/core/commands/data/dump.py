@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.data.hashes import small_hash_limits
-from engine.core.commands.streams.entries import new_stream
 from engine.core.formats import rdb_stream
 from engine.core.formats.rdb import BadFormatError, Reader, crc64, length, listpack, read_listpack, string
 from engine.core.keyspace.database import Value
@@ -20,7 +19,7 @@ from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _STRING, _LIST, _HASH, _HASH_LISTPACK, _QUICKLIST = 0, 1, 4, 16, 18
 _PLAIN, _PACKED = 1, 2
@@ -106,12 +105,12 @@ def _load_value(ctx: Context, reader: Reader) -> Value | None:
     if kind == _STRING:
         return reader.string()
     if kind in rdb_stream.FORMS:
-        config = ctx.core.config
+        config = ctx.config
 
         def defaults() -> tuple[int, int]:
             return config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
 
-        stream: Stream = rdb_stream.load(reader, kind, new_stream(ctx), defaults)
+        stream: Stream = rdb_stream.load(reader, kind, ctx.streams.new(), defaults)
         return stream
     if kind in (_HASH, _HASH_LISTPACK):
         words = (
@@ -204,12 +203,12 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     if deadline is not None and is_past(ctx, deadline):
         if deleted:
             ctx.effect(b"DEL", key)
-            ctx.core.notify("g", b"del", key, db.index)
+            ctx.changes.notify("g", b"del", key, db.index)
         return OK
     db.add(key, value)
     db.set_deadline(key, deadline)
     if idle is not None:
         db.set_idle(key, idle * 1000)
-    ctx.core.notify("g", b"restore", key, db.index)
+    ctx.changes.notify("g", b"restore", key, db.index)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     return OK

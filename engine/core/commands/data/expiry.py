@@ -13,7 +13,7 @@ from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
 _EXPIRE_SYNTAX = "[NX|XX|GT|LT]"
@@ -34,7 +34,7 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
 
 def is_past(ctx: Context, deadline: int) -> bool:
     """Whether a key with this deadline goes at once."""
-    return deadline <= ctx.now and not ctx.core.replaying
+    return deadline <= ctx.now and not ctx.changes.replaying
 
 
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
@@ -42,12 +42,12 @@ def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
     if is_past(ctx, deadline):
         ctx.db.delete(key)
         ctx.effect(b"DEL", key)
-        ctx.core.notify("g", b"del", key, ctx.db.index)
+        ctx.changes.notify("g", b"del", key, ctx.db.index)
         return
     ctx.db.set_deadline(key, deadline)
     ctx.db.touch(key)
     ctx.effect(b"PEXPIREAT", key, b"%d" % deadline)
-    ctx.core.notify("g", b"expire", key, ctx.db.index)
+    ctx.changes.notify("g", b"expire", key, ctx.db.index)
 
 
 def persist_key(ctx: Context, key: bytes) -> bool:
@@ -57,7 +57,7 @@ def persist_key(ctx: Context, key: bytes) -> bool:
     ctx.db.set_deadline(key, None)
     ctx.db.touch(key)
     ctx.effect(b"PERSIST", key)
-    ctx.core.notify("g", b"persist", key, ctx.db.index)
+    ctx.changes.notify("g", b"persist", key, ctx.db.index)
     return True
 
 

@@ -14,7 +14,7 @@ from engine.text import longdouble, messages
 from engine.text.globs import matches
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 
 def _hash(ctx: Context, key: bytes) -> Hash | None:
@@ -30,7 +30,7 @@ def _read(ctx: Context, key: bytes) -> Hash:
 
 def small_hash_limits(ctx: Context) -> tuple[int, int]:
     """Up to how many fields, and up to which length, a hash is small."""
-    config = ctx.core.config
+    config = ctx.config
     return config.integer("hash-max-listpack-entries"), config.integer("hash-max-listpack-value")
 
 
@@ -43,7 +43,7 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
     limits = small_hash_limits(ctx)
     new = sum([fields.put(pairs[at], pairs[at + 1], limits) for at in range(0, len(pairs), 2)])
     ctx.db.touch(key)
-    ctx.core.notify("h", event, key, ctx.db.index)
+    ctx.changes.notify("h", event, key, ctx.db.index)
     ctx.effect(b"HSET", key, *pairs)
     return new
 
@@ -251,11 +251,11 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     gone = [field for field in argv[2:] if fields.remove(field)]
     if gone:
         db.touch(key)
-        ctx.core.notify("h", b"hdel", key, db.index)
+        ctx.changes.notify("h", b"hdel", key, db.index)
         ctx.effect(b"HDEL", key, *gone)
         if not fields:
             db.delete(key)
-            ctx.core.notify("g", b"del", key, db.index)
+            ctx.changes.notify("g", b"del", key, db.index)
     return len(gone)
 
 
@@ -355,7 +355,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 2:
         fields = _read(ctx, argv[1])
-        return fields.slots[ctx.core.pick(len(fields))] if fields else None
+        return fields.slots[ctx.changes.pick(len(fields))] if fields else None
     count = parse_int(argv[2], messages.NOT_AN_INTEGER)
     if count == I64_MIN:
         raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
@@ -374,7 +374,7 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _draw(ctx: Context, fields: Hash, count: int) -> list[bytes]:
     """``count`` different fields (all, if there are no more), or -``count`` fields of which some may be equal."""
-    pick, slots, size = ctx.core.pick, fields.slots, len(fields)
+    pick, slots, size = ctx.changes.pick, fields.slots, len(fields)
     if count < 0:
         return [slots[pick(size)] for _ in range(-count)]
     if count >= size:

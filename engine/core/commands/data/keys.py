@@ -16,7 +16,7 @@ from engine.text import messages
 from engine.text.globs import matches
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _CURSOR = re.compile(rb"[+-]?\d+|")
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
@@ -36,7 +36,7 @@ def _delete(ctx: Context, argv: list[bytes]) -> int:
 
 
 def _tell_deleted(ctx: Context, key: bytes) -> bool:
-    ctx.core.notify("g", b"del", key, ctx.db.index)
+    ctx.changes.notify("g", b"del", key, ctx.db.index)
     return True
 
 
@@ -100,7 +100,7 @@ def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def flushall(ctx: Context, argv: list[bytes]) -> Reply:
     _flush_option(argv)
-    for db in ctx.core.databases:
+    for db in ctx.databases:
         db.clear()
     ctx.effect(b"FLUSHALL")
     return OK
@@ -264,8 +264,8 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
         return False
     value, deadline = db.take(source)
     _put(db, target, value, deadline)
-    ctx.core.notify("g", b"rename_from", source, db.index)
-    ctx.core.notify("g", b"rename_to", target, db.index)
+    ctx.changes.notify("g", b"rename_from", source, db.index)
+    ctx.changes.notify("g", b"rename_to", target, db.index)
     ctx.effect(b"RENAME", source, target)
     return True
 
@@ -304,9 +304,9 @@ def _database(ctx: Context, word: bytes) -> Database:
     index = parse_int(word)
     if not _I32_MIN <= index <= _I32_MAX:
         raise CommandError(messages.out_of_range(_I32_MIN, _I32_MAX))
-    if not 0 <= index < len(ctx.core.databases):
+    if not 0 <= index < len(ctx.databases):
         raise CommandError(messages.DB_INDEX_RANGE)
-    return ctx.core.databases[index]
+    return ctx.databases[index]
 
 
 def copy_of(value: Value) -> Value:
@@ -343,7 +343,7 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
     _put(target_db, target, copy_of(value), ctx.db.deadline(source))
-    ctx.core.notify("g", b"copy_to", target, target_db.index)
+    ctx.changes.notify("g", b"copy_to", target, target_db.index)
     ctx.effect(b"COPY", source, target, b"DB", b"%d" % target_db.index, b"REPLACE")
     return 1
 
@@ -366,8 +366,8 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     value, deadline = source.take(key)
     _put(target, key, value, deadline)
-    ctx.core.notify("g", b"move_from", key, source.index)
-    ctx.core.notify("g", b"move_to", key, target.index)
+    ctx.changes.notify("g", b"move_from", key, source.index)
+    ctx.changes.notify("g", b"move_to", key, target.index)
     ctx.effect(b"MOVE", key, b"%d" % target.index)
     return 1
 
@@ -390,7 +390,7 @@ def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     second = parse_int(argv[2], messages.SWAP_SECOND_INDEX)
     if not _I32_MIN <= second <= _I32_MAX:
         raise CommandError(messages.SWAP_SECOND_INDEX)
-    databases = ctx.core.databases
+    databases = ctx.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
         raise CommandError(messages.DB_INDEX_RANGE)
     if first != second:

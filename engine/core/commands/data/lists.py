@@ -16,7 +16,7 @@ from engine.core.table.registry import ONE_KEY, Keys, command
 from engine.text import longdouble, messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 List = deque[bytes]
 
@@ -36,13 +36,13 @@ def _read(ctx: Context, key: bytes) -> List | None:
 
 
 def _notify(ctx: Context, event: bytes, key: bytes) -> None:
-    ctx.core.notify("l", event, key, ctx.db.index)
+    ctx.changes.notify("l", event, key, ctx.db.index)
 
 
 def _drop_if_empty(ctx: Context, key: bytes, items: List) -> None:
     if not items:
         ctx.db.delete(key)
-        ctx.core.notify("g", b"del", key, ctx.db.index)
+        ctx.changes.notify("g", b"del", key, ctx.db.index)
 
 
 # -- pushing and popping --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from engine.text import longdouble, messages
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 String = bytes | bytearray
 
@@ -48,7 +48,7 @@ def _read(ctx: Context, key: bytes) -> bytes | None:
 
 def _set(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
     ctx.db.set(key, value, keep_ttl=keep_ttl)
-    ctx.core.notify("$", event, key, ctx.db.index)
+    ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
@@ -58,7 +58,7 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
         ctx.effect(b"SET", key, value)
         return
     ctx.db.set_deadline(key, deadline)
-    ctx.core.notify("g", b"expire", key, ctx.db.index)
+    ctx.changes.notify("g", b"expire", key, ctx.db.index)
     ctx.effect(b"SET", key, value, b"PXAT", b"%d" % deadline)
 
 
@@ -280,7 +280,7 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
     value = _read(ctx, argv[1])
     if value is not None:
         ctx.db.delete(argv[1])
-        ctx.core.notify("g", b"del", argv[1], ctx.db.index)
+        ctx.changes.notify("g", b"del", argv[1], ctx.db.index)
         ctx.effect(b"DEL", argv[1])
     return value
 
@@ -388,7 +388,7 @@ def substr(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _check_length(ctx: Context, length: int) -> None:
-    if length > ctx.core.config.integer("proto-max-bulk-len"):
+    if length > ctx.config.integer("proto-max-bulk-len"):
         raise CommandError(messages.STRING_TOO_LONG)
 
 
@@ -426,7 +426,7 @@ def append(ctx: Context, argv: list[bytes]) -> Reply:
         raw += more
         ctx.db.touch(key)
         length = len(raw)
-    ctx.core.notify("$", b"append", key, ctx.db.index)
+    ctx.changes.notify("$", b"append", key, ctx.db.index)
     ctx.effect(b"APPEND", key, more)
     return length
 
@@ -460,7 +460,7 @@ def setrange(ctx: Context, argv: list[bytes]) -> Reply:
     raw.extend(bytes(max(offset - len(raw), 0)))
     raw[offset : offset + len(part)] = part
     ctx.db.touch(key)
-    ctx.core.notify("$", b"setrange", key, ctx.db.index)
+    ctx.changes.notify("$", b"setrange", key, ctx.db.index)
     ctx.effect(b"SETRANGE", key, argv[2], part)
     return len(raw)
 

@@ -12,7 +12,7 @@ from engine.core.table.registry import COMMANDS, Command, command, container
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _OPEN = "noscript loading stale"
 _ADMIN = "admin noscript loading stale"
@@ -36,7 +36,7 @@ container("acl", group="server", since=_SINCE, summary="Users and what they may 
     syntax="username [rule [rule ...]]",
 )
 def setuser(ctx: Context, argv: list[bytes]) -> Reply:
-    ctx.core.accounts.set_user(argv[2], argv[3:])
+    ctx.accounts.set_user(argv[2], argv[3:])
     return OK
 
 
@@ -53,7 +53,7 @@ def setuser(ctx: Context, argv: list[bytes]) -> Reply:
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     if DEFAULT in argv[2:]:
         raise CommandError(messages.ACL_DEFAULT_STAYS)
-    return sum(ctx.core.accounts.delete(name) for name in argv[2:])
+    return sum(ctx.accounts.delete(name) for name in argv[2:])
 
 
 def _shown(selector: Selector) -> list[Any]:
@@ -78,7 +78,7 @@ def _shown(selector: Selector) -> list[Any]:
     syntax="username",
 )
 def getuser(ctx: Context, argv: list[bytes]) -> Reply:
-    user = ctx.core.accounts.users.get(argv[2])
+    user = ctx.accounts.users.get(argv[2])
     if user is None:
         return None
     root, *others = user.selectors
@@ -105,7 +105,7 @@ def getuser(ctx: Context, argv: list[bytes]) -> Reply:
     summary="All users with their rules.",
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
-    return [user.line() for user in ctx.core.accounts.sorted()]
+    return [user.line() for user in ctx.accounts.sorted()]
 
 
 @command(
@@ -118,7 +118,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     summary="The names of all users.",
 )
 def users(ctx: Context, argv: list[bytes]) -> Reply:
-    return [user.name for user in ctx.core.accounts.sorted()]
+    return [user.name for user in ctx.accounts.sorted()]
 
 
 @command(
@@ -132,7 +132,7 @@ def whoami(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _file(ctx: Context) -> AclFile:
-    file = ctx.core.accounts.file
+    file = ctx.accounts.file
     if file is None:
         raise CommandError(messages.ACL_NO_FILE)
     return file
@@ -150,7 +150,7 @@ def _file(ctx: Context) -> AclFile:
 def load(ctx: Context, argv: list[bytes]) -> Reply:
     file = _file(ctx)
     try:
-        ctx.core.accounts.load(file.read(), file.name)
+        ctx.accounts.load(file.read(), file.name)
     except OSError as error:
         raise CommandError(messages.acl_not_read(file.name, error.strerror or "")) from None
     except UsersError as error:
@@ -169,7 +169,7 @@ def load(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def save(ctx: Context, argv: list[bytes]) -> Reply:
     try:
-        _file(ctx).write(ctx.core.accounts.text())
+        _file(ctx).write(ctx.accounts.text())
     except OSError:
         raise CommandError(messages.ACL_NOT_SAVED) from None
     return OK
@@ -214,7 +214,7 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     if not 0 < bits <= _MOST_BITS:
         raise CommandError(messages.ACL_BITS)
     digits = (bits + 3) // 4
-    return b"%0*x" % (digits, ctx.core.accounts.draw(16**digits))
+    return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
 
 @command(
@@ -227,7 +227,7 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="username command [arg [arg ...]]",
 )
 def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
-    user = ctx.core.accounts.users.get(argv[2])
+    user = ctx.accounts.users.get(argv[2])
     if user is None:
         raise CommandError(messages.acl_user_not_found(argv[2]))
     words = argv[3:]
@@ -260,11 +260,11 @@ def _called(words: list[bytes]) -> Command | None:
 def log(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
         raise CommandError(messages.subcommand_arguments(b"acl", argv[1]))
-    entries = ctx.core.accounts.log.entries
+    entries = ctx.accounts.log.entries
     count = 10
     if len(argv) == 3:
         if argv[2].upper() == b"RESET":
-            ctx.core.accounts.log.reset()
+            ctx.accounts.log.reset()
             return OK
         count = max(parse_int(argv[2]), 0)
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from engine.core.clients.description import describe, session_type
 from engine.core.commands.server.connection import check_name
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Simple, Verbatim
@@ -13,16 +14,11 @@ from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _FLAGS = "noscript loading stale"
 
 container("client", group="connection", since="2.4.0", summary="Facts about connections.")
-
-
-def session_type(session: Session) -> bytes:
-    """The class of a client, as CLIENT LIST TYPE names it."""
-    return b"pubsub" if session.channels or session.patterns else b"normal"
 
 
 def _type_named(word: bytes) -> bytes:
@@ -224,61 +220,6 @@ def getredir(ctx: Context, argv: list[bytes]) -> Reply:
 # -- all connections ------------------------------------------------------------------------------------------------
 
 
-def _flags(session: Session, held_back: int) -> bytes:
-    marks = (
-        (b"O", session.monitor),
-        (b"P", bool(session.channels or session.patterns)),
-        (b"x", session.multi is not None),
-        (b"b", session.waiter is not None or bool(held_back)),
-        (b"d", session.dirty_exec),
-        (b"c", session.close_after_reply),
-        (b"e", session.no_evict),
-        (b"T", session.no_touch),
-    )
-    return b"".join(mark for mark, on in marks if on) or b"N"
-
-
-def describe(session: Session, now_ms: int) -> bytes:
-    """The line of CLIENT LIST for a session, without its end."""
-    sizes = session.transport_info() if session.transport_info is not None else {}
-    flags = _flags(session, sizes.get(b"held-back", 0))
-    queued, queued_bytes = session.queued()
-    fields: list[tuple[bytes, bytes | int]] = [
-        (b"id", session.id),
-        (b"addr", session.addr),
-        (b"laddr", session.laddr),
-        (b"fd", session.fd),
-        (b"name", session.name),
-        (b"age", max(now_ms - session.created_ms, 0) // 1000),
-        (b"idle", max(now_ms - session.last_ms, 0) // 1000),
-        (b"flags", flags),
-        (b"db", session.db),
-        (b"sub", len(session.channels)),
-        (b"psub", len(session.patterns)),
-        (b"ssub", 0),
-        (b"multi", queued),
-        (b"watch", len(session.watching)),
-        (b"qbuf", sizes.get(b"qbuf", 0)),
-        (b"qbuf-free", sizes.get(b"qbuf-free", 0)),
-        (b"argv-mem", session.argv_bytes),
-        (b"multi-mem", queued_bytes),
-        (b"rbs", 0),
-        (b"rbp", 0),
-        (b"obl", sizes.get(b"obl", 0)),
-        (b"oll", sizes.get(b"oll", 0)),
-        (b"omem", sizes.get(b"omem", 0)),
-        (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued),
-        (b"events", b"r"),
-        (b"cmd", session.last_command),
-        (b"user", session.user.name),
-        (b"redir", -1),
-        (b"resp", session.proto),
-        (b"lib-name", session.lib_name),
-        (b"lib-ver", session.lib_ver),
-    ]
-    return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)
-
-
 @command(
     "client|info",
     arity=2,
@@ -306,13 +247,13 @@ def info(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
-    sessions: Iterable[Session] = ctx.core.sessions.values()
+    sessions: Iterable[Session] = ctx.sessions
     if len(argv) == 4 and args.flag(b"TYPE"):
         wanted = _type_named(args.take())
         sessions = [one for one in sessions if session_type(one) == wanted]
     elif len(argv) > 3 and args.flag(b"ID"):
         numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
-        sessions = [ctx.core.sessions[number] for number in numbers if number in ctx.core.sessions]
+        sessions = [one for one in map(ctx.sessions.get, numbers) if one is not None]
     elif len(argv) > 2:
         raise CommandError(messages.SYNTAX)
     return Verbatim(b"".join(describe(one, ctx.now) + b"\n" for one in sessions))
@@ -332,7 +273,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
-        found = [one for one in ctx.core.sessions.values() if one.addr == argv[2]]
+        found = [one for one in ctx.sessions if one.addr == argv[2]]
         if not found:
             raise CommandError(messages.NO_SUCH_CLIENT)
         _close(ctx, found[:1])
@@ -340,7 +281,7 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
         raise CommandError(messages.SYNTAX)
     tests, skip_me = _filters(ctx, argv)
-    found = [one for one in ctx.core.sessions.values() if all(test(one) for test in tests)]
+    found = [one for one in ctx.sessions if all(test(one) for test in tests)]
     if skip_me:
         found = [one for one in found if one is not ctx.session]
     _close(ctx, found)
@@ -366,7 +307,7 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
             case b"LADDR":
                 tests.append(lambda one, word=word: one.laddr == word)  # type: ignore[misc]
             case b"USER":
-                user = ctx.core.accounts.users.get(word)
+                user = ctx.accounts.users.get(word)
                 if user is None:
                     raise CommandError(messages.no_such_user(word))
                 tests.append(lambda one, user=user: one.user is user)  # type: ignore[misc]
@@ -384,7 +325,7 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
 
 def _close(ctx: Context, sessions: list[Session]) -> None:
     for session in sessions:
-        ctx.core.close(session)
+        ctx.close(session)
 
 
 @command(
@@ -404,14 +345,13 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError(messages.UNBLOCK_REASON)
-    target = ctx.core.sessions.get(parse_int(argv[2]))
+    target = ctx.sessions.get(parse_int(argv[2]))
     if target is None or target.waiter is None:
         return 0
     if how == b"TIMEOUT":
-        ctx.core.time_out(target)
+        ctx.sessions.time_out(target)
     else:
-        ctx.core.cancel_wait(target)
-        ctx.core.outbox.append((target, CommandError(messages.UNBLOCKED)))
+        ctx.sessions.end_wait(target, CommandError(messages.UNBLOCKED))
     return 1
 
 
@@ -434,11 +374,8 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     timeout = parse_int(argv[2], messages.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
         raise CommandError(messages.TIMEOUT_NEGATIVE)
-    core = ctx.core
-    # A pause within a pause makes it longer and stricter, never the contrary.
-    core.pauses_all = mode == b"ALL" or (core.pauses_all and core.paused_until > ctx.now)
-    core.paused_until = max(core.paused_until, ctx.now + timeout)
-    core.requests.append(("pause", None))
+    ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
+    ctx.host.follow_pause()
     return OK
 
 
@@ -454,8 +391,8 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def unpause(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    ctx.core.paused_until = 0
-    ctx.core.requests.append(("pause", None))
+    ctx.pause.end()
+    ctx.host.follow_pause()
     return OK
 
 

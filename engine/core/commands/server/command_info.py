@@ -12,7 +12,7 @@ from engine.text import messages
 from engine.text.globs import matches
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _FLAGS = "loading stale"
 #: Flags of ours that COMMAND INFO does not show.

@@ -9,7 +9,7 @@ from engine.core.table.registry import command, container
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _FLAGS = "admin noscript loading stale"
 
@@ -27,7 +27,7 @@ container("config", group="server", since="2.0.0", summary="The configuration.")
     syntax="parameter [parameter ...]",
 )
 def get(ctx: Context, argv: list[bytes]) -> Reply:
-    return Map([word for pair in ctx.core.config.find(argv[2:]) for word in pair])
+    return Map([word for pair in ctx.config.find(argv[2:]) for word in pair])
 
 
 @command(
@@ -43,7 +43,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
         raise CommandError(messages.SYNTAX)
-    error = ctx.core.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
+    error = ctx.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
     if error is not None:
         raise CommandError(error)
     return OK
@@ -59,26 +59,18 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    if ctx.core.config.file is None or "rewrite" not in ctx.core.facts:
-        raise CommandError(messages.NO_CONFIG_FILE)
-    failure: str = ctx.core.facts["rewrite"]()
-    if failure:
-        raise CommandError(messages.rewrite_failed(failure))
+    ctx.host.rewrite_configuration()
     return OK
 
 
 @command("config|resetstat", arity=2, flags=_FLAGS, group="server", since="2.0.0", summary="Begin INFO's counts anew.")
 def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    core = ctx.core
-    core.telemetry.stats.clear()
-    core.error_stats.clear()
-    core.commands_processed = 0
-    core.expired_keys = 0
-    for db in core.databases:
+    ctx.telemetry.reset()
+    ctx.changes.expired_keys = 0
+    for db in ctx.databases:
         db.hits = db.misses = 0
-    if "reset" in core.facts:
-        core.facts["reset"]()
+    ctx.host.reset_statistics()
     return OK
 
 

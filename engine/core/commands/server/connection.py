@@ -14,7 +14,7 @@ from engine.version import REDIS_VERSION
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -64,10 +64,10 @@ def select(ctx: Context, argv: list[bytes]) -> Reply:
     index = parse_int(argv[1])
     if not _I32_MIN <= index <= _I32_MAX:
         raise CommandError(messages.OUT_OF_I32)
-    if not 0 <= index < len(ctx.core.databases):
+    if not 0 <= index < len(ctx.databases):
         raise CommandError(messages.DB_OUT_OF_RANGE)
     ctx.session.db = index
-    ctx.db = ctx.core.databases[index]
+    ctx.db = ctx.databases[index]
     return OK
 
 
@@ -98,15 +98,15 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
     session = ctx.session
     discard_transaction(ctx, session)
-    ctx.core.pubsub.drop(session)
+    ctx.pubsub.drop(session)
     session.db = 0
-    ctx.db = ctx.core.databases[0]
+    ctx.db = ctx.databases[0]
     session.name = b""
     session.proto = 2
     session.reply_mode = "on"
-    ctx.core.monitors.drop(session)
+    ctx.monitors.drop(session)
     session.no_evict = session.no_touch = False
-    ctx.core.accounts.greet(session)
+    ctx.accounts.greet(session)
     return Simple(b"RESET")
 
 
@@ -125,7 +125,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
         raise CommandError(messages.SYNTAX)
-    accounts = ctx.core.accounts
+    accounts = ctx.accounts
     if len(argv) == 2 and accounts.default.nopass:
         raise CommandError(messages.NO_PASSWORD_SET)
     accounts.log_in(ctx.session, argv[1] if len(argv) == 3 else DEFAULT, argv[-1], argv[0])
@@ -167,7 +167,7 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(messages.hello_option(args.take()))
     if login is not None:
-        ctx.core.accounts.log_in(session, *login, argv[0])
+        ctx.accounts.log_in(session, *login, argv[0])
     if not session.authenticated:
         raise CommandError(messages.HELLO_NO_AUTH)
     session.proto = proto

@@ -22,7 +22,7 @@ from engine.core.table.registry import command
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 Handler = Callable[["Context", list[bytes]], Reply]
 #: Sub-command -> what does it, and the fewest and the most words that follow its name.
@@ -48,7 +48,7 @@ def _sub(name: str, low: int, high: int) -> Callable[[Handler], Handler]:
     syntax="subcommand [argument [argument ...]]",
 )
 def debug(ctx: Context, argv: list[bytes]) -> Reply:
-    allowed = ctx.core.config.text("enable-debug-command")
+    allowed = ctx.config.text("enable-debug-command")
     if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
         raise CommandError(messages.DEBUG_NOT_ALLOWED)
     handler, low, high = _TABLE.get(argv[1].upper(), (None, 0, 0))
@@ -77,17 +77,17 @@ def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
         seconds = float(argv[2])
     except ValueError:
         seconds = 0.0
-    if seconds > 0 and "sleep" in ctx.core.facts:
-        ctx.core.facts["sleep"](seconds)
+    if seconds > 0:
+        ctx.host.sleep(seconds)
     return OK
 
 
 @_sub("SET-ACTIVE-EXPIRE", 1, 1)
 def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
-    core = ctx.core
-    core.expires_actively = argv[2] != b"0"
-    if core.expires_actively:
-        core.next_expiry = ctx.now
+    changes = ctx.changes
+    changes.expires_actively = argv[2] != b"0"
+    if changes.expires_actively:
+        changes.next_expiry = ctx.now
     return OK
 
 
@@ -113,7 +113,7 @@ def _error(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("LOG", 1, 1)
 def _log(ctx: Context, argv: list[bytes]) -> Reply:
-    ctx.core.requests.append(("log", argv[2]))
+    ctx.host.log(argv[2])
     return OK
 
 
@@ -137,13 +137,13 @@ def _reload(ctx: Context, argv: list[bytes]) -> Reply:
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
-    ctx.core.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
+    ctx.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
     return OK
 
 
 @_sub("LOADAOF", 0, 0)
 def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
-    ctx.core.durability.reload(from_log=True, save=False, flush=True)
+    ctx.durability.reload(from_log=True, save=False, flush=True)
     return OK
 
 
@@ -157,7 +157,7 @@ def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, deque):
         value = deque(value)
-    config = ctx.core.config
+    config = ctx.config
     defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
     image = Image(ctx.now, [DatabaseImage(0, {key: value}, deadlines)], defaults)
     hashed = sha1(usedforsecurity=False)
@@ -169,7 +169,7 @@ def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
 @_sub("DIGEST", 0, 0)
 def _all(ctx: Context, argv: list[bytes]) -> Reply:
     total = 0
-    for db in ctx.core.databases:
+    for db in ctx.databases:
         for key, value, deadline in db.items():
             whole = b"%d:%040x" % (db.index, _digest(ctx, key, value, deadline))
             total ^= int.from_bytes(sha1(whole, usedforsecurity=False).digest(), "big")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
-    from engine.core.dispatch import Core
+    from engine.core.environment.context import Context
+    from engine.core.environment.host import ProcessFacts
 
 _Lines = list[tuple[str, Any]]
 _NO_REPLICATION_ID = "0" * 40
@@ -27,61 +28,61 @@ def _human(size: int) -> str:
     return f"{size / (1 << 40):.2f}T"
 
 
-def _server(core: Core, facts: dict[str, Any]) -> _Lines:
-    now_us = facts.get("now_us", core.now_us)
-    uptime = max(now_us - facts.get("started_us", now_us), 0) // 1_000_000
+def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
+    now_us = facts.now_us or ctx.now_us
+    uptime = max(now_us - (facts.started_us or now_us), 0) // 1_000_000
     return [
         ("redis_version", REDIS_VERSION),
         ("redis_git_sha1", "00000000"),
         ("redis_git_dirty", 0),
         ("redis_build_id", "0"),
         ("redis_mode", "standalone"),
-        ("os", facts.get("os", "")),
+        ("os", facts.os),
         ("arch_bits", 64),
         ("monotonic_clock", "POSIX clock_gettime"),
-        ("multiplexing_api", facts.get("loop", "")),
-        ("process_id", facts.get("pid", 0)),
+        ("multiplexing_api", facts.loop),
+        ("process_id", facts.pid),
         ("process_supervised", "no"),
-        ("run_id", facts.get("run_id", _NO_REPLICATION_ID)),
-        ("tcp_port", facts.get("port", 0)),
+        ("run_id", facts.run_id),
+        ("tcp_port", facts.port),
         ("server_time_usec", now_us),
         ("uptime_in_seconds", uptime),
         ("uptime_in_days", uptime // 86400),
-        ("hz", core.config.integer("hz")),
-        ("configured_hz", core.config.integer("hz")),
+        ("hz", ctx.config.integer("hz")),
+        ("configured_hz", ctx.config.integer("hz")),
         ("lru_clock", now_us // 1_000_000 & 0xFFFFFF),
-        ("executable", facts.get("executable", "")),
-        ("config_file", facts.get("config_file", "")),
+        ("executable", facts.executable),
+        ("config_file", facts.config_file),
         ("io_threads_active", 0),
         ("engine_name", "pystreams"),
         ("engine_version", ENGINE_VERSION),
-        ("engine_python", facts.get("python", "")),
+        ("engine_python", facts.python),
     ]
 
 
-def _clients(core: Core, facts: dict[str, Any]) -> _Lines:
-    blocked = list(core.blocked())
+def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
+    blocked = ctx.sessions.blocked()
     timed = sum(one.waiter is not None and one.waiter.deadline is not None for one in blocked)
-    listening = sum(bool(one.channels or one.patterns) for one in core.sessions.values())
+    listening = sum(bool(one.channels or one.patterns) for one in ctx.sessions)
     return [
-        ("connected_clients", facts.get("connections", len(core.sessions))),
+        ("connected_clients", len(ctx.sessions)),
         ("cluster_connections", 0),
-        ("maxclients", core.config.integer("maxclients")),
+        ("maxclients", ctx.config.integer("maxclients")),
         ("client_recent_max_input_buffer", 0),
         ("client_recent_max_output_buffer", 0),
         ("blocked_clients", len(blocked)),
         ("tracking_clients", 0),
         ("pubsub_clients", listening),
-        ("watching_clients", sum(bool(one.watching) for one in core.sessions.values())),
+        ("watching_clients", sum(bool(one.watching) for one in ctx.sessions)),
         ("clients_in_timeout_table", timed),
-        ("total_watched_keys", len(core.watchers)),
-        ("total_blocking_keys", sum(len(db.waiting) for db in core.databases)),
+        ("total_watched_keys", len(ctx.changes.watchers)),
+        ("total_blocking_keys", sum(len(db.waiting) for db in ctx.databases)),
     ]
 
 
-def _memory(core: Core, facts: dict[str, Any]) -> _Lines:
-    used, peak, system = facts.get("memory", 0), facts.get("memory_peak", 0), facts.get("memory_system", 0)
-    limit = core.config.integer("maxmemory")
+def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
+    used, peak, system = facts.memory, facts.memory_peak, facts.memory_system
+    limit = ctx.config.integer("maxmemory")
     return [
         ("used_memory", used),
         ("used_memory_human", _human(used)),
@@ -94,7 +95,7 @@ def _memory(core: Core, facts: dict[str, Any]) -> _Lines:
         ("total_system_memory_human", _human(system)),
         ("maxmemory", limit),
         ("maxmemory_human", _human(limit)),
-        ("maxmemory_policy", core.config.text("maxmemory-policy").decode()),
+        ("maxmemory_policy", ctx.config.text("maxmemory-policy").decode()),
         ("mem_fragmentation_ratio", "1.00"),
         ("mem_allocator", "python"),
         ("active_defrag_running", 0),
@@ -102,13 +103,13 @@ def _memory(core: Core, facts: dict[str, Any]) -> _Lines:
     ]
 
 
-def _persistence(core: Core, facts: dict[str, Any]) -> _Lines:
-    return core.durability.info() or [
+def _persistence(ctx: Context, facts: ProcessFacts) -> _Lines:
+    return ctx.durability.info() or [
         ("loading", 0),
         ("async_loading", 0),
-        ("rdb_changes_since_last_save", core.dirty),
+        ("rdb_changes_since_last_save", ctx.changes.dirty),
         ("rdb_bgsave_in_progress", 0),
-        ("rdb_last_save_time", facts.get("started_us", 0) // 1_000_000),
+        ("rdb_last_save_time", facts.started_us // 1_000_000),
         ("rdb_last_bgsave_status", "ok"),
         ("rdb_last_bgsave_time_sec", -1),
         ("rdb_current_bgsave_time_sec", -1),
@@ -127,65 +128,67 @@ def _persistence(core: Core, facts: dict[str, Any]) -> _Lines:
 _DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"))
 
 
-def _stats(core: Core, facts: dict[str, Any]) -> _Lines:
-    denied = core.accounts.log.denied
+def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
+    denied = ctx.accounts.log.denied
     return [
-        ("total_connections_received", facts.get("accepted", 0)),
-        ("total_commands_processed", core.commands_processed),
-        ("instantaneous_ops_per_sec", facts.get("ops_per_sec", 0)),
-        ("total_net_input_bytes", facts.get("bytes_in", 0)),
-        ("total_net_output_bytes", facts.get("bytes_out", 0)),
-        ("instantaneous_input_kbps", f"{facts.get('kbps_in', 0):.2f}"),
-        ("instantaneous_output_kbps", f"{facts.get('kbps_out', 0):.2f}"),
-        ("rejected_connections", facts.get("rejected", 0)),
+        ("total_connections_received", facts.accepted),
+        ("total_commands_processed", ctx.telemetry.commands),
+        ("instantaneous_ops_per_sec", facts.ops_per_sec),
+        ("total_net_input_bytes", facts.bytes_in),
+        ("total_net_output_bytes", facts.bytes_out),
+        ("instantaneous_input_kbps", f"{facts.kbps_in:.2f}"),
+        ("instantaneous_output_kbps", f"{facts.kbps_out:.2f}"),
+        ("rejected_connections", facts.rejected),
         ("sync_full", 0),
         ("sync_partial_ok", 0),
         ("sync_partial_err", 0),
-        ("expired_keys", core.expired_keys),
+        ("expired_keys", ctx.changes.expired_keys),
         ("evicted_keys", 0),
         ("evicted_clients", 0),
-        ("keyspace_hits", sum(db.hits for db in core.databases)),
-        ("keyspace_misses", sum(db.misses for db in core.databases)),
-        ("pubsub_channels", len(core.pubsub.channels)),
-        ("pubsub_patterns", len(core.pubsub.patterns)),
+        ("keyspace_hits", sum(db.hits for db in ctx.databases)),
+        ("keyspace_misses", sum(db.misses for db in ctx.databases)),
+        ("pubsub_channels", len(ctx.pubsub.channels)),
+        ("pubsub_patterns", len(ctx.pubsub.patterns)),
         ("pubsubshard_channels", 0),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
-        ("total_error_replies", sum(core.error_stats.values())),
-        ("client_query_buffer_limit_disconnections", facts.get("query_overruns", 0)),
-        ("client_output_buffer_limit_disconnections", facts.get("output_overruns", 0)),
+        ("total_error_replies", sum(ctx.telemetry.errors.values())),
+        ("client_query_buffer_limit_disconnections", facts.query_overruns),
+        ("client_output_buffer_limit_disconnections", facts.output_overruns),
         *((f"acl_access_denied_{name}", denied[reason]) for name, reason in _DENIED),
     ]
 
 
-def _replication(core: Core, facts: dict[str, Any]) -> _Lines:
+def _replication(ctx: Context, facts: ProcessFacts) -> _Lines:
     return [
         ("role", "master"),
         ("connected_slaves", 0),
         ("master_failover_state", "no-failover"),
-        ("master_replid", facts.get("run_id", _NO_REPLICATION_ID)),
+        ("master_replid", facts.run_id),
         ("master_replid2", _NO_REPLICATION_ID),
         ("master_repl_offset", 0),
         ("second_repl_offset", -1),
         ("repl_backlog_active", 0),
-        ("repl_backlog_size", core.config.integer("repl-backlog-size")),
+        ("repl_backlog_size", ctx.config.integer("repl-backlog-size")),
         ("repl_backlog_first_byte_offset", 0),
         ("repl_backlog_histlen", 0),
     ]
 
 
-def _cpu(core: Core, facts: dict[str, Any]) -> _Lines:
-    del core
+def _cpu(ctx: Context, facts: ProcessFacts) -> _Lines:
+    del ctx
     return [
-        (f"used_cpu_{name}", f"{facts.get('cpu_' + name, 0.0):.6f}")
-        for name in ("sys", "user", "sys_children", "user_children")
+        ("used_cpu_sys", f"{facts.cpu_sys:.6f}"),
+        ("used_cpu_user", f"{facts.cpu_user:.6f}"),
+        ("used_cpu_sys_children", f"{facts.cpu_sys_children:.6f}"),
+        ("used_cpu_user_children", f"{facts.cpu_user_children:.6f}"),
     ]
 
 
-def _commandstats(core: Core, facts: dict[str, Any]) -> _Lines:
+def _commandstats(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
     lines: _Lines = []
-    for name, stat in core.telemetry.stats.items():
+    for name, stat in ctx.telemetry.stats.items():
         calls, micros = stat.calls, stat.ns // 1000
         each = stat.ns / 1000 / calls if calls else 0.0
         counts = f"calls={calls},usec={micros},usec_per_call={each:.2f}"
@@ -195,46 +198,46 @@ def _commandstats(core: Core, facts: dict[str, Any]) -> _Lines:
     return lines
 
 
-def _latencystats(core: Core, facts: dict[str, Any]) -> _Lines:
+def _latencystats(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
-    wanted = core.config.value("latency-tracking-info-percentiles", tuple)
-    if not core.config.flag("latency-tracking"):
+    wanted = ctx.config.value("latency-tracking-info-percentiles", tuple)
+    if not ctx.config.flag("latency-tracking"):
         return []
     return [
         (
             f"latency_percentiles_usec_{name.decode()}",
             ",".join(f"p{percent:g}={stat.percentile(percent):.3f}" for percent in wanted),
         )
-        for name, stat in core.telemetry.stats.items()
+        for name, stat in ctx.telemetry.stats.items()
         if stat.calls
     ]
 
 
-def _errorstats(core: Core, facts: dict[str, Any]) -> _Lines:
+def _errorstats(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
-    return [(f"errorstat_{code.decode('latin-1')}", f"count={count}") for code, count in core.error_stats.items()]
+    return [(f"errorstat_{code.decode('latin-1')}", f"count={count}") for code, count in ctx.telemetry.errors.items()]
 
 
-def _keyspace(core: Core, facts: dict[str, Any]) -> _Lines:
+def _keyspace(ctx: Context, facts: ProcessFacts) -> _Lines:
     del facts
     return [
         (f"db{db.index}", f"keys={len(db)},expires={db.expiring()},avg_ttl=0,subexpiry=0")
-        for db in core.databases
+        for db in ctx.databases
         if len(db)
     ]
 
 
-def _nothing(core: Core, facts: dict[str, Any]) -> _Lines:
-    del core, facts
+def _nothing(ctx: Context, facts: ProcessFacts) -> _Lines:
+    del ctx, facts
     return []
 
 
-def _cluster(core: Core, facts: dict[str, Any]) -> _Lines:
-    del core, facts
+def _cluster(ctx: Context, facts: ProcessFacts) -> _Lines:
+    del ctx, facts
     return [("cluster_enabled", 0)]
 
 
-_SECTIONS: dict[str, Callable[[Core, dict[str, Any]], _Lines]] = {
+_SECTIONS: dict[str, Callable[[Context, ProcessFacts], _Lines]] = {
     "server": _server,
     "clients": _clients,
     "memory": _memory,
@@ -253,7 +256,7 @@ _BY_DEFAULT = [name for name in _SECTIONS if name not in ("commandstats", "laten
 _TITLES = {"cpu": "CPU"}
 
 
-def text(core: Core, wanted: list[str]) -> bytes:
+def text(ctx: Context, wanted: list[str]) -> bytes:
     """The sections ``wanted`` (``default``, ``all``, ``everything`` and none mean several), in their usual order."""
     names: set[str] = set()
     for word in wanted or ["default"]:
@@ -263,9 +266,9 @@ def text(core: Core, wanted: list[str]) -> bytes:
             names |= set(_BY_DEFAULT)
         else:
             names.add(word)
-    facts: dict[str, Any] = core.facts["process"]() if "process" in core.facts else {}
+    facts = ctx.host.facts()
     blocks = [
         "".join([f"# {_TITLES.get(name, name.capitalize())}\r\n", *(f"{key}:{value}\r\n" for key, value in lines)])
-        for name, lines in ((name, make(core, facts)) for name, make in _SECTIONS.items() if name in names)
+        for name, lines in ((name, make(ctx, facts)) for name, make in _SECTIONS.items() if name in names)
     ]
     return "\r\n".join(blocks).encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
@@ -11,7 +11,7 @@ from engine.core.table.registry import SUB_KEY, command, container
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _SAMPLES = 5
 
@@ -45,22 +45,18 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
 
 
-def _facts(ctx: Context) -> dict[str, Any]:
-    return ctx.core.facts["process"]() if "process" in ctx.core.facts else {}
-
-
 @command("memory|stats", arity=2, group="server", since="4.0.0", summary="Where memory is.")
 def stats(ctx: Context, argv: list[bytes]) -> Reply:
     """Names as Redis has them. The allocator is the interpreter's: what is resident stands for what it has."""
     del argv
-    facts = _facts(ctx)
-    used, peak, start = (int(facts.get(name, 0)) for name in ("memory", "memory_peak", "memory_start"))
-    keys = sum(map(len, ctx.core.databases))
+    facts = ctx.host.facts()
+    used, peak, start = facts.memory, facts.memory_peak, facts.memory_start
+    keys = sum(map(len, ctx.databases))
     dataset = max(used - start, 0)
-    clients = sum(session.argv_bytes for session in ctx.core.sessions.values())
+    clients = sum(session.argv_bytes for session in ctx.sessions)
     per_db = [
         (b"db.%d" % db.index, Map([b"overhead.hashtable.main", 0, b"overhead.hashtable.expires", 0]))
-        for db in ctx.core.databases
+        for db in ctx.databases
         if len(db)
     ]
     return Map(
@@ -131,13 +127,13 @@ def _percent(part: int, whole: int) -> float:
 @command("memory|doctor", arity=2, group="server", since="4.0.0", summary="What can be said about memory.")
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    facts = _facts(ctx)
-    if not facts:
+    facts = ctx.host.facts()
+    if not facts.memory:
         return Verbatim(messages.MEMORY_REPORT_EMPTY)
-    limit = ctx.core.config.integer("maxmemory")
-    lines = [f"{facts['memory'] / 1e6:.1f} MB are in use, {facts['memory_peak'] / 1e6:.1f} MB at most so far."]
+    limit = ctx.config.integer("maxmemory")
+    lines = [f"{facts.memory / 1e6:.1f} MB are in use, {facts.memory_peak / 1e6:.1f} MB at most so far."]
     if limit:
-        lines.append(f"maxmemory is {limit / 1e6:.1f} MB: {_percent(facts['memory'], limit):.0f} per cent are in use.")
+        lines.append(f"maxmemory is {limit / 1e6:.1f} MB: {_percent(facts.memory, limit):.0f} per cent are in use.")
     return Verbatim("\n".join(lines).encode())
 
 
@@ -150,8 +146,7 @@ def malloc_stats(ctx: Context, argv: list[bytes]) -> Reply:
 @command("memory|purge", arity=2, group="server", since="4.0.0", summary="Give free memory back to the system.")
 def purge(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    if "give_back" in ctx.core.facts:
-        ctx.core.facts["give_back"]()
+    ctx.host.give_back_memory()
     return OK
 
 

@@ -14,7 +14,7 @@ from engine.core.table.registry import COMMANDS, Command, command, container
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 _ADMIN = "admin loading stale"
 
@@ -28,7 +28,7 @@ _ADMIN = "admin loading stale"
 )
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    ctx.core.monitors.add(ctx.session)
+    ctx.monitors.add(ctx.session)
     return OK
 
 
@@ -53,7 +53,7 @@ def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     count = parse_int(argv[2], messages.SLOWLOG_COUNT) if len(argv) == 3 else 10
     if count < -1:
         raise CommandError(messages.SLOWLOG_COUNT)
-    entries = list(ctx.core.telemetry.slow_log)
+    entries = list(ctx.telemetry.slow_log)
     return [
         [one.number, one.at, one.microseconds, one.words, one.address, one.name]
         for one in (entries if count < 0 else entries[:count])
@@ -65,7 +65,7 @@ def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def slowlog_len(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    return len(ctx.core.telemetry.slow_log)
+    return len(ctx.telemetry.slow_log)
 
 
 @command(
@@ -79,7 +79,7 @@ def slowlog_len(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    ctx.core.telemetry.slow_log.clear()
+    ctx.telemetry.slow_log.clear()
     return OK
 
 
@@ -105,7 +105,7 @@ _LATENCY = "admin noscript loading stale"
 )
 def latest(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    return [[name, *event.samples[-1], event.longest] for name, event in ctx.core.telemetry.events.items()]
+    return [[name, *event.samples[-1], event.longest] for name, event in ctx.telemetry.events.items()]
 
 
 @command(
@@ -118,7 +118,7 @@ def latest(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="event",
 )
 def history(ctx: Context, argv: list[bytes]) -> Reply:
-    event = ctx.core.telemetry.events.get(argv[2])
+    event = ctx.telemetry.events.get(argv[2])
     return [list(sample) for sample in event.samples] if event is not None else []
 
 
@@ -132,7 +132,7 @@ def history(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="[event [event ...]]",
 )
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
-    events = ctx.core.telemetry.events
+    events = ctx.telemetry.events
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
 
 
@@ -146,7 +146,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="event",
 )
 def graph(ctx: Context, argv: list[bytes]) -> Reply:
-    event = ctx.core.telemetry.events.get(argv[2])
+    event = ctx.telemetry.events.get(argv[2])
     if event is None:
         raise CommandError(messages.no_latency_samples(argv[2]))
     return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
@@ -176,7 +176,7 @@ def _drawn(name: bytes, event: Event, now: int) -> bytes:
 )
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    telemetry = ctx.core.telemetry
+    telemetry = ctx.telemetry
     if telemetry.events:
         lines = [
             b"%b: %d samples, the latest %d ms, the longest %d ms."
@@ -184,7 +184,7 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
             for name, event in telemetry.events.items()
         ]
         return Verbatim(b"\n".join([*lines, b"SLOWLOG GET tells which commands took long."]))
-    off = not ctx.core.config.integer("latency-monitor-threshold")
+    off = not ctx.config.integer("latency-monitor-threshold")
     return Verbatim(messages.LATENCY_OFF if off else messages.LATENCY_NONE)
 
 
@@ -199,7 +199,7 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(commands)",
 )
 def histogram(ctx: Context, argv: list[bytes]) -> Reply:
-    stats = ctx.core.telemetry.stats
+    stats = ctx.telemetry.stats
     names = list(dict.fromkeys(name for word in argv[2:] for name in _named(word))) if len(argv) > 2 else list(stats)
     found: list[Reply] = []
     for name in names:

@@ -13,7 +13,7 @@ from engine.core.table.registry import command
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 
 @command(
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     complexity="O(N)",
 )
 def save(ctx: Context, argv: list[bytes]) -> Reply:
-    return ctx.core.durability.save()
+    return ctx.durability.save()
 
 
 @command(
@@ -41,7 +41,7 @@ def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
         raise CommandError(messages.SYNTAX)
-    return ctx.core.durability.save_beside(schedule=schedule)
+    return ctx.durability.save_beside(schedule=schedule)
 
 
 @command(
@@ -53,7 +53,7 @@ def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     summary="Returns when the last snapshot was finished, in seconds since the epoch.",
 )
 def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
-    return ctx.core.durability.last_save()
+    return ctx.durability.last_save()
 
 
 @command(
@@ -64,7 +64,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
     summary="Begins to rewrite the append-only file to what the data need.",
 )
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
-    return ctx.core.durability.rewrite()
+    return ctx.durability.rewrite()
 
 
 @command(
@@ -82,7 +82,7 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 
     A command that runs anew has the place in the log that it waits for as its last word.
     """
-    durability = ctx.core.durability
+    durability = ctx.durability
     if ctx.retry is None and len(argv) != 4:
         raise CommandError(messages.wrong_arity(b"waitaof"))
     local, replicas = parse_int(argv[1], messages.OUT_OF_0_1), parse_int(argv[2])

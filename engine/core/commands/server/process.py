@@ -11,7 +11,7 @@ from engine.core.table.registry import command
 from engine.text import messages
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 
 @command(
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     syntax="[section [section ...]]",
 )
 def info_(ctx: Context, argv: list[bytes]) -> Reply:
-    return Verbatim(info.text(ctx.core, [word.decode("latin-1").lower() for word in argv[1:]]))
+    return Verbatim(info.text(ctx, [word.decode("latin-1").lower() for word in argv[1:]]))
 
 
 @command(
@@ -56,8 +56,8 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.SYNTAX)
     if b"ABORT" in words:
         raise CommandError(messages.NO_SHUTDOWN)
-    ctx.core.durability.end(set(words))
-    ctx.core.requests.append(("shutdown", {word.decode().lower() for word in words}))
+    ctx.durability.end(set(words))
+    ctx.host.shut_down()
     return NO_REPLY
 
 

@@ -16,7 +16,7 @@ from engine.text.globs import matches
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 
 def _answers(
@@ -29,7 +29,7 @@ def _answers(
             change(session, name)
         answers.append(Push([kind, name, len(session.channels) + len(session.patterns)]))
     first = answers.pop(0) if session.in_exec else NO_REPLY
-    ctx.core.outbox.extend((session, answer) for answer in answers)
+    ctx.outbox.extend((session, answer) for answer in answers)
     return first
 
 
@@ -45,7 +45,7 @@ def _answers(
     syntax="channel [channel ...]",
 )
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
-    return _answers(ctx, b"subscribe", argv[1:], ctx.core.pubsub.subscribe)
+    return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe)
 
 
 @command(
@@ -60,7 +60,7 @@ def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="pattern [pattern ...]",
 )
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
-    return _answers(ctx, b"psubscribe", argv[1:], ctx.core.pubsub.subscribe_pattern)
+    return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern)
 
 
 @command(
@@ -75,7 +75,7 @@ def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def unsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     names: list[bytes | None] = [*(argv[1:] or ctx.session.channels)] or [None]
-    return _answers(ctx, b"unsubscribe", names, ctx.core.pubsub.unsubscribe)
+    return _answers(ctx, b"unsubscribe", names, ctx.pubsub.unsubscribe)
 
 
 @command(
@@ -90,7 +90,7 @@ def unsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     names: list[bytes | None] = [*(argv[1:] or ctx.session.patterns)] or [None]
-    return _answers(ctx, b"punsubscribe", names, ctx.core.pubsub.unsubscribe_pattern)
+    return _answers(ctx, b"punsubscribe", names, ctx.pubsub.unsubscribe_pattern)
 
 
 @command(
@@ -105,7 +105,7 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="channel message",
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
-    return ctx.core.pubsub.publish(argv[1], argv[2])
+    return ctx.pubsub.publish(argv[1], argv[2])
 
 
 container("pubsub", group="pubsub", since="2.8.0", summary="Facts about channels.")
@@ -126,7 +126,7 @@ _FLAGS = "pubsub loading stale"
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
         raise CommandError(messages.subcommand_arguments(b"pubsub", argv[1]))
-    return [channel for channel in ctx.core.pubsub.channels if len(argv) == 2 or matches(argv[2], channel)]
+    return [channel for channel in ctx.pubsub.channels if len(argv) == 2 or matches(argv[2], channel)]
 
 
 @command(
@@ -140,7 +140,7 @@ def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="[channel [channel ...]]",
 )
 def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
-    channels = ctx.core.pubsub.channels
+    channels = ctx.pubsub.channels
     return [part for name in argv[2:] for part in (name, len(channels.get(name, ())))]
 
 
@@ -154,7 +154,7 @@ def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    return len(ctx.core.pubsub.patterns)
+    return len(ctx.pubsub.patterns)
 
 
 @command(

@@ -14,7 +14,7 @@ from engine.text import messages
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 # -- replication ------------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,14 @@ from engine.text import messages
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
-    from engine.core.table.context import Context
+    from engine.core.environment.context import Context
 
 
 def discard_transaction(ctx: Context, session: Session) -> None:
     """The session is outside a transaction from now on, and watches nothing."""
     session.multi = None
     session.multi_failed = False
-    ctx.core.unwatch(session)
+    ctx.changes.unwatch(session)
 
 
 @command(
@@ -54,11 +54,11 @@ def multi(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    core, session = ctx.core, ctx.session
+    session = ctx.session
     queued = session.multi
     if queued is None:
         raise CommandError(messages.EXEC_WITHOUT_MULTI)
-    expired = any(core.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
+    expired = any(ctx.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
     failed, dirty = session.multi_failed, session.dirty_exec or expired
     discard_transaction(ctx, session)
     if failed:
@@ -68,11 +68,8 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     session.in_exec = True
     try:
         replies = Array()
-        for queued_command, words in queued:
-            if isinstance(words, list):
-                replies.append(core.call_late(session, queued_command, words))
-            else:
-                replies += core.call_run(session, words)
+        for one in queued:
+            replies += ctx.run_queued(session, one)
         return replies
     finally:
         session.in_exec = False
@@ -113,10 +110,7 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     if session.multi is not None:
         raise CommandError(messages.WATCH_IN_MULTI)
     for key in argv[1:]:
-        pair = db.index, key
-        if pair not in session.watching:
-            session.watching[pair] = db.is_due(key)
-            ctx.core.watchers.setdefault(pair, set()).add(session)
+        ctx.changes.watch(session, db.index, key, expired=db.is_due(key))
     return OK
 
 
@@ -131,5 +125,5 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def unwatch(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
-    ctx.core.unwatch(ctx.session)
+    ctx.changes.unwatch(ctx.session)
     return OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Frames, Reply
@@ -12,7 +13,6 @@ from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of, id_columns
 from engine.core.streams.stream import Stream
-from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
@@ -34,15 +34,15 @@ def touch_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, na
     """The consumer, seen now, made if it was not there."""
     consumer, made = group.consumer(name, ctx.now)
     if made:
-        ctx.core.dirty += 1
-        ctx.core.notify("t", b"xgroup-createconsumer", key, ctx.db.index)
+        ctx.changes.dirty += 1
+        ctx.changes.notify("t", b"xgroup-createconsumer", key, ctx.db.index)
         ctx.effect(b"XGROUP", b"CREATECONSUMER", key, group_name, name)
     return consumer
 
 
 def claim_effect(ctx: Context, key: bytes, group_name: bytes, group: Group, entry_id: int) -> None:
     """What the log keeps of a delivery: the pending record as it is now."""
-    if not ctx.core.recording:
+    if not ctx.changes.recording:
         return
     record = group.pending.find(entry_id)
     assert record is not None
@@ -97,7 +97,7 @@ class Claim:
         0: nothing was done, they have to be looked at one by one.
         """
         group, count, now = self.group, high - low, self.ctx.now
-        if count < _STRETCH or group.nacked or self.ctx.core.recording:
+        if count < _STRETCH or group.nacked or self.ctx.changes.recording:
             return 0
         latest = block.time if block.owners is None else max(block.times[low:high])
         if self.min_idle and now - latest < self.min_idle:
@@ -120,7 +120,7 @@ class Claim:
             counts = array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
         group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
         self.consumer.active_time = now
-        self.ctx.core.dirty += count
+        self.ctx.changes.dirty += count
         return count
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
@@ -144,7 +144,7 @@ class Claim:
         if entry_id in self.stream:
             return False
         if self.group.acknowledge(entry_id):
-            self.ctx.core.dirty += 1
+            self.ctx.changes.dirty += 1
             self.ctx.effect(b"XACK", self.key, self.group_name, ids.text(entry_id))
         return True
 
@@ -170,7 +170,7 @@ class Claim:
             count = min(count + 1, I64_MAX)
         group.assign(record, self.consumer, self.time, count)
         self.consumer.active_time = self.ctx.now
-        self.ctx.core.dirty += 1
+        self.ctx.changes.dirty += 1
         self.taken += 1
         if self.justid:
             self.parts.append(ids.text(entry_id))
@@ -230,7 +230,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     moved = last_id > group.last_id
     if moved:
         group.last_id = last_id
-        ctx.core.dirty += 1
+        ctx.changes.dirty += 1
     if not 0 <= time <= ctx.now:
         time = ctx.now
     consumer = touch_consumer(ctx, key, group_name, group, argv[3])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
+from engine.core.streams.appending import next_id
 from engine.core.streams.frames import frame
-from engine.core.streams.idempotency import Producers, content_id
+from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
-from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
@@ -22,20 +23,6 @@ def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
     if stream is None:
         raise CommandError(messages.NO_SUCH_KEY)
     return stream
-
-
-def new_stream(ctx: Context) -> Stream:
-    """An empty stream that is not in the keyspace yet."""
-    return Stream(ctx.core.storage)
-
-
-def producers_of(ctx: Context, stream: Stream) -> Producers:
-    """What the stream remembers of idempotent producers, made with the server's settings at first use."""
-    if stream.producers is None:
-        config = ctx.core.config
-        stream.producers = Producers(config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize"))
-    ctx.core.idempotent[stream] = None
-    return stream.producers
 
 
 # -- XADD -------------------------------------------------------------------------------------------------------------
@@ -93,33 +80,6 @@ class _Add:
             raise CommandError(empty)
 
 
-def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
-    """The ID that ``*``, ``ms-*`` or an explicit ID stands for, above the stream's last one."""
-    last_id = stream.last_id if stream is not None else 0
-    if word == b"*":
-        if last_id == ids.MAX_ID:
-            raise CommandError(messages.ID_EXHAUSTED)
-        return now_ms << 64 if now_ms > last_id >> 64 else last_id + 1
-    if word.endswith(b"-*"):
-        ms = ids.parse_u64(word[:-2])
-        if ms < 0:
-            raise CommandError(messages.INVALID_ID)
-        if last_id == ids.MAX_ID:
-            raise CommandError(messages.ID_EXHAUSTED)
-        entry_id = last_id + 1 if last_id >> 64 == ms else ms << 64
-        if not entry_id:
-            entry_id = 1
-        if entry_id <= last_id or entry_id >> 64 != ms:
-            raise CommandError(messages.ID_TOO_SMALL)
-        return entry_id
-    entry_id = ids.parse(word)
-    if last_id == ids.MAX_ID:
-        raise CommandError(messages.ID_EXHAUSTED)
-    if entry_id <= last_id:
-        raise CommandError(messages.ID_TOO_SMALL)
-    return entry_id
-
-
 @command(
     "xadd",
     arity=-5,
@@ -155,7 +115,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
             known = stream.producers.find(add.producer, iid)
             if known is not None:
                 stream.producers.duplicates += 1
-                ctx.core.dirty += 1
+                ctx.changes.dirty += 1
                 ctx.effect(*argv)
                 return ids.text(known)
         add.iid = iid
@@ -164,27 +124,27 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
         raise CommandError(messages.ENTRY_TOO_LARGE)
-    core = ctx.core
+    changes = ctx.changes
     if stream is None:
-        stream = new_stream(ctx)
+        stream = ctx.streams.new()
         stream.append(entry_id, entry)
         db.add(key, stream)
     else:
         stream.append(entry_id, entry)
         db.touch(key)
         db.signal(key)
-    if core.pubsub.keyspace_events:
-        core.notify("t", b"xadd", key, db.index)
+    if changes.on_event is not None:
+        changes.notify("t", b"xadd", key, db.index)
     if add is None:
-        if core.recording:
+        if changes.recording:
             ctx.effect(b"XADD", key, text, *fields)
         return text
     if add.producer:
-        producers_of(ctx, stream).remember(add.producer, add.iid, entry_id)
+        ctx.streams.producers_of(stream).remember(add.producer, add.iid, entry_id)
     trimmed = add.trim.apply(stream)
     if trimmed:
-        core.notify("t", b"xtrim", key, db.index)
-    if core.recording:
+        changes.notify("t", b"xtrim", key, db.index)
+    if changes.recording:
         options = effect_words(stream, add.trim) if trimmed else []
         ctx.effect(b"XADD", key, *options, text, *fields)
         if add.producer:
@@ -287,7 +247,7 @@ def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int
         deleted += stream.delete(entry_id)
     if deleted:
         ctx.db.touch(key)
-        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     return deleted
 
 
@@ -311,7 +271,7 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     deleted = delete_entries(ctx, argv[1], stream, ids.parse_many(argv[2:]))
     if deleted:
-        ctx.core.dirty += deleted - 1
+        ctx.changes.dirty += deleted - 1
         ctx.effect(*argv)
     return deleted
 
@@ -370,9 +330,9 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
         results.append(1 if gone else -1)
     if deleted:
         ctx.db.touch(key)
-        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if changes:
-        ctx.core.dirty += changes - bool(deleted)
+        ctx.changes.dirty += changes - bool(deleted)
         ctx.effect(*argv)
     return results
 
@@ -405,8 +365,8 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     removed = trim.apply(stream)
     if removed:
         ctx.db.touch(key)
-        ctx.core.dirty += removed - 1
-        ctx.core.notify("t", b"xtrim", key, ctx.db.index)
+        ctx.changes.dirty += removed - 1
+        ctx.changes.notify("t", b"xtrim", key, ctx.db.index)
         ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
     return removed
 
@@ -452,7 +412,7 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
             group.entries_read = min(group.entries_read, added)
     if max_deleted:
         stream.max_deleted_id = max_deleted
-    ctx.core.dirty += 1
-    ctx.core.notify("t", b"xsetid", argv[1], ctx.db.index)
+    ctx.changes.dirty += 1
+    ctx.changes.notify("t", b"xsetid", argv[1], ctx.db.index)
     ctx.effect(*argv)
     return OK

@@ -8,10 +8,10 @@ entries.
 from __future__ import annotations
 
 from engine.core.commands.streams.claims import claim_effect, need_group, touch_consumer
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
@@ -108,8 +108,8 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     if not runs:
         return 0
     group.deliver(stream, runs, consumer, ctx.now, noack=False)
-    ctx.core.dirty += 1
-    if ctx.core.recording:
+    ctx.changes.dirty += 1
+    if ctx.changes.recording:
         for segment, first, last in runs:
             for index in range(first, last):
                 claim_effect(ctx, key, name, group, segment.id_at(index))
@@ -138,11 +138,11 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(name) if stream is not None else None
     if group is None:
         return 0
-    if ctx.core.recording:
+    if ctx.changes.recording:
         # The log speaks Redis: what goes is named ID by ID.
         going = [ids.text(b.id_at(i)) for b, first, last in group.pending.blocks(low, high) for i in range(first, last)]
         if going:
             ctx.effect(b"XACK", key, name, *going)
     done = group.acknowledge_range(low, high)
-    ctx.core.dirty += done
+    ctx.changes.dirty += done
     return done

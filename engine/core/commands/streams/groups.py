@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.core.commands.streams.claims import need_group, touch_consumer
-from engine.core.commands.streams.entries import new_stream, take_policy_and_ids
+from engine.core.commands.streams.entries import take_policy_and_ids
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply, Simple
@@ -12,7 +13,6 @@ from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
-from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, SUB_KEY, command, container
 from engine.text import messages
 
@@ -35,8 +35,8 @@ def _need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
 
 
 def _changed(ctx: Context, event: bytes, key: bytes, effect: list[bytes]) -> None:
-    ctx.core.dirty += 1
-    ctx.core.notify("t", event, key, ctx.db.index)
+    ctx.changes.dirty += 1
+    ctx.changes.notify("t", event, key, ctx.db.index)
     ctx.effect(*effect)
 
 
@@ -79,7 +79,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
     else:
         last_id = ids.parse(word)
     if stream is None:
-        stream = new_stream(ctx)
+        stream = ctx.streams.new()
         ctx.db.add(key, stream)
     if name in stream.groups:
         raise CommandError(messages.GROUP_EXISTS)
@@ -243,7 +243,7 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     done = group.acknowledge_many(ids.parse_many(argv[3:]))
     if done:
-        ctx.core.dirty += done
+        ctx.changes.dirty += done
         ctx.effect(*argv)
     return done
 
@@ -284,9 +284,9 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
         results.append(1)
     if deleted:
         ctx.db.touch(key)
-        ctx.core.notify("t", b"xdel", key, ctx.db.index)
+        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if done:
-        ctx.core.dirty += done - bool(deleted)
+        ctx.changes.dirty += done - bool(deleted)
         ctx.effect(*argv)
     return results
 
@@ -345,7 +345,7 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
         effect = [b"IDS", b"1", ids.text(entry_id), b"RETRYCOUNT", b"%d" % count, b"FORCE"]
         ctx.effect(b"XNACK", key, group_name, b"FAIL", *effect)
     if nacked:
-        ctx.core.dirty += nacked
+        ctx.changes.dirty += nacked
         ctx.db.signal(key)
     return nacked
 

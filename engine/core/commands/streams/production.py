@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.core.commands.streams.entries import need_stream, producers_of
+from engine.core.commands.streams.entries import need_stream
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.table.context import Context
 from engine.core.table.registry import ONE_KEY, command
 from engine.text import messages
 
@@ -24,7 +24,7 @@ from engine.text import messages
 )
 def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     """Set a stream's limits for idempotent production; a change forgets what was remembered."""
-    producers = producers_of(ctx, need_stream(ctx, argv[1]))
+    producers = ctx.streams.producers_of(need_stream(ctx, argv[1]))
     args = Args(argv, 2)
     duration = maxsize = None
     while len(args):
@@ -47,7 +47,7 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     if producers.configure(
         producers.duration if duration is None else duration, producers.maxsize if maxsize is None else maxsize
     ):
-        ctx.core.dirty += 1
+        ctx.changes.dirty += 1
         ctx.effect(*argv)
     return OK
 
@@ -73,14 +73,14 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(messages.RECORD_NO_IID)
     stream = need_stream(ctx, key)
     # In the log the entry may be gone already: trimmed by the XADD that this record belongs to.
-    if entry_id not in stream and not ctx.core.replaying:
+    if entry_id not in stream and not ctx.changes.replaying:
         raise CommandError(messages.RECORD_NO_ENTRY)
-    producers = producers_of(ctx, stream)
+    producers = ctx.streams.producers_of(stream)
     known = producers.find(producer, iid)
     if known is not None and known != entry_id:
         raise CommandError(messages.RECORD_CONFLICT)
     if known is None:
         producers.remember(producer, iid, entry_id)
-        ctx.core.dirty += 1
+        ctx.changes.dirty += 1
         ctx.effect(*argv)
     return OK

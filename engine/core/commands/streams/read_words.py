@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.runs import Run
 from engine.core.streams.stream import Stream
-from engine.core.table.context import Context
 from engine.text import messages
 
 

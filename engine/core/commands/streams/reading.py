@@ -6,13 +6,13 @@ from itertools import chain
 
 from engine.core.commands.streams.claims import claim_effect, touch_consumer
 from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Raw, Reply
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, frames_of
 from engine.core.streams.stream import Stream
-from engine.core.table.context import Context
 from engine.core.table.registry import Keys, command
 from engine.text import messages
 
@@ -211,8 +211,8 @@ def _deliver(
 ) -> None:
     assert read.group is not None
     group.deliver(stream, runs, consumer, ctx.now, read.noack)
-    ctx.core.dirty += 1
-    if ctx.core.recording:
+    ctx.changes.dirty += 1
+    if ctx.changes.recording:
         _delivery_effects(ctx, key, read.group, group, runs, read.noack)
 
 
@@ -247,7 +247,7 @@ def _claim_idle(
         reply = _with_history(entry, idle, count)
         budget.charge(len(reply))
         claimed.append(reply)
-        ctx.core.dirty += 1
+        ctx.changes.dirty += 1
         claim_effect(ctx, key, group_name, group, entry_id)
     return claimed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.core.commands.streams.entries import need_stream
+from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Raw, Reply, Simple
@@ -10,7 +11,6 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import Record
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
-from engine.core.table.context import Context
 from engine.core.table.registry import SUB_KEY, command, container
 from engine.text import messages
 
@@ -22,7 +22,7 @@ _FULL_COUNT = 10
 def _head(ctx: Context, stream: Stream) -> list[Reply]:
     """The fields that both forms of XINFO STREAM begin with."""
     nodes, radix_nodes = stream.count_nodes()
-    config, producers = ctx.core.config, stream.producers
+    config, producers = ctx.config, stream.producers
     return [
         b"length",
         stream.length,

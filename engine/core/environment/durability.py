@@ -1,4 +1,4 @@
-"""What the core asks of whoever keeps its data on a disk. The shell puts its own in place of :class:`InMemory`.
+"""What the core asks of whoever keeps its data on a disk. The shell puts its own in place of :class:`WithoutDisk`.
 
 Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, nor does the core know how it
 is done.
@@ -52,7 +52,7 @@ class Durability(Protocol):
         """The lines of INFO persistence."""
 
 
-class InMemory:
+class WithoutDisk:
     """Nothing is kept."""
 
     logging = False

@@ -1,0 +1,122 @@
+"""Whether a command may run now: it exists, its user may call it, there is memory, the disk takes what is written.
+
+The order of the checks is Redis's: where several would refuse a command, clients see the first one's error.
+"""
+
+from __future__ import annotations
+
+from engine.core.clients.accounts import Accounts
+from engine.core.clients.pause import Pause
+from engine.core.clients.session import Session
+from engine.core.keyspace.changes import Changes
+from engine.core.protocol.replies import CommandError
+from engine.core.protocol.run import Run
+from engine.core.table.registry import COMMANDS, Command
+from engine.text import messages
+
+#: What runs at once inside MULTI instead of being queued.
+NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
+#: What a RESP2 client may still call once it has subscribed.
+_IN_SUBSCRIPTION = {
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "ping",
+    "quit",
+    "reset",
+}
+
+
+def look_up(argv: list[bytes]) -> Command:
+    """The declaration of the command that ``argv`` calls; a CommandError where there is none, or the arity is wrong."""
+    command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
+    if command is None:
+        raise CommandError(messages.unknown_command(argv))
+    if command.subcommands and len(argv) > 1:
+        sub = command.subcommands.get(argv[1].upper())
+        if sub is None:
+            raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
+        command = sub
+    # As Command.arity_fits, without the call.
+    arity = command.arity
+    if arity != len(argv) and (arity >= 0 or len(argv) < -arity):
+        raise CommandError(messages.wrong_arity(command.full_name))
+    return command
+
+
+class Admission:
+    """One core's. The shell sets ``memory_full`` and ``refuse_writes``."""
+
+    __slots__ = ("_accounts", "_changes", "_pause", "memory_full", "refuse_writes")
+
+    def __init__(self, accounts: Accounts, changes: Changes, pause: Pause) -> None:
+        self._accounts = accounts
+        self._changes = changes
+        self._pause = pause
+        #: The process uses more memory than it may: commands that need more are refused.
+        self.memory_full = False
+        #: The error reply to commands that write, while the disk does not take what they do; empty: they are run.
+        self.refuse_writes = b""
+
+    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Raise a CommandError where the session may not call the command now."""
+        if session.limited:
+            self._accounts.check(session, command, argv)
+        if self.memory_full and not self._changes.replaying and _needs_memory(session, command):
+            raise CommandError(messages.OUT_OF_MEMORY)
+        if self.refuse_writes and _may_write(session, command):
+            raise CommandError(self.refuse_writes)
+        if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
+            raise CommandError(messages.in_subscription(command.full_name))
+        if session.monitor and (command.writes or "readonly" in command.flags):
+            raise CommandError(messages.MONITOR_WITHOUT_KEYS)
+
+    def allows_run(self, session: Session, run: Run) -> bool:
+        """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""
+        if self.refuse_writes or self.memory_full:
+            return False
+        if session.limited and not self.may_add(session, run):
+            return False
+        return session.proto != 2 or not (session.channels or session.patterns)
+
+    def may_add(self, session: Session, run: Run) -> bool:
+        """Whether a limited session's user may do a run: each of its keys is looked at once."""
+        keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
+        adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)
+        return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
+
+    def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
+        """Whether CLIENT PAUSE holds the command back at ``now`` (milliseconds); a pause that is over ends here."""
+        pause = self._pause
+        if now >= pause.until:
+            pause.end()
+            return False
+        return pause.holds_all or _pause_concerns(session, argv)
+
+
+def _pause_concerns(session: Session, argv: list[bytes]) -> bool:
+    """Whether CLIENT PAUSE WRITE holds the command back."""
+    try:
+        command = look_up(argv)
+    except CommandError:
+        return False
+    if command.name == "exec":
+        return any(queued.writes for queued, _ in session.multi or ())
+    return session.multi is None and (command.writes or command.name in ("publish", "spublish", "pfcount"))
+
+
+def _may_write(session: Session, command: Command) -> bool:
+    """Whether the command is refused while writing is: EXEC for what is queued, and PING, to tell checks of health."""
+    if command.name == "exec":
+        return any(queued.writes for queued, _ in session.multi or ())
+    return command.writes or command.name == "ping"
+
+
+def _needs_memory(session: Session, command: Command) -> bool:
+    """Whether the command is refused while there is no memory: in a transaction all are but those that end it."""
+    if command.name == "exec":
+        return any("denyoom" in queued.flags for queued, _ in session.multi or ())
+    return "denyoom" in command.flags or (session.multi is not None and command.name not in NOT_QUEUED)

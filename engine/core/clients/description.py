@@ -1,0 +1,65 @@
+"""A client in one line, as CLIENT LIST shows it and ACL LOG keeps it."""
+
+from __future__ import annotations
+
+from engine.core.clients.session import Session
+
+
+def session_type(session: Session) -> bytes:
+    """The class of a client, as CLIENT LIST TYPE names it."""
+    return b"pubsub" if session.channels or session.patterns else b"normal"
+
+
+def _flags(session: Session, held_back: int) -> bytes:
+    marks = (
+        (b"O", session.monitor),
+        (b"P", bool(session.channels or session.patterns)),
+        (b"x", session.multi is not None),
+        (b"b", session.waiter is not None or bool(held_back)),
+        (b"d", session.dirty_exec),
+        (b"c", session.close_after_reply),
+        (b"e", session.no_evict),
+        (b"T", session.no_touch),
+    )
+    return b"".join(mark for mark, on in marks if on) or b"N"
+
+
+def describe(session: Session, now_ms: int) -> bytes:
+    """The line of CLIENT LIST for a session, without its end."""
+    sizes = session.transport_info() if session.transport_info is not None else {}
+    flags = _flags(session, sizes.get(b"held-back", 0))
+    queued, queued_bytes = session.queued()
+    fields: list[tuple[bytes, bytes | int]] = [
+        (b"id", session.id),
+        (b"addr", session.addr),
+        (b"laddr", session.laddr),
+        (b"fd", session.fd),
+        (b"name", session.name),
+        (b"age", max(now_ms - session.created_ms, 0) // 1000),
+        (b"idle", max(now_ms - session.last_ms, 0) // 1000),
+        (b"flags", flags),
+        (b"db", session.db),
+        (b"sub", len(session.channels)),
+        (b"psub", len(session.patterns)),
+        (b"ssub", 0),
+        (b"multi", queued),
+        (b"watch", len(session.watching)),
+        (b"qbuf", sizes.get(b"qbuf", 0)),
+        (b"qbuf-free", sizes.get(b"qbuf-free", 0)),
+        (b"argv-mem", session.argv_bytes),
+        (b"multi-mem", queued_bytes),
+        (b"rbs", 0),
+        (b"rbp", 0),
+        (b"obl", sizes.get(b"obl", 0)),
+        (b"oll", sizes.get(b"oll", 0)),
+        (b"omem", sizes.get(b"omem", 0)),
+        (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued),
+        (b"events", b"r"),
+        (b"cmd", session.last_command),
+        (b"user", session.user.name),
+        (b"redir", -1),
+        (b"resp", session.proto),
+        (b"lib-name", session.lib_name),
+        (b"lib-ver", session.lib_ver),
+    ]
+    return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)

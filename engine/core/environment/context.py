@@ -1,0 +1,112 @@
+"""What a command sees besides its words: who calls, on which database, when, and where its effects go.
+
+One object serves all commands of a core in turn; a command never keeps it. Effects are canonical, deterministic
+commands: what the log keeps and the replicas get, and what brings an empty core to the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.core.clients.accounts import Accounts
+from engine.core.clients.monitors import Monitors
+from engine.core.clients.pause import Pause
+from engine.core.clients.pubsub import PubSub
+from engine.core.clients.session import HasNews, Outbox, Queued, Session, Waiter
+from engine.core.clients.sessions import Sessions
+from engine.core.clients.telemetry import Telemetry
+from engine.core.environment.durability import Durability, WithoutDisk
+from engine.core.environment.host import Host, WithoutProcess
+from engine.core.keyspace.changes import Changes
+from engine.core.keyspace.database import Database
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several
+from engine.core.streams.appending import Streams
+from engine.settings.config import Config
+
+#: Runs what EXEC finds queued: the replies, one by one or several at once.
+RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Context:
+    """The surroundings of commands: who calls on which database and when, and the parts of the core that they use."""
+
+    #: The call: these change from command to command.
+    session: Session
+    db: Database
+    #: The present time since the epoch, in milliseconds and in microseconds.
+    now: int = 0
+    now_us: int = 0
+    #: The blocked command that runs anew, None where a command runs for the first time.
+    retry: Waiter | None = None
+
+    #: The data.
+    changes: Changes
+    databases: list[Database]
+    streams: Streams
+    #: The clients.
+    sessions: Sessions
+    accounts: Accounts
+    pubsub: PubSub
+    monitors: Monitors
+    telemetry: Telemetry
+    pause: Pause
+    outbox: Outbox
+    run_queued: RunQueued
+    #: What is outside the core.
+    config: Config
+    host: Host = field(default_factory=WithoutProcess)
+    durability: Durability = field(default_factory=WithoutDisk)
+
+    def close(self, session: Session) -> None:
+        """Have a client's connection closed; the caller of the present command gets its reply before that."""
+        if session is self.session:
+            session.close_after_reply = True
+        else:
+            session.close_requested = True
+            self.host.close(session)
+
+    @property
+    def resp3(self) -> bool:
+        """Whether the client speaks RESP3."""
+        return self.session.proto == 3
+
+    def effect(self, *argv: bytes) -> None:
+        """Record what happened, in a form that does it again on any core."""
+        changes = self.changes
+        if changes.recording:
+            changes.effects.append((self.db.index, list(argv)))
+
+    def block(
+        self,
+        argv: list[bytes],
+        keys: list[bytes],
+        timeout_ms: int,
+        *,
+        type_name: bytes,
+        on_delete: bool = False,
+        on_timeout: Reply = NIL_ARRAY,
+        wake_at: int | None = None,
+        has_news: HasNews | None = None,
+        interest: bytes | None = None,
+    ) -> Reply:
+        """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction:
+        ``on_timeout``.
+
+        A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
+        since the epoch) it runs anew without a signal. ``has_news`` tells, given a key and its value, whether running
+        anew may find something, and says the same for all waiters of one ``interest``.
+        """
+        if self.session.in_exec:
+            return on_timeout
+        if self.retry is None:
+            deadline = self.now + timeout_ms if timeout_ms else None
+            waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
+            waiter.has_news, waiter.interest = has_news, interest
+            self.session.waiter = waiter
+            self.db.waiting.add(waiter)
+        else:
+            waiter = self.retry
+        waiter.retry_at = wake_at
+        return BLOCKED

@@ -1,0 +1,111 @@
+"""What the databases of one core share: the time, what has changed, and who must hear of it.
+
+A database reads the time here, counts changes, and leaves what others have to act on: effects for the log, keys that
+somebody waits for, sessions whose transaction must fail. The core sets the time before each command and collects the
+rest after it. The attributes are plain because every command reads several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+#: Later than any time.
+NEVER = 1 << 63
+#: (database, command) of what happened: a command as words, or as bytes of one or more commands that are encoded.
+Effects = list[tuple[int, list[bytes] | bytes]]
+#: Called with the class of a keyspace event (a letter of notify-keyspace-events), its name, the key and the database.
+OnEvent = Callable[[str, bytes, bytes, int], None]
+
+
+class Watcher(Protocol):
+    """Who watches keys (WATCH). ``watching`` maps (database, key) to whether the key was expired, but there, then."""
+
+    watching: dict[tuple[int, bytes], bool]
+    #: A watched key has changed.
+    dirty_exec: bool
+
+
+class Changes:
+    """One core's. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
+
+    __slots__ = (
+        "dirty",
+        "effects",
+        "expired_keys",
+        "expires_actively",
+        "next_expiry",
+        "now",
+        "now_us",
+        "on_event",
+        "pick",
+        "ready",
+        "recording",
+        "replaying",
+        "watchers",
+    )
+
+    def __init__(self, pick: Callable[[int], int]) -> None:
+        self.pick = pick
+        #: The present time since the epoch, in milliseconds and in microseconds.
+        self.now = 0
+        self.now_us = 0
+        #: Changes since the last snapshot.
+        self.dirty = 0
+        #: What happened, if ``recording``. The list stays the same object; whoever takes the effects clears it.
+        self.effects: Effects = []
+        self.recording = False
+        #: Effects from a log are being run: no key expires by itself, because the log says when it went.
+        self.replaying = False
+        #: Keys that somebody waits for and that were signalled, in order.
+        self.ready: dict[tuple[int, bytes], None] = {}
+        #: (database, key) -> who watches it.
+        self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
+        #: Called for keyspace events; None while nobody wants any.
+        self.on_event: OnEvent | None = None
+        #: Keys are removed when their time has come, and not only when somebody asks for them.
+        self.expires_actively = True
+        #: No key expires before this time (milliseconds since the epoch).
+        self.next_expiry = NEVER
+        #: How many keys have expired.
+        self.expired_keys = 0
+
+    def set_time(self, now_us: int) -> None:
+        """Set the time of what comes next, in microseconds since the epoch."""
+        self.now_us = now_us
+        self.now = now_us // 1000
+
+    def record(self, db: int, argv: list[bytes]) -> None:
+        """Add an effect, if effects are recorded."""
+        if self.recording:
+            self.effects.append((db, argv))
+
+    def seal_effects(self, first: int) -> None:
+        """Make the effects from index ``first`` on one transaction, if there are several."""
+        effects = self.effects
+        if len(effects) - first > 1:
+            effects.insert(first, (effects[first][0], [b"MULTI"]))
+            effects.append((effects[-1][0], [b"EXEC"]))
+
+    def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:
+        """Tell subscribers of a keyspace event. ``kind`` is its letter in notify-keyspace-events."""
+        if self.on_event is not None:
+            self.on_event(kind, event, key, db)
+
+    def watch(self, watcher: Watcher, db: int, key: bytes, *, expired: bool) -> None:
+        """Tell ``watcher`` when the key changes. ``expired``: its time has come, but it is still there."""
+        pair = db, key
+        if pair not in watcher.watching:
+            watcher.watching[pair] = expired
+            self.watchers.setdefault(pair, set()).add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Forget what ``watcher`` watches."""
+        for pair in watcher.watching:
+            watchers = self.watchers.get(pair)
+            if watchers is not None:
+                watchers.discard(watcher)
+                if not watchers:
+                    del self.watchers[pair]
+        watcher.watching.clear()
+        watcher.dirty_exec = False

@@ -1,0 +1,69 @@
+"""How streams come to be and grow: the ID of the next entry, new streams, and their memory of idempotent producers."""
+
+from __future__ import annotations
+
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.idempotency import Producers
+from engine.core.streams.storage import Storage
+from engine.core.streams.stream import Stream
+from engine.settings.config import Config
+from engine.text import messages
+
+
+class Streams:
+    """What the streams of one core share. ``idempotent`` are those that remember what producers sent."""
+
+    __slots__ = ("_config", "idempotent", "storage")
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.storage = Storage()
+        self.idempotent: dict[Stream, None] = {}
+
+    def new(self) -> Stream:
+        """An empty stream, which is not in the keyspace yet."""
+        return Stream(self.storage)
+
+    def producers_of(self, stream: Stream) -> Producers:
+        """What the stream remembers of idempotent producers; made with the configured limits at first use."""
+        if stream.producers is None:
+            integer = self._config.integer
+            stream.producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
+        self.idempotent[stream] = None
+        return stream.producers
+
+    def expire_producers(self, now: int) -> None:
+        """Forget what producers sent too long before ``now`` (milliseconds since the epoch)."""
+        for stream in list(self.idempotent):
+            assert stream.producers is not None
+            stream.producers.expire(now)
+            if not stream.producers.by_producer:
+                del self.idempotent[stream]
+
+
+def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
+    """The ID that ``*``, ``ms-*`` or an explicit ID stands for, above the stream's last one."""
+    last_id = stream.last_id if stream is not None else 0
+    if word == b"*":
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        return now_ms << 64 if now_ms > last_id >> 64 else last_id + 1
+    if word.endswith(b"-*"):
+        ms = ids.parse_u64(word[:-2])
+        if ms < 0:
+            raise CommandError(messages.INVALID_ID)
+        if last_id == ids.MAX_ID:
+            raise CommandError(messages.ID_EXHAUSTED)
+        entry_id = last_id + 1 if last_id >> 64 == ms else ms << 64
+        if not entry_id:
+            entry_id = 1
+        if entry_id <= last_id or entry_id >> 64 != ms:
+            raise CommandError(messages.ID_TOO_SMALL)
+        return entry_id
+    entry_id = ids.parse(word)
+    if last_id == ids.MAX_ID:
+        raise CommandError(messages.ID_EXHAUSTED)
+    if entry_id <= last_id:
+        raise CommandError(messages.ID_TOO_SMALL)
+    return entry_id

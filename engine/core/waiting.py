@@ -1,0 +1,88 @@
+"""Blocked clients: who is woken by a change or by time, and what they then get.
+
+A blocked command keeps its words. When one of its keys is signalled the command runs anew, in the order in which the
+clients blocked; it answers, or it goes on waiting in its place. Replies go to the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.admission import look_up
+from engine.core.clients.session import Session, Waiter
+from engine.core.environment.context import Context
+from engine.core.keyspace.database import type_name
+from engine.core.protocol.replies import BLOCKED, CommandError, Reply
+from engine.core.table.registry import Command
+from engine.text import messages
+
+#: Runs a command that waited; it gets the reply, BLOCKED if the client goes on waiting.
+RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
+
+
+class Blocked:
+    """One core's blocked clients. ``run`` runs their commands anew."""
+
+    __slots__ = ("_ctx", "_run")
+
+    def __init__(self, ctx: Context, run: RunAnew) -> None:
+        self._ctx = ctx
+        self._run = run
+
+    def serve(self) -> None:
+        """Run the commands of those whose keys were signalled, first come first served."""
+        changes, databases = self._ctx.changes, self._ctx.databases
+        while changes.ready:
+            signalled, changes.ready = changes.ready, {}
+            for index, key in signalled:
+                db = databases[index]
+                nothing_for: set[bytes | None] = set()
+                waiters: list[Waiter] = db.waiting.waiting_for(key)
+                for waiter in waiters:
+                    if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
+                        continue
+                    if _concerns(waiter, key, db.get(key)):
+                        self._retry(waiter)
+                    elif waiter.interest is not None:
+                        nothing_for.add(waiter.interest)
+
+    def wake(self, session: Session) -> None:
+        """The time that the session's waiter named (:attr:`engine.core.clients.session.Waiter.wake_at`) has come.
+
+        It times out, or its command runs anew; in that case there may be a new time to wake it.
+        """
+        changes = self._ctx.changes
+        waiter = session.waiter
+        if waiter is None:
+            return
+        if waiter.deadline is not None and waiter.deadline <= changes.now:
+            self._ctx.sessions.time_out(session)
+        else:
+            self._retry(waiter)
+            if changes.ready:
+                self.serve()
+
+    def _retry(self, waiter: Waiter) -> None:
+        ctx, session = self._ctx, waiter.session
+        changes = ctx.changes
+        first = len(changes.effects)
+        wake_at = waiter.wake_at
+        try:
+            reply = self._run(session, look_up(waiter.argv), waiter.argv, waiter)
+        except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
+            reply = CommandError(messages.INTERNAL_ERROR)
+            ctx.host.report_failure(error)
+        if changes.recording:
+            changes.seal_effects(first)
+        if reply is not BLOCKED:
+            ctx.sessions.end_wait(session, reply)
+        elif waiter.wake_at != wake_at:
+            ctx.host.wake_at_new_time(session)
+
+
+def _concerns(waiter: Waiter, key: bytes, value: Any) -> bool:
+    """Whether the waiter's command is to run anew for what is at ``key`` now."""
+    if value is not None and type_name(value) == waiter.type_name:
+        return waiter.has_news is None or waiter.has_news(key, value)
+    return waiter.on_delete

@@ -1,0 +1,76 @@
+"""What this process does for the core that lives in it: :class:`engine.core.environment.host.Host`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from engine.core.clients.session import Session
+from engine.core.environment.host import ProcessFacts
+from engine.core.protocol.replies import CommandError
+from engine.settings.config import Config
+from engine.shell.network.runner import Runner
+from engine.shell.observation.memory import give_back
+from engine.shell.observation.process_facts import Facts
+from engine.shell.observation.reporting import LOG
+from engine.text import messages
+
+
+class ServerHost:
+    """One server's. ``stop`` has the process end."""
+
+    def __init__(self, config: Config, runner: Runner, facts: Facts, stop: Callable[[], None]) -> None:
+        self._config = config
+        self._runner = runner
+        self._facts = facts
+        self._stop = stop
+
+    # -- after the reply ----------------------------------------------------------------------------------------------
+
+    def after_reply(self, work: Callable[[], None]) -> None:
+        self._runner.after_reply.append(work)
+
+    def close(self, session: Session) -> None:
+        self.after_reply(lambda: self._runner.abort(session))
+
+    def wake_at_new_time(self, session: Session) -> None:
+        self.after_reply(lambda: self._runner.follow_waiter(session))
+
+    def follow_pause(self) -> None:
+        self.after_reply(self._runner.follow_pause)
+
+    # -- at once ------------------------------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        LOG.info("SHUTDOWN was called")
+        self._stop()
+
+    def log(self, text: bytes) -> None:
+        LOG.warning("DEBUG LOG: %r", text)
+
+    def report_failure(self, error: Exception) -> None:
+        LOG.error("the command of a client that waited failed", exc_info=error)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def give_back_memory(self) -> None:
+        give_back()
+
+    def rewrite_configuration(self) -> None:
+        path = self._config.file
+        if path is None:
+            raise CommandError(messages.NO_CONFIG_FILE)
+        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            new.write_bytes(self._config.rewritten(path.read_bytes()))
+            new.replace(path)
+        except OSError as error:
+            raise CommandError(messages.rewrite_failed(os.strerror(error.errno or 0))) from None
+
+    def facts(self) -> ProcessFacts:
+        return self._facts.collect()
+
+    def reset_statistics(self) -> None:
+        self._facts.reset()
