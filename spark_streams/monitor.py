@@ -87,10 +87,9 @@ class StreamMonitor(StreamingQueryListener):
         callback: Callable[[StreamReport], None] | None = None,
         stream: str | None = None,
         maxlen: int = 10_000,
-        **more: str,
+        **connection: str,
     ) -> None:
-        said = {"stream": stream or "none", **({} if url is None else {"url": url}), **more}
-        self._given = options.read_options(said).address
+        self._server = options.server({**({} if url is None else {"url": url}), **connection})
         self._group = group
         self._callback = callback
         self._stream = stream
@@ -123,9 +122,8 @@ class StreamMonitor(StreamingQueryListener):
         except PystreamsError as problem:
             _log.warning("Query %s is not watched for now: %s", query, problem)
 
-    def _address(self) -> Any:
-        given = self._given
-        return given if isinstance(given, Address) else launcher.address(given.directory)
+    def _address(self) -> Address:
+        return launcher.started(self._server)
 
     def _reports(self, query: str, batch: int, source: _Source, seconds: float) -> Iterator[StreamReport]:
         streams = sorted(source.end.streams)

@@ -1,6 +1,6 @@
 """The data source `pystreams`: from Spark's options and schema to a reader or writer.
 
-Spark makes this object in short-lived processes of its own, again and again; it does nothing but check and hand over.
+Spark creates this object again and again, in short-lived processes. It checks and hands over, nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, time_zones
-from spark_streams.config.address import Address, Embedded
+from spark_streams.config.option import refuse
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
 from spark_streams.read import infer, pushdown
@@ -36,26 +36,24 @@ class PystreamsDataSource(DataSource):
 
     def schema(self) -> StructType | str:
         options.check_names(self.options)
-        if {name.lower() for name in self.options} & {"inferschema", "fieldstype"}:
-            said = options.read_options(self.options)
-            if said.samples is not None:
-                return infer.schema(said, _address(said.address))
-            if said.binary:
+        if options.says_schema(self.options):
+            given = options.read_options(self.options)
+            if given.infers:
+                return infer.schema(given, launcher.started(given.address))
+            if given.fields_type == "binary":
                 return DEFAULT_BINARY
         return DEFAULT
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        said = options.read_options(self.options)
-        if said.shared:
-            fail("INVALID_OPTION", option="consume", value="shared", expected="a batch read takes part in no group")
-        made = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
-        return made(said, ReadSchema.of(schema, said, time_zones.of_machine()), _address(said.address))
+        given = options.read_options(self.options, streaming=False)
+        reader = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
+        columns = ReadSchema.of(schema, given, time_zones.of_machine())
+        return reader(given, columns, launcher.started(given.address))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        said = options.read_options(self.options)
-        if said.ending is not None:
-            fail("INVALID_OPTION", option="endingOffsets", value="...", expected="a streaming read has no end")
-        return StreamReader(said, ReadSchema.of(schema, said, time_zones.of_machine()), _address(said.address))
+        given = options.read_options(self.options, streaming=True)
+        columns = ReadSchema.of(schema, given, time_zones.of_machine())
+        return StreamReader(given, columns, launcher.started(given.address))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return BatchWriter(self._sink(schema, streaming=False, overwrite=overwrite))
@@ -66,21 +64,10 @@ class PystreamsDataSource(DataSource):
         return StreamWriter(self._sink(schema, streaming=True, overwrite=False))
 
     def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
-        said = options.write_options(self.options)
-        columns = WriteSchema.of(schema, said.null_value, said.json_field, said.zone)
-        if said.stream is None and not columns.has_stream:
+        given = options.write_options(self.options, streaming=streaming)
+        columns = WriteSchema.of(schema, given.null_value, given.json_field, given.zone)
+        if given.stream is None and not columns.has_stream:
             fail("MISSING_STREAM")
-        if said.key_column is not None and said.key_column not in schema.fieldNames():
-            expected = f"the rows' columns are {', '.join(schema.fieldNames())}"
-            fail("INVALID_OPTION", option="keyColumn", value=said.key_column, expected=expected)
-        for name in ("saveMode", "writeId"):
-            if streaming and getattr(said, {"saveMode": "save_mode", "writeId": "write_id"}[name]) not in (
-                None,
-                "append",
-            ):
-                fail("INVALID_OPTION", option=name, value="...", expected="it is for batch writes alone")
-        return sink.sink(_address(said.address), said, columns, streaming, overwrite)
-
-
-def _address(given: Address | Embedded) -> Address:
-    return given if isinstance(given, Address) else launcher.address(given.directory)
+        if given.key_column is not None and given.key_column not in schema.fieldNames():
+            refuse(given, "key_column", f"the rows' columns are {', '.join(schema.fieldNames())}")
+        return sink.sink(launcher.started(given.address), given, columns, streaming, overwrite)

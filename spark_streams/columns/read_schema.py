@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_streams.codec.reply import Page
-from spark_streams.columns import json_reference, json_values, values
+from spark_streams.columns import json_reference, json_values, values, zones
 from spark_streams.columns.json_reference import Read
 from spark_streams.columns.names import (
     DELIVERIES,
@@ -35,7 +35,7 @@ from spark_streams.columns.names import (
     is_fields_map,
 )
 from spark_streams.config import time_zones
-from spark_streams.config.read import ReadOptions
+from spark_streams.config.read import Mode, ReadOptions
 from spark_streams.errors import error, fail
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
@@ -54,7 +54,7 @@ class ReadSchema:
     """
 
     arrow: Any
-    mode: str = "permissive"
+    mode: Mode = "PERMISSIVE"
     corrupt: str = "_corrupt_record"
     json_field: str | None = None
     null_value: bytes | None = None
@@ -99,7 +99,7 @@ class ReadSchema:
             columns.append(column)
             if wrong is not None:
                 wrong = wrong if kept is None else pc.and_(wrong, kept)
-                if self.mode == "failfast" and pc.any(wrong).as_py():
+                if self.mode == "FAILFAST" and pc.any(wrong).as_py():
                     self._fail(field, page, stream, pc.index(wrong, True).as_py())
                 malformed = wrong if malformed is None else pc.or_(malformed, wrong)
         if not columns:
@@ -108,7 +108,7 @@ class ReadSchema:
             if self.corrupt in self.arrow.names:
                 columns[self.arrow.get_field_index(self.corrupt)] = self._records(page, malformed)
             batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
-        if malformed is not None and self.mode == "dropmalformed":
+        if malformed is not None and self.mode == "DROPMALFORMED":
             kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
         batch = batch if kept is None else batch.filter(kept)
         for field, column in zip(self.arrow, batch.columns, strict=True):
@@ -132,7 +132,7 @@ class ReadSchema:
         return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
-        return time_zones.kind_in(kind, self.zone or self.home)
+        return zones.type_in(kind, self.zone or self.home)
 
     def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Read]) -> Read:
         """A column, and in which rows it has a value that is not of its type (None: in none)."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from spark_streams.codec.encode import Column
-from spark_streams.columns import json_writer, values
+from spark_streams.columns import json_writer, values, zones
 from spark_streams.columns.names import FIELDS, ID, OWN, SCALARS, STREAM, check_own, has_text, is_fields_map
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
@@ -42,9 +42,9 @@ class WriteSchema:
         schema: spark.StructType,
         null_value: str | None = None,
         json_field: str | None = None,
-        zone: str = time_zones.UTC,
+        zone: str | None = None,
     ) -> WriteSchema:
-        """Check that every column can be written."""
+        """Check that every column can be written. Without a zone times are written in UTC."""
         names: list[str] = []
         has_map = False
         for field in schema.fields:
@@ -60,12 +60,12 @@ class WriteSchema:
         if not names and not has_map:
             fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
         there = schema.fieldNames()
-        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone)
+        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
         """The columns whose names are fields."""
         if self.json_field is not None:
-            columns = [time_zones.array_in(batch.column(name), self.zone) for name in self.fields]
+            columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             return [(self.json_field.encode(), json_writer.rows(list(self.fields), columns, batch.num_rows))]
         return [(name.encode(), self._filled(to_text(batch.column(name), self.zone))) for name in self.fields]
 
@@ -104,7 +104,7 @@ class WriteSchema:
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
     """The column as a binary array of its values' text: nested ones as JSON."""
-    column = time_zones.array_in(column, zone)
+    column = zones.array_in(column, zone)
     if pa.types.is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())
     return values.to_text(column)

@@ -1,9 +1,7 @@
-"""Where a server is and who we are there, kept so that no password is ever shown.
+"""The address of a server: the forms that a URL can have, and the credentials beside it.
 
-Owns the choice among the option `url`, the environment variable PYSTREAMS_URL and the embedded engine, the forms a URL
-can have, and the credentials, which come from an option, else the URL, else the environment. Opens nothing. An
-`Address` travels to the workers inside pickled readers, writers and partitions; everything that is printed, raised or
-logged shows `Address.shown`.
+An `Address` travels to the workers inside pickled readers, writers and partitions. No password is ever shown: whatever
+is printed, raised or logged is `Address.shown`. Opens nothing.
 
     redis://user:password@host:port/database        one server
     rediss://...                                    the same over TLS
@@ -14,22 +12,19 @@ logged shows `Address.shown`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from spark_streams.errors import fail
+from spark_streams.config.kinds import InvalidTextError
 
-VARIABLE = "PYSTREAMS_URL"
-USER_VARIABLE = "PYSTREAMS_USER"
-PASSWORD_VARIABLE = "PYSTREAMS_PASSWORD"  # noqa: S105 - a variable's name
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 RETRY_MS = 15_000
 
 Kind = Literal["single", "sentinel", "cluster"]
 _PORT, _SENTINEL_PORT = 6379, 26379
+_HIDDEN = "(not shown)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +125,13 @@ class Address:
     @property
     def login(self) -> Login:
         parts = urlsplit(self.url)
-        said = dict(parse_qsl(parts.query))
+        query = dict(parse_qsl(parts.query))
         user, _, password = parts.netloc.rpartition("@")[0].partition(":")
         given = self.credentials
         return Login(
-            username=given.username or unquote(user) or said.get("username") or None,
-            password=given.password or unquote(password) or said.get("password") or None,
-            database=_database(parts, said, self.kind),
+            username=given.username or unquote(user) or query.get("username") or None,
+            password=given.password or unquote(password) or query.get("password") or None,
+            database=_database(parts, query, self.kind),
             tls=given.tls if self.encrypted else None,
         )
 
@@ -152,74 +147,43 @@ class Address:
         return self.shown
 
 
-def given(
-    option: str | None,
-    environment: Mapping[str, str] | None = None,
-    credentials: Credentials | None = None,
-    retry_ms: int = RETRY_MS,
-) -> Address | None:
-    """The address that the option or the environment names; None where the embedded engine is meant."""
-    environment = os.environ if environment is None else environment
-    credentials = credentials if credentials is not None else Credentials()
-    for name, url in (("url", option), (VARIABLE, environment.get(VARIABLE))):
-        if url:
-            parse(url, name)
-            return Address(url, "", _with_environment(url, credentials, environment), retry_ms)
-    return None
-
-
-def _with_environment(url: str, said: Credentials, environment: Mapping[str, str]) -> Credentials:
-    """What the driver's environment adds where neither option nor URL says it: a worker's may be another one."""
-    bare = Address(url, "", Credentials()).login
-    user, password = environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE)
-    return Credentials(
-        said.username or (None if bare.username else user) or None,
-        said.password or (None if bare.password else password) or None,
-        said.sentinel_username,
-        said.sentinel_password,
-        said.tls,
-    )
-
-
-def parse(url: str, option: str = "url") -> Address:
-    """The address that `url` names; refused with the option's name, and without repeating what may hold a password."""
+def parse(url: str) -> Address:
+    """The address that a URL names. `InvalidTextError` shows no more of it than its scheme: it may hold a password."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        _refuse(option, "(not shown)", "it is not a URL")
+        raise InvalidTextError("it is not a URL", _HIDDEN) from None
     shown = f"{parts.scheme}://..."
     if parts.scheme not in SCHEMES:
-        expected = f"its scheme must be one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
-        _refuse(option, shown, expected)
+        raise InvalidTextError(f"its scheme must be one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}", shown)
     address = Address(url)
     if parts.scheme == "unix":
         if not parts.path:
-            _refuse(option, "unix://", "it must name a socket's path")
+            raise InvalidTextError("it must name the path of a socket", shown)
     else:
-        _check_hosts(address, option, shown)
+        _check_hosts(address, shown)
     if address.kind == "sentinel" and not address.service:
-        _refuse(option, shown, "it must name the service: redis+sentinel://host:port/service")
-    unknown = [name for name, _ in parse_qsl(parts.query) if name not in ("db", "username", "password")]
-    if unknown:
-        _refuse(option, shown, "behind '?' it can only have db, username and password")
+        raise InvalidTextError("it must name the service: redis+sentinel://host:port/service", shown)
+    if any(name not in ("db", "username", "password") for name, _ in parse_qsl(parts.query)):
+        raise InvalidTextError("only db, username and password may follow '?'", shown)
     try:
         _database(parts, dict(parse_qsl(parts.query)), address.kind)
     except ValueError:
-        _refuse(option, shown, "its database must be a number")
+        raise InvalidTextError("its database must be a number", shown) from None
     return address
 
 
-def _check_hosts(address: Address, option: str, shown: str) -> None:
+def _check_hosts(address: Address, shown: str) -> None:
     try:
         endpoints = address.endpoints
     except ValueError:
-        _refuse(option, "(not shown)", "it is not a URL")
+        raise InvalidTextError("it is not a URL", _HIDDEN) from None
     if len(endpoints) > 1 and address.kind == "single":
-        _refuse(option, shown, "only redis+sentinel:// and redis+cluster:// take several hosts")
+        raise InvalidTextError("only redis+sentinel:// and redis+cluster:// take several hosts", shown)
     if not all(endpoint.host for endpoint in endpoints):
-        _refuse(option, shown, "it must name a host")
+        raise InvalidTextError("it must name a host", shown)
     if not all(0 < endpoint.port < 65536 for endpoint in endpoints):
-        _refuse(option, shown, "its port must be 1 to 65535")
+        raise InvalidTextError("its port must be 1 to 65535", shown)
 
 
 def _endpoint(text: str, port: int) -> Endpoint:
@@ -230,15 +194,11 @@ def _endpoint(text: str, port: int) -> Endpoint:
     return Endpoint(unquote(host), int(digits) if colon else port)
 
 
-def _database(parts: SplitResult, said: Mapping[str, str], kind: Kind) -> int:
-    if "db" in said:
-        return int(said["db"])
+def _database(parts: SplitResult, query: Mapping[str, str], kind: Kind) -> int:
+    if "db" in query:
+        return int(query["db"])
     if parts.scheme == "unix" or kind == "cluster":
         return 0
     words = parts.path.strip("/").split("/")
     text = (words[1] if len(words) > 1 else "") if kind == "sentinel" else words[0]
     return int(text) if text else 0
-
-
-def _refuse(option: str, value: str, expected: str) -> NoReturn:
-    fail("INVALID_OPTION", option=option, value=value, expected=expected)

@@ -1,84 +1,101 @@
-"""The options of a connection: their table, and the address that they and the environment make.
-
-Part of `spark_streams.config.options`, which parses; opens nothing.
-"""
+"""The options of a connection, and the server that they and the driver's environment name. Opens nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from spark_streams.config import address
 from spark_streams.config.address import Address, Credentials, Embedded, Tls
-from spark_streams.config.option import Option, Scope, choice, text, whole
-from spark_streams.errors import fail
+from spark_streams.config.kinds import TEXT, Kind, choice, whole
+from spark_streams.config.option import option, parsed, refuse
 
-_BOTH: tuple[Scope, ...] = ("read", "write")
+URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
+"""Environment variables."""
 
-TABLE: tuple[Option, ...] = (
-    Option(
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectOptions:
+    """Connection."""
+
+    url: Address | None = option(
         "url",
-        _BOTH,
-        "",
-        "The server: redis://, rediss:// (TLS), unix://, redis+sentinel:// or redis+cluster://. Without it the "
-        "environment variable PYSTREAMS_URL; without that the embedded engine.",
-        text,
-    ),
-    Option(
+        Kind(address.parse),
+        None,
+        "Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. Without "
+        "it, the environment variable `PYSTREAMS_URL` is used; without both, the embedded engine.",
+    )
+    embedded_dir: str | None = option(
         "embedded.dir",
-        _BOTH,
-        "",
-        "Where the embedded engine keeps its data: an absolute directory, or the name of one under PYSTREAMS_HOME (by "
-        "default pystreams in the user's state directory). Without it, in memory alone.",
-        text,
-    ),
-    Option("user", _BOTH, "", "The ACL user. Else the URL's, else the environment variable PYSTREAMS_USER.", text),
-    Option(
-        "password", _BOTH, "", "Its password. Else the URL's, else the environment variable PYSTREAMS_PASSWORD.", text
-    ),
-    Option("sentinelUser", _BOTH, "", "The user at the Sentinels, which have users of their own.", text),
-    Option("sentinelPassword", _BOTH, "", "The password at the Sentinels.", text),
-    Option("tls.caFile", _BOTH, "", "The file with the certificates to trust, in place of the system's.", text),
-    Option("tls.certFile", _BOTH, "", "The file with this client's certificate.", text),
-    Option("tls.keyFile", _BOTH, "", "The file with its key.", text),
-    Option("tls.keyPassword", _BOTH, "", "The key's password.", text),
-    Option(
+        TEXT,
+        None,
+        "Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by default "
+        "`pystreams` in the user's state directory). Without it, data is kept in memory only.",
+    )
+    user: str | None = option(
+        "user",
+        TEXT,
+        None,
+        "ACL user. Overrides the user in the URL. Without either, the environment variable `PYSTREAMS_USER` is used.",
+    )
+    password: str | None = option(
+        "password",
+        TEXT,
+        None,
+        "Password. Overrides the password in the URL. Without either, the environment variable `PYSTREAMS_PASSWORD` is "
+        "used.",
+        secret=True,
+    )
+    sentinel_user: str | None = option(
+        "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have users of their own."
+    )
+    sentinel_password: str | None = option("sentinelPassword", TEXT, None, "Password at the Sentinels.", secret=True)
+    tls_ca_file: str | None = option(
+        "tls.caFile",
+        TEXT,
+        None,
+        "File with the CA certificates to trust. Without it, the system's are trusted.",
+    )
+    tls_cert_file: str | None = option("tls.certFile", TEXT, None, "File with the client certificate.")
+    tls_key_file: str | None = option("tls.keyFile", TEXT, None, "File with the client certificate's private key.")
+    tls_key_password: str | None = option("tls.keyPassword", TEXT, None, "Password of the private key.", secret=True)
+    tls_verify: Literal["full", "ca", "none"] = option(
         "tls.verify",
-        _BOTH,
-        "full",
-        "What is checked of the server's certificate: 'full', 'ca' (not that it is for this host) or 'none'.",
         choice("full", "ca", "none"),
-    ),
-    Option(
+        "full",
+        "What is verified of the server's certificate: `full` (CA and host name), `ca` (CA only) or `none`.",
+    )
+    retry_ms: int = option(
         "retryTimeoutMs",
-        _BOTH,
-        str(address.RETRY_MS),
-        "For how long a connection that breaks, or a server that is not ready, is tried again. It should be longer "
-        "than a failover takes.",
         whole(0),
-    ),
-)
-
-
-def build(said: dict[str, Any]) -> Address | Embedded:
-    """The address, or which embedded engine it is that has it."""
-    tls = Tls(
-        said.get("tls.caFile"),
-        said.get("tls.certFile"),
-        said.get("tls.keyFile"),
-        said.get("tls.keyPassword"),
-        said["tls.verify"],
+        address.RETRY_MS,
+        "How long to retry, in milliseconds, when a connection breaks or the server is not ready. Set it longer than a "
+        "failover takes.",
     )
-    credentials = Credentials(
-        said.get("user"), said.get("password"), said.get("sentinelUser"), said.get("sentinelPassword"), tls
-    )
-    made = address.given(said.get("url"), credentials=credentials, retry_ms=said["retryTimeoutMs"])
-    for name in said:
-        if name.startswith("tls.") and name != "tls.verify" and (made is None or not made.encrypted):
-            fail("INVALID_OPTION", option=name, value="...", expected="TLS needs an url that begins with rediss")
-    directory = said.get("embedded.dir")
-    if made is None:
-        return Embedded(directory)
-    if directory is not None:
-        expected = "it is for the embedded engine, so without an url (option or PYSTREAMS_URL)"
-        fail("INVALID_OPTION", option="embedded.dir", value=directory, expected=expected)
-    return made
+
+    def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
+        """The server's address, or which embedded engine is meant where neither option nor environment names one.
+
+        The environment is the driver's: it is read here, once, because a worker's may differ.
+        """
+        url = self.url
+        if url is None and environment.get(URL):
+            url = parsed(URL, address.parse, environment[URL])
+        for name in ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password"):
+            if getattr(self, name) is not None and (url is None or not url.encrypted):
+                refuse(self, name, "TLS needs a url that begins with rediss")
+        if url is None:
+            return Embedded(self.embedded_dir)
+        if self.embedded_dir is not None:
+            refuse(self, "embedded_dir", f"it applies to the embedded engine only, and a url (option or {URL}) is set")
+        in_url = url.login
+        credentials = Credentials(
+            self.user or (None if in_url.username else environment.get(USER)) or None,
+            self.password or (None if in_url.password else environment.get(PASSWORD)) or None,
+            self.sentinel_user,
+            self.sentinel_password,
+            Tls(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_key_password, self.tls_verify),
+        )
+        return replace(url, credentials=credentials, retry_ms=self.retry_ms)

@@ -1,78 +1,107 @@
-"""What an option is, and how the texts of options are read. Knows none of them by name."""
+"""What an option is: the declaration of a dataclass's field.
+
+    max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
+
+The line says all there is to say of an option, and its name stands nowhere else: the field that it fills is the one
+that it declares, and the type checker compares the field's type with the kind and the default. Parsing, checks, error
+messages and the README's tables read these declarations. Knows no option by name.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn, TypeVar
 
-from spark_streams.errors import fail
+from spark_streams.config.kinds import InvalidTextError, Kind
+from spark_streams.errors import error, fail
 
-Scope = Literal["read", "write"]
-Parser = Callable[["Option", str], Any]
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+_KEY = "option"
+_SECRET = "..."  # noqa: S105 - what is shown in place of one
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option: `default` is the text that stands for its absence ("" where it has none)."""
+    """One option. `default_text` documents a default that depends on more than the option itself.
+
+    `alias`: a second name. `batch_only`: refused in streaming reads and writes unless it has its default value.
+    `secret`: the value is never shown.
+    """
 
     name: str
-    scopes: tuple[Scope, ...]
-    default: str
+    kind: Kind[Any]
+    default: Any
     meaning: str
-    parse: Parser
+    default_text: str = ""
+    alias: str = ""
+    batch_only: bool = False
+    secret: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, self.alias) if self.alias else (self.name,)
+
+    def parse(self, text: str) -> Any:
+        return parsed(self.name, self.kind.parse, text, secret=self.secret)
+
+    def show(self, value: Any) -> str:
+        return _SECRET if self.secret else self.kind.show(value)
+
+    def shown_default(self) -> str:
+        """The default as the documents show it; empty if there is none."""
+        return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 
-def text(option: Option, text: str) -> str:
-    if not text:
-        fail("INVALID_OPTION", option=option.name, value=text, expected="it must not be empty")
-    return text
+def option(
+    name: str,
+    kind: Kind[Value],
+    default: Default,
+    meaning: str,
+    *,
+    default_text: str = "",
+    alias: str = "",
+    batch_only: bool = False,
+    secret: bool = False,
+) -> Value | Default:
+    """Declare the dataclass field on the left as this option; see `Option`."""
+    made = Option(name, kind, default, meaning, default_text, alias, batch_only, secret)
+    declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
+    return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
 
 
-def names(option: Option, text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names) or len(set(names)) != len(names):
-        fail("INVALID_OPTION", option=option.name, value=text, expected="it must be a comma list of different names")
-    return names
+def options_of(section: type[Any]) -> dict[str, Option]:
+    """The options of a dataclass, inherited ones included, by the names of their fields."""
+    return {each.name: each.metadata[_KEY] for each in fields(section) if _KEY in each.metadata}
 
 
-def whole(smallest: int) -> Parser:
-    def parse(option: Option, text: str) -> int:
-        digits = text.strip().replace("_", "")
-        if not digits.isascii() or not digits.isdigit() or int(digits) < smallest:
-            expected = f"it must be a whole number, {smallest} or more"
-            fail("INVALID_OPTION", option=option.name, value=text, expected=expected)
-        return int(digits)
-
-    return parse
+def parsed(name: str, parse: Callable[[str], Value], text: str, *, secret: bool = False) -> Value:
+    """The value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
+    try:
+        return parse(text)
+    except InvalidTextError as refused:
+        shown = _SECRET if secret else text if refused.shown is None else refused.shown
+        raise error("INVALID_OPTION", option=name, value=shown, expected=refused.expected) from refused
 
 
-def flag(option: Option, text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        fail("INVALID_OPTION", option=option.name, value=text, expected="it must be 'true' or 'false'")
-    return word == "true"
+def refuse(options: object, name: str, expected: str) -> NoReturn:
+    """Raise INVALID_OPTION about the option in the field `name`."""
+    refused = options_of(type(options))[name]
+    fail("INVALID_OPTION", option=refused.name, value=refused.show(getattr(options, name)), expected=expected)
 
 
-def choice(*words: str) -> Parser:
-    def parse(option: Option, text: str) -> str:
-        word = text.strip().lower()
-        if word not in words:
-            expected = f"it must be one of {', '.join(repr(word) for word in words)}"
-            fail("INVALID_OPTION", option=option.name, value=text, expected=expected)
-        return word
-
-    return parse
+def check_exclusive(options: object, *names: str) -> None:
+    """Raise CONFLICTING_OPTIONS if more than one of these fields has another value than its default."""
+    table = options_of(type(options))
+    given = [table[name].name for name in names if getattr(options, name) != table[name].default]
+    if len(given) > 1:
+        fail("CONFLICTING_OPTIONS", option=given[0], other=given[1])
 
 
-_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration(option: Option, text: str) -> int:
-    """Milliseconds, from a number of them or from one with a unit, as in 500ms, 30s, 15m or 2h."""
-    found = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip().lower())
-    if found is None or found[2] not in _UNITS:
-        expected = "it must be a number of milliseconds, or one with a unit: ms, s, m, h or d"
-        fail("INVALID_OPTION", option=option.name, value=text, expected=expected)
-    return int(found[1]) * _UNITS[found[2]]
+def conflict(options: object, name: str, other: str) -> NoReturn:
+    """Raise CONFLICTING_OPTIONS: the option in the field `name` excludes the value that `other` has."""
+    table = options_of(type(options))
+    value = table[other].show(getattr(options, other))
+    fail("CONFLICTING_OPTIONS", option=table[name].name, other=f"{table[other].name}={value}")

@@ -1,105 +1,107 @@
-"""Options: one table from which they are parsed, checked and documented.
+"""From Spark's map of options to `ReadOptions` and `WriteOptions`, which are all that anybody else sees.
 
-`TABLE` is the only list of names; those of reading alone stand in `spark_streams.config.read`. `read_options` and
-`write_options` turn Spark's map, whose names are in whatever case, into frozen dataclasses; nobody else sees the map.
-An option that is unknown, or not for this scope, is refused with the nearest name that is. Knows no server; the address
-is only parsed here.
+The options are the fields of the section classes named here. Names are matched in upper or lower case, as Spark folds
+them. An option that is unknown, or not for this scope, is refused with the nearest name that is. Knows no server.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from spark_streams.config import connect, read, time_zones, write
-from spark_streams.config.option import Option, Scope, text
-from spark_streams.config.read import ReadOptions
-from spark_streams.config.write import WriteOptions
+from spark_streams.config.address import Address, Embedded
+from spark_streams.config.common import CommonOptions
+from spark_streams.config.connect import ConnectOptions
+from spark_streams.config.option import options_of, refuse
+from spark_streams.config.read import ColumnOptions, GroupOptions, LimitOptions, RangeOptions, ReadOptions
+from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
 
-_BOTH: tuple[Scope, ...] = ("read", "write")
+READ_SECTIONS: tuple[type[Any], ...] = (RangeOptions, GroupOptions, LimitOptions, ColumnOptions)
+WRITE_SECTIONS: tuple[type[Any], ...] = (GuaranteeOptions, TargetOptions, TrimOptions)
+SECTIONS: tuple[type[Any], ...] = (ConnectOptions, CommonOptions, *READ_SECTIONS, *WRITE_SECTIONS)
+"""In the documents' order; their docstrings are the headings there."""
 
-
-def _any_text(_option: Option, value: str) -> str:
-    return value
-
-
-def _zone(option: Option, value: str) -> str:
-    return time_zones.parse(option.name, value)
-
-
-TABLE: tuple[Option, ...] = (
-    *connect.TABLE,
-    Option("stream", _BOTH, "", "The stream's name, taken as it is.", text),
-    Option(
-        "nullValue",
-        _BOTH,
-        "",
-        "The text that stands for a null: written in place of it, else the field is left out; and read as null, "
-        "whatever the column's type. An empty text is read as null in any case, unless the column is a string or "
-        "binary.",
-        _any_text,
-    ),
-    Option(
-        "timeZone",
-        _BOTH,
-        "",
-        "Reading: the zone of times that say none; without it the session's (spark.sql.session.timeZone). Writing: the "
-        "zone in which timestamps are written, with its offset; without it UTC, as 'Z'. A name such as Europe/Berlin, "
-        "or an offset such as +02:00.",
-        _zone,
-    ),
-    *read.TABLE,
-    *write.TABLE,
-)
-
-_KNOWN = {option.name.lower(): option for option in TABLE}
 _SPARKS = frozenset({"checkpointlocation", "queryname", "path"})
-"""What Spark puts among the options of a streaming write by itself."""
+"""Options that Spark itself adds to those of a streaming write."""
 
 
-def read_options(raw: Mapping[str, str]) -> ReadOptions:
-    """The options of a read."""
-    said = _parse(raw, "read")
-    _check_nulls(said)
-    return read.build(said, connect.build(said))
+class _Scope:
+    """The options of one thing to do: the dataclasses that they fill, and where each name leads."""
+
+    def __init__(self, doing: str, *classes: type[Any]) -> None:
+        self.doing = doing
+        self._classes = classes
+        self._found = {
+            name.lower(): (each, field, option)
+            for each in classes
+            for field, option in options_of(each).items()
+            for name in option.names
+        }
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._found
+
+    def names(self) -> list[str]:
+        return [name for _, _, option in self._found.values() for name in option.names]
+
+    def parse(self, given: Mapping[str, str], *, streaming: bool = False) -> list[dict[str, Any]]:
+        """The values of the given options by field, for each of the classes."""
+        values: dict[type[Any], dict[str, Any]] = {each: {} for each in self._classes}
+        for name, text in given.items():
+            if name not in self:
+                _refuse(name, self.doing, self.names())
+            owner, field, option = self._found[name.lower()]
+            if field in values[owner]:
+                fail("CONFLICTING_OPTIONS", option=option.name, other=option.alias)
+            value = option.parse(text)
+            if streaming and option.batch_only and value != option.default:
+                expected = f"{self.doing} a stream has no use for it: it is for batches only"
+                fail("INVALID_OPTION", option=option.name, value=option.show(value), expected=expected)
+            values[owner][field] = value
+        return list(values.values())
 
 
-def write_options(raw: Mapping[str, str]) -> WriteOptions:
-    """The options of a write."""
-    said = _parse(raw, "write")
-    _check_nulls(said)
-    return write.build(said, connect.build(said))
+_CONNECT = _Scope("connecting", ConnectOptions)
+_READ = _Scope("reading", ConnectOptions, ReadOptions)
+_WRITE = _Scope("writing", ConnectOptions, WriteOptions)
 
 
-def _check_nulls(said: Mapping[str, Any]) -> None:
-    if "nullValue" in said and said["valueFormat"] == "json":
-        fail("CONFLICTING_OPTIONS", option="nullValue", other="valueFormat=json")
+def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
+    """The options of a read. `streaming`: of a streaming or of a batch read; None while that is not known."""
+    connect, read = _READ.parse(given, streaming=bool(streaming))
+    options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
+    if streaming is False and options.shared:
+        refuse(options, "consume", "a batch read takes part in no group")
+    return options
 
 
-def check_names(raw: Mapping[str, str]) -> None:
-    """Refuse what is an option of neither scope: all that can be said before it is known which one is meant."""
-    for name in raw:
-        if name.lower() not in _KNOWN and name.lower() not in _SPARKS:
-            _refuse(name, "reading or writing", [option.name for option in TABLE])
+def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
+    """The options of a write. Those that Spark adds by itself are left out."""
+    own = {name: text for name, text in given.items() if name.lower() not in _SPARKS}
+    connect, write = _WRITE.parse(own, streaming=streaming)
+    return WriteOptions(address=ConnectOptions(**connect).server(), **write)
 
 
-def _parse(raw: Mapping[str, str], scope: Scope) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    for name, value in raw.items():
-        option = _KNOWN.get(name.lower())
-        if scope == "write" and name.lower() in _SPARKS:
-            continue
-        if option is None or scope not in option.scopes:
-            doing = "reading" if scope == "read" else "writing"
-            _refuse(name, doing, [each.name for each in TABLE if scope in each.scopes])
-        said[option.name] = option.parse(option, value)
-    for option in TABLE:
-        plain = option.default and " " not in option.default
-        if scope in option.scopes and plain and option.name not in said and option.name != "endingOffsets":
-            said[option.name] = option.parse(option, option.default)
-    return said
+def server(given: Mapping[str, str]) -> Address | Embedded:
+    """The server that the options of a connection name. Others are refused."""
+    (connect,) = _CONNECT.parse(given)
+    return ConnectOptions(**connect).server()
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Refuse names that are options of neither reading nor writing, while it is not known which of them is meant."""
+    for name in given:
+        if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
+            _refuse(name, "reading or writing", [*_READ.names(), *_WRITE.names()])
+
+
+def says_schema(given: Iterable[str]) -> bool:
+    """Whether the options are those of a read that say what its columns are where no schema is given."""
+    table = options_of(ReadOptions)
+    deciding = {table[field].name.lower() for field in ("infers", "fields_type")}
+    return any(name.lower() in deciding for name in given)
 
 
 def _refuse(name: str, doing: str, known: list[str]) -> NoReturn:

@@ -1,161 +1,125 @@
-"""The options of a write: their table, what they become, and which of them exclude each other.
+"""The options of a write, and which of them exclude or need each other.
 
-Part of `spark_streams.config.options`, which parses; knows no server.
+One class for each subject; `WriteOptions` is what writers get. Knows no server.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from spark_streams.config import time_zones
-from spark_streams.config.address import Address, Embedded
-from spark_streams.config.option import Option, Scope, choice, duration, flag, text, whole
-from spark_streams.errors import fail
+from spark_streams.config.common import CommonOptions
+from spark_streams.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
+from spark_streams.config.option import check_exclusive, conflict, option, options_of, refuse
 from spark_streams.stream_id import StreamId
 
-_WRITE: tuple[Scope, ...] = ("write",)
+RefPolicy = Literal["keepref", "delref", "acked"]
+_REF_POLICY: Kind[RefPolicy] = choice("keepref", "delref", "acked")
 
 
-def _stream_id(option: Option, value: str) -> str:
-    try:
-        return str(StreamId.parse(value.strip()))
-    except ValueError:
-        fail("INVALID_OPTION", option=option.name, value=value, expected="it must be a stream ID")
+@dataclass(frozen=True, kw_only=True)
+class GuaranteeOptions:
+    """Writing: guarantees."""
 
-
-TABLE: tuple[Option, ...] = (
-    Option(
+    mode: Literal["exactlyOnce", "atomic", "append"] = option(
         "writeMode",
-        _WRITE,
+        choice("exactlyOnce", "atomic", "append"),
         "exactlyOnce",
-        "'exactlyOnce': rows are written in chunks, each in a transaction that also records it, so that a task or a "
-        "batch that is repeated adds nothing twice. 'atomic': the same with all of a task's rows for a stream in one "
-        "transaction. 'append': without transactions or records; what is repeated is written again.",
-        choice("exactlyonce", "atomic", "append"),
-    ),
-    Option(
-        "saveMode",
-        _WRITE,
-        "append",
-        "For a batch, with mode('append'), since Spark itself refuses its modes 'error' and 'ignore' for Python data "
-        "sources: 'error' if the stream exists, 'ignore' to write nothing then.",
-        choice("append", "error", "ignore"),
-    ),
-    Option(
-        "writeId",
-        _WRITE,
-        "",
-        "A name for a batch write: a write of that name that is repeated, in whatever run, adds nothing twice. In "
-        "foreachBatch: made of the query's and the batch's ID.",
-        text,
-    ),
-    Option(
-        "keyColumn",
-        _WRITE,
-        "",
-        "With 'partitions': the column that chooses a row's stream; equal keys go to the same one.",
-        text,
-    ),
-    Option(
-        "partitions",
-        _WRITE,
-        "",
-        "Spread rows over so many streams, 'stream:{0}' and so on, by the CRC16 of keyColumn's text.",
-        whole(1),
-    ),
-    Option("maxlen", _WRITE, "", "Trim the stream to so many entries after each chunk.", whole(0)),
-    Option("minid", _WRITE, "", "Remove entries with smaller IDs than this after each chunk.", _stream_id),
-    Option("retentionMs", _WRITE, "", "Remove entries that are older than this after each chunk.", duration),
-    Option("approximate", _WRITE, "true", "Whether trimming may leave a few more, which costs less.", flag),
-    Option(
-        "refPolicy",
-        _WRITE,
-        "",
-        "What trimming does with entries that are pending in consumer groups (Redis 8.2): 'keepref' leaves them "
-        "pending, 'delref' removes them from the groups too, 'acked' trims only what every group has read and "
-        "acknowledged.",
-        choice("keepref", "delref", "acked"),
-    ),
-    Option("nomkstream", _WRITE, "false", "Whether a stream that does not exist is an error rather than made.", flag),
-    Option(
-        "waitReplicas",
-        _WRITE,
-        "0",
-        "A task is done only when so many replicas have its rows (WAIT).",
-        whole(0),
-    ),
-    Option("waitTimeoutMs", _WRITE, "10000", "How long to wait for them; then the task fails.", duration),
-    Option("chunkSize", _WRITE, "5000", "At most so many rows are sent before their replies are read.", whole(1)),
-    Option(
-        "fenceRetentionMs",
-        _WRITE,
-        "30d",
-        "How long a streaming query may rest and still find its records of what it has written.",
-        duration,
-    ),
-)
-
-
-@dataclass(frozen=True)
-class WriteOptions:
-    """What a writer is told. `stream` is None where the rows say it; times are in milliseconds."""
-
-    address: Address | Embedded
-    stream: str | None
-    mode: str = "exactlyonce"
-    save_mode: str = "append"
-    write_id: str | None = None
-    key_column: str | None = None
-    partitions: int | None = None
-    null_value: str | None = None
-    zone: str = time_zones.UTC
-    json_field: str | None = None
-    maxlen: int | None = None
-    minid: str | None = None
-    retention: int | None = None
-    approximate: bool = True
-    ref_policy: str | None = None
-    nomkstream: bool = False
-    wait_replicas: int = 0
-    wait_timeout: int = 10_000
-    chunk_size: int = 5000
-    fence_retention: int = 30 * 86_400_000
-
-
-def build(said: dict[str, Any], address: Address | Embedded) -> WriteOptions:
-    """The options, checked against each other."""
-    if "minid" in said and "retentionMs" in said:
-        fail("CONFLICTING_OPTIONS", option="minid", other="retentionMs")
-    for one, other in (("keyColumn", "partitions"), ("partitions", "keyColumn"), ("partitions", "stream")):
-        if one in said and other not in said:
-            fail("INVALID_OPTION", option=one, value=said[one], expected=f"it needs '{other}' as well")
-    if said["saveMode"] != "append" and ("stream" not in said or "partitions" in said):
-        fail("INVALID_OPTION", option="saveMode", value=said["saveMode"], expected="it needs a single 'stream'")
-    if "refPolicy" in said and not {"maxlen", "minid", "retentionMs"} & said.keys():
-        expected = "nothing is trimmed: it needs maxlen, minid or retentionMs"
-        fail("INVALID_OPTION", option="refPolicy", value=said["refPolicy"], expected=expected)
-    if "writeId" in said and said["writeMode"] == "append":
-        fail("CONFLICTING_OPTIONS", option="writeId", other="writeMode=append")
-    return WriteOptions(
-        address=address,
-        stream=said.get("stream"),
-        mode=said["writeMode"],
-        save_mode=said["saveMode"],
-        write_id=said.get("writeId"),
-        key_column=said.get("keyColumn"),
-        partitions=said.get("partitions"),
-        null_value=said.get("nullValue"),
-        zone=said.get("timeZone", time_zones.UTC),
-        json_field=said["valueField"] if said["valueFormat"] == "json" else None,
-        maxlen=said.get("maxlen"),
-        minid=said.get("minid"),
-        retention=said.get("retentionMs"),
-        approximate=said["approximate"],
-        ref_policy=said.get("refPolicy"),
-        nomkstream=said["nomkstream"],
-        wait_replicas=said["waitReplicas"],
-        wait_timeout=said["waitTimeoutMs"],
-        chunk_size=said["chunkSize"],
-        fence_retention=said["fenceRetentionMs"],
+        "`exactlyOnce`: each chunk of rows is a transaction that also records itself, so a repeated task or batch adds "
+        "nothing twice. `atomic`: the same, with one transaction for all rows of a task and stream. `append`: neither "
+        "transactions nor records; repeated rows are written again.",
     )
+    save_mode: Literal["append", "error", "ignore"] = option(
+        "saveMode",
+        choice("append", "error", "ignore"),
+        "append",
+        'What a batch write with `mode("append")` does if the stream exists: append, fail (`error`) or write nothing '
+        "(`ignore`). Spark refuses its own modes of these names for Python data sources. Batch writes only.",
+        batch_only=True,
+    )
+    write_id: str | None = option(
+        "writeId",
+        TEXT,
+        None,
+        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In "
+        "`foreachBatch`, use the query's ID and the batch's ID. Batch writes only, not with `writeMode=append`.",
+        batch_only=True,
+    )
+    fence_retention: int = option(
+        "fenceRetentionMs",
+        DURATION,
+        30 * 86_400_000,
+        "How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration. 0 "
+        "keeps them forever.",
+    )
+    wait_replicas: int = option(
+        "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
+    )
+    wait_timeout: int = option(
+        "waitTimeoutMs", DURATION, 10_000, "Longest wait for `waitReplicas`, then the task fails; a duration."
+    )
+    chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows sent before their replies are read.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """Writing: target streams."""
+
+    key_column: str | None = option(
+        "keyColumn",
+        TEXT,
+        None,
+        "Column whose value selects a row's stream among `partitions`. Rows with equal keys go to the same stream.",
+    )
+    partitions: int | None = option(
+        "partitions",
+        whole(1),
+        None,
+        "Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text "
+        "in `keyColumn`.",
+    )
+    nomkstream: bool = option(
+        "nomkstream", FLAG, False, "Whether it is an error if the stream does not exist. If false, it is created."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimOptions:
+    """Writing: trimming, after each chunk."""
+
+    maxlen: int | None = option("maxlen", whole(0), None, "Maximum entries in the stream; the oldest are removed.")
+    minid: StreamId | None = option(
+        "minid", STREAM_ID, None, "Smallest ID to keep; entries with smaller IDs are removed."
+    )
+    retention: int | None = option(
+        "retentionMs", DURATION, None, "Maximum age of entries, by their IDs; older entries are removed. A duration."
+    )
+    approximate: bool = option(
+        "approximate", FLAG, True, "Approximate trimming (`~`): cheaper, may keep a few extra entries."
+    )
+    ref_policy: RefPolicy | None = option(
+        "refPolicy",
+        _REF_POLICY,
+        None,
+        "What trimming does with entries that are pending in consumer groups (Redis 8.2 and later, the engine): "
+        "`keepref` keeps them pending, `delref` removes them from the groups too, `acked` removes only entries that "
+        "every group has read and acknowledged.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, CommonOptions):
+    """What a writer is told. `stream` is None if each row names its own. Times are in milliseconds."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_exclusive(self, "minid", "retention")
+        for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):
+            if getattr(self, name) is not None and getattr(self, needed) is None:
+                refuse(self, name, f"it needs '{options_of(WriteOptions)[needed].name}' as well")
+        if self.save_mode != "append" and (self.stream is None or self.partitions is not None):
+            refuse(self, "save_mode", "it needs a single 'stream'")
+        if self.ref_policy is not None and self.maxlen is None and self.minid is None and self.retention is None:
+            refuse(self, "ref_policy", "nothing is trimmed: it needs maxlen, minid or retentionMs")
+        if self.write_id is not None and self.mode == "append":
+            conflict(self, "write_id", "mode")

@@ -27,7 +27,7 @@ from typing import Any
 
 import redis
 
-from spark_streams.config.address import Address
+from spark_streams.config.address import Address, Embedded
 from spark_streams.embedded import drivers, life, record
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
@@ -68,6 +68,11 @@ def home() -> Path:
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "pystreams"
+
+
+def started(server: Address | Embedded) -> Address:
+    """The server's address; the embedded engine is started if that is meant and it does not run yet."""
+    return server if isinstance(server, Address) else address(server.directory)
 
 
 def address(data: str | None = None) -> Address:

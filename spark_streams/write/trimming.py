@@ -22,7 +22,7 @@ def trims(stream: bytes, options: WriteOptions, clock: Callable[[], float] = tim
     if options.maxlen is not None:
         wanted.append(("MAXLEN", options.maxlen))
     if options.minid is not None:
-        wanted.append(("MINID", options.minid))
+        wanted.append(("MINID", str(options.minid)))
     elif options.retention is not None:
         wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
     # Without LIMIT 0 the server would remove a limited number each time, which a large chunk may exceed.

@@ -162,7 +162,7 @@ def write(sender: FencedSender | PlainSender, options: WriteOptions) -> None:
 
 def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site) -> None:
     """If the connection breaks before WAIT, another server may answer: its record is looked at, not taken on trust."""
-    options = WriteOptions(None, "s", chunk_size=10, wait_replicas=1, wait_timeout=20)
+    options = WriteOptions(stream="s", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
     sender = FencedSender(connection, Writer("query", 0, 0), options, lasting=True)
     write(sender, options)
@@ -178,7 +178,7 @@ def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site
 
 def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replicated(site: Site) -> None:
     """WAIT speaks of its own connection's writes, so where another one has confirmed rows the task fails."""
-    options = WriteOptions(None, "s", "append", chunk_size=10, wait_replicas=1, wait_timeout=20)
+    options = WriteOptions(stream="s", mode="append", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
     sender = PlainSender(connection, options)
     write(sender, options)

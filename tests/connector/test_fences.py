@@ -118,7 +118,7 @@ class Task:
     """A task of a query: batches in, entries out."""
 
     def __init__(self, url: str, batch: int = 0, partition: int = 0, stream: str | None = "s", **options: Any) -> None:
-        self.options = WriteOptions(None, stream, **{"chunk_size": 100, **options})
+        self.options = WriteOptions(**{"stream": stream, "chunk_size": 100, **options})
         self.connection = Connection(Address(url, retry_ms=5000))
         self.sender = FencedSender(self.connection, Writer(QUERY, batch, partition), self.options, lasting=True)
 
@@ -289,7 +289,7 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(place.url))
-        sender = PlainSender(connection, WriteOptions(None, "s", chunk_size=30))
+        sender = PlainSender(connection, WriteOptions(stream="s", chunk_size=30))
         for parcels in Packer(sender._options, WriteSchema(("n",), False, False, False)).chunks(iter([table(0, 100)])):
             sender.submit(parcels)
         sender.finish()
@@ -297,7 +297,7 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
     assert numbers(client) == [*range(100), *range(100)]
     assert client.keys("*") == [b"s"]
     connection = Connection(Address(place.url))
-    sender = PlainSender(connection, WriteOptions(None, "t"))
+    sender = PlainSender(connection, WriteOptions(stream="t"))
     for parcels in Packer(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
         sender.submit(parcels)
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.config import positions
+from spark_streams.config import options, positions
 from spark_streams.errors import OptionsError, StreamError
 from spark_streams.read.offsets import VERSION, Offsets, SharedBatch
 from spark_streams.stream_id import LARGEST_SEQ, LAST, ZERO, StreamId
@@ -124,12 +124,13 @@ def test_offsets_of_another_kind_are_refused(offset: dict[str, object], conditio
 )
 def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: StreamId) -> None:
     """IDs are inclusive, `(` excludes, and a missing sequence number is completed by the end it stands at."""
-    assert positions.parse("startingOffsets", text, ("s",), end=end).of("s").after == after
+    parse = positions.parse_end if end else positions.parse_start
+    assert parse(text, ("s",)).of("s").after == after
 
 
 def test_positions_for_each_stream() -> None:
     """JSON gives each stream its own position."""
-    parsed = positions.parse("startingOffsets", '{"a": "earliest", "b": "7-1"}', ("a", "b"))
+    parsed = positions.parse_start('{"a": "earliest", "b": "7-1"}', ("a", "b"))
     assert parsed.of("a").kind == "earliest"
     assert parsed.of("b").after == StreamId(7, 0)
 
@@ -140,4 +141,4 @@ def test_positions_for_each_stream() -> None:
 def test_positions_that_say_nothing_are_refused(text: str) -> None:
     """A position that cannot be understood, or not for every stream, is an error that names the option."""
     with pytest.raises(OptionsError, match="startingOffsets"):
-        positions.parse("startingOffsets", text, ("a", "b"))
+        options.read_options({"streams": "a,b", "startingOffsets": text})

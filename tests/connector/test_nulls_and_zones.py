@@ -114,7 +114,7 @@ def test_json_has_nulls_of_its_own() -> None:
 )
 def test_names_of_zones(text: str, name: str) -> None:
     """A zone is a name of the database, or an offset; both are what Arrow knows."""
-    assert time_zones.parse("timeZone", text) == name
+    assert time_zones.parse(text) == name
     moment = datetime.datetime(2013, 7, 4, tzinfo=UTC)
     (shown,) = pa.array([moment], pa.timestamp("us", name)).to_pylist()
     assert moment.astimezone(time_zones.info(name)).utcoffset() == shown.utcoffset()
@@ -155,8 +155,8 @@ def test_times_without_a_zone() -> None:
         batch = ReadSchema.of(schema, given).batch(page_of(entry), "s")
         assert batch.schema == ReadSchema.of(schema).arrow
         assert batch.to_pylist() == [expected]
-    (start,) = (positions.parse_times("startingTimestamp", text, None, "America/New_York").default,)
-    assert start == positions.parse_times("startingTimestamp", moment.isoformat(), None).default
+    (start,) = (positions.parse_times(text, None, "America/New_York").default,)
+    assert start == positions.parse_times(moment.isoformat(), None).default
 
 
 def test_times_are_written_in_the_zone() -> None:

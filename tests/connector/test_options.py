@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import pickle
+import re
 import string
+from pathlib import Path
 
 import pytest
 
 from spark_streams import errors
-from spark_streams.config import address, options
+from spark_streams.config import connect, options
 from spark_streams.config.address import Address, Embedded
-from spark_streams.config.options import TABLE
+from spark_streams.config.connect import ConnectOptions
+from spark_streams.config.option import Option, options_of
+from spark_streams.config.options import SECTIONS
+from spark_streams.config.read import ReadOptions
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import OptionsError
 
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(address.VARIABLE, raising=False)
+    monkeypatch.delenv(connect.URL, raising=False)
 
 
 def test_defaults() -> None:
@@ -115,10 +123,95 @@ def test_options_of_writes_that_cannot_be_are_refused(raw: dict[str, str], condi
     assert caught.value.condition == condition
 
 
-def test_the_table_is_complete() -> None:
-    """Every option has a meaning to print, and no two names differ only by case."""
-    assert len({option.name.lower() for option in TABLE}) == len(TABLE)
-    assert all(option.meaning.endswith(".") and option.scopes for option in TABLE)
+DECLARED = [option for section in SECTIONS for option in options_of(section).values()]
+
+
+def test_every_option_has_a_name_of_its_own_and_a_meaning() -> None:
+    """No two names differ by case alone, and every option can be documented."""
+    names = [name.lower() for option in DECLARED for name in option.names]
+    assert len(set(names)) == len(names)
+    assert all(option.meaning.endswith(".") for option in DECLARED)
+    assert all(section.__doc__ for section in SECTIONS)
+
+
+def test_every_option_is_documented_and_every_field_is_an_option() -> None:
+    """The documents' sections have the options that are parsed, all of them; nobody else fills a field of theirs."""
+    parsed = [option for one in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(one).values()]
+    assert {option.name for option in parsed} == {option.name for option in DECLARED}
+    for one in (ConnectOptions, ReadOptions, WriteOptions):
+        assert {field.name for field in dataclasses.fields(one)} - {"address"} == options_of(one).keys()
+
+
+def test_every_option_is_used() -> None:
+    """The field of each option is read somewhere in the connector."""
+    trees = [ast.parse(path.read_text()) for path in Path(errors.__file__).parent.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    named = {node.value for node in nodes if isinstance(node, ast.Constant)}  # for `getattr`
+    fields = {field for section in SECTIONS for field in options_of(section)}
+    assert fields - read - named == set()
+
+
+@pytest.mark.parametrize("option", DECLARED, ids=lambda option: option.name)
+def test_a_default_is_shown_as_it_is_read(option: Option) -> None:
+    """The default in the documents, given as the option, is the option's default."""
+    if option.shown_default() and not option.default_text:
+        assert option.parse(option.shown_default()) == option.default
+
+
+def test_prose_names_options_that_exist() -> None:
+    """A word that looks like an option's name, in a meaning or an error's text, is one."""
+    names = {name for option in DECLARED for name in option.names}
+    others = {"exactlyOnce", "foreachBatch", "outputMode"}
+    texts = [option.meaning for option in DECLARED]
+    texts += [f"{condition.text} {condition.advice}" for condition in errors.CONDITIONS.values()]
+    found = {word for text in texts for word in re.findall(r"\b(?:tls\.)?[a-z]+(?:[A-Z][a-z]+)+\b", text)}
+    assert found - names - others == set()
+
+
+def test_a_name_and_its_alias_exclude_each_other() -> None:
+    """An option has one value, under whichever of its names."""
+    assert options.read_options({"stream": "s", "consumerPrefix": "p"}).consumer == "p"
+    with pytest.raises(OptionsError, match=r"consumer.*consumerPrefix") as caught:
+        options.read_options({"stream": "s", "consumerPrefix": "p", "consumer": "q"})
+    assert caught.value.condition == "CONFLICTING_OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"endingTimestamp": "1700000000000"}, "endingTimestamp"),
+        ({"endingOffsets": "latest"}, "endingOffsets"),
+    ],
+)
+def test_a_streaming_read_has_no_end(given: dict[str, str], name: str) -> None:
+    """An option for batches is refused under the name and with the value that the user gave."""
+    options.read_options({"stream": "s", **given}, streaming=False)
+    with pytest.raises(OptionsError, match=f"Option '{name}' is '{given[name]}', but .*batch"):
+        options.read_options({"stream": "s", **given}, streaming=True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("saveMode", "error"), ("saveMode", "ignore"), ("writeId", "w")])
+def test_a_streaming_write_has_no_options_of_batches(name: str, value: str) -> None:
+    """They are refused by name, unless they say what is the case anyway."""
+    options.write_options({"stream": "s", name: value}, streaming=False)
+    options.write_options({"stream": "s", "saveMode": "append"}, streaming=True)
+    with pytest.raises(OptionsError, match=f"Option '{name}' is '{value}', but .*batch"):
+        options.write_options({"stream": "s", name: value}, streaming=True)
+
+
+def test_a_batch_read_shares_no_group() -> None:
+    """`consume=shared` is for streaming reads; it is refused only where it is known that the read is none."""
+    given = {"stream": "s", "group": "g", "consume": "shared"}
+    assert options.read_options(given).shared
+    with pytest.raises(OptionsError, match="Option 'consume' is 'shared'"):
+        options.read_options(given, streaming=False)
+
+
+def test_options_of_a_connection_alone() -> None:
+    """What connects, and reads nothing, takes no option of a read."""
+    with pytest.raises(OptionsError, match="no option 'stream' for connecting"):
+        options.server({"url": "redis://host", "stream": "s"})
 
 
 @pytest.mark.parametrize(
@@ -146,15 +239,15 @@ def test_a_password_is_never_shown(url: str) -> None:
 def test_a_wrong_url_is_refused_without_repeating_it(url: str) -> None:
     """A URL may be wrong because of its password, so an error does not show it."""
     with pytest.raises(OptionsError) as caught:
-        address.parse(url)
+        options.read_options({"stream": "s", "url": url})
     assert "s3cret" not in str(caught.value)
 
 
 def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """PYSTREAMS_URL counts where the option is missing, and only there."""
-    monkeypatch.setenv(address.VARIABLE, "redis://there:1")
-    assert str(address.given(None)) == "redis://there:1"
-    assert str(address.given("redis://here:2")) == "redis://here:2"
+    monkeypatch.setenv(connect.URL, "redis://there:1")
+    assert str(options.server({})) == "redis://there:1"
+    assert str(options.server({"url": "redis://here:2"})) == "redis://here:2"
 
 
 @pytest.mark.parametrize("condition", sorted(errors.CONDITIONS))

@@ -43,7 +43,7 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
 
 def write(connection: Connection, first: int, end: int, writer: Writer = WRITER, **said: Any) -> FencedSender:
     """A task whose rows count from `first`, in small chunks."""
-    given = WriteOptions(None, **{"stream": "s", "chunk_size": 50, **said})
+    given = WriteOptions(**{"stream": "s", "chunk_size": 50, **said})
     sender = FencedSender(connection, writer, given, lasting=True)
     for parcels in Packer(given, SCHEMA).chunks(iter([table(first, end)])):
         sender.submit(parcels)
@@ -104,7 +104,7 @@ def test_a_cluster_reads_and_writes_where_keys_live() -> None:
         assert connection.command("XLEN", "moving") == 900
 
         source, target = cluster.begin_move(slot)
-        plain = PlainSender(connection, WriteOptions(None, "moving", chunk_size=50))
+        plain = PlainSender(connection, WriteOptions(stream="moving", chunk_size=50))
         for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
             plain.submit(parcels)
             if int(parcels[0].rows[0]) == 100:
@@ -323,7 +323,7 @@ def _tries(url: str, mode: str, name: str) -> bool:
     try:
         connection = Connection(Address(url, retry_ms=0))
         if mode == "append":
-            plain = PlainSender(connection, WriteOptions(None, "s"))
+            plain = PlainSender(connection, WriteOptions(stream="s"))
             for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(0, 3)])):
                 plain.submit(parcels)
             plain.finish()

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import values, values_reference
-from spark_streams.config import time_zones
+from spark_streams.columns import values, values_reference, zones
 
 unhurried = settings(deadline=None)
 UTC = datetime.UTC
@@ -199,7 +198,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
 )
 def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
     """Texts are read as Spark's CSV source reads them; where they say no time zone, in that of the type."""
-    found = time_zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
+    found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]
 
 

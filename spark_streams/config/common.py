@@ -1,0 +1,58 @@
+"""The options that reads and writes share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_streams.config import time_zones
+from spark_streams.config.address import Address, Embedded
+from spark_streams.config.kinds import ANY_TEXT, TEXT, Kind, choice
+from spark_streams.config.option import conflict, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """Stream and values."""
+
+    address: Address | Embedded = Embedded()
+    stream: str | None = option(
+        "stream",
+        TEXT,
+        None,
+        "Stream to read from or write to. The name is taken literally. A write without it needs the column `_stream`.",
+    )
+    value_format: Literal["fields", "json"] = option(
+        "valueFormat",
+        choice("fields", "json"),
+        "fields",
+        "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns "
+        "as a JSON object.",
+    )
+    value_field: str = option(
+        "valueField", TEXT, "value", "Field that holds the JSON object. Only with `valueFormat=json`."
+    )
+    null_value: str | None = option(
+        "nullValue",
+        ANY_TEXT,
+        None,
+        "Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null "
+        "except in string and binary columns. Not with `valueFormat=json`.",
+    )
+    zone: str | None = option(
+        "timeZone",
+        Kind(time_zones.parse),
+        None,
+        "Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its "
+        "offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`.",
+        default_text="session time zone (read), `UTC` (write)",
+    )
+
+    def __post_init__(self) -> None:
+        if self.null_value is not None and self.json_field is not None:
+            conflict(self, "null_value", "value_format")
+
+    @property
+    def json_field(self) -> str | None:
+        """The field that holds all columns as a JSON object; None if each column is a field."""
+        return self.value_field if self.value_format == "json" else None
