@@ -1,6 +1,6 @@
-"""Processes of this machine: who is whose parent, which one is Spark's JVM, and whether one still runs.
+"""Processes of this machine: who is whose parent, which one is a JVM, and whether one still runs.
 
-Linux is read from /proc, everything else from `ps`. Knows nothing of Spark's inner life but how its JVM is started.
+On Linux it reads /proc, elsewhere the output of `ps`. Of Spark it knows only how a JVM's command line names the master.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Process:
-    """A process: its number and its start time, in whatever unit the system gives it, for numbers are used again."""
+    """A process: its number, and its start time in the system's own unit, because numbers are used again.
+
+    Its text is `NUMBER-START`; `parse` reads it back.
+    """
 
     pid: int
     started: str
@@ -40,7 +43,7 @@ class Process:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process of that number runs; one that has ended and waits to be reaped does not."""
+    """Whether a process of that number runs. One that has ended and waits for its parent (a zombie) does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -67,7 +70,7 @@ def is_java(pid: int) -> bool:
 
 
 def spark_master(pid: int) -> str | None:
-    """The master that a JVM was given on its command line; None if it says none."""
+    """The Spark master on a JVM's command line (`--master M` or `--conf spark.master=M`); None if there is none."""
     words = _command(pid)
     for word, following in itertools.pairwise(words):
         if word == "--master":
@@ -81,13 +84,16 @@ def _stat(pid: int) -> tuple[int, str, str]:
     """Parent, start time and state; (0, "", "") for a process that does not exist."""
     if _PROC.joinpath("self").exists():
         try:
-            # The name, in brackets, may hold anything; what follows it is separated by spaces.
+            # The second field is the command's name in brackets, which may hold spaces and brackets itself.
             fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return 0, "", ""
         return int(fields[1]), fields[19], fields[0]
-    said = _ps(pid, "ppid=,state=,lstart=").split()
-    return (int(said[0]), "".join(said[2:]).replace(":", ""), said[1][0]) if len(said) > 2 else (0, "", "")
+    columns = _ps(pid, "ppid=,state=,lstart=").split()
+    if len(columns) < 3:
+        return 0, "", ""
+    parent, state, *started = columns
+    return int(parent), "".join(started).replace(":", ""), state[0]
 
 
 def _command(pid: int) -> list[str]:
