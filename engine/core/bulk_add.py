@@ -1,6 +1,6 @@
 """A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.entries.xadd`.
 
-The run comes as bytes whose shape is proven (:mod:`engine.wire.bulk`). Everything that could make one of its commands
+The run comes as bytes whose form is verified (:mod:`engine.wire.bulk`). Everything that could make one of its commands
 answer with an error or be heard of is looked at before anything is changed; where there is such a thing
 the run is declined, and its commands go one by one. What is done is the same either way, and a property test says so.
 """

@@ -1,1 +1,5 @@
-"""The codec: bytes on the wire to commands, replies to bytes, frames to columns. Knows no socket and no command."""
+"""RESP, the protocol of Redis: bytes to commands (``parser``, and ``bulk`` for runs of XADD), replies to bytes.
+
+It imports the types of replies (:mod:`engine.core.protocol`) and error texts. It never knows sockets, which commands
+exist, or what they do.
+"""

@@ -1,14 +1,16 @@
-r"""Runs of XADD: many commands of one form in one buffer, recognised at once, with a proof.
+r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
 
-A pipeline of XADDs is mostly repetition. A :class:`Scanner` learns what a client's commands have in common, and has the
-``re`` module find all of them in one call, by an expression that matches such a command and nothing else
-(:mod:`engine.wire.forms`). What the expression leaves open, words of any length, is compared with their headers.
+A pipeline of XADDs repeats itself. A :class:`Scanner` learns what a client's commands have in common, and finds all of
+them in one call of ``re``, with an expression that matches such a command and nothing else (:mod:`engine.wire.forms`).
+Where the expression leaves the length of a word open, the length is compared with the word's header afterwards. The sum
+of the lengths shows that the commands are contiguous.
 
-That the commands found stand side by side, with nothing in between, is shown by their lengths. What is left goes to
-:class:`engine.wire.parser.RequestParser`, which is the definition; a run is never longer than it says.
+Whatever is not found so is parsed by :class:`engine.wire.parser.RequestParser`, which defines what a command is; a run
+holds exactly the commands that it would give.
 
-What comes out is not words but each command's *body*, the bytes from its first field on: they are stored as they are.
-To make an expression costs as much as some hundred commands one by one, so it is made only for those who send as many.
+A run does not hold words but each command's *body*, the bytes from its first field on, because these are stored as they
+are. Compiling an expression costs as much as parsing some hundred commands, so it is done only for clients that send
+that many.
 """
 
 from __future__ import annotations
@@ -21,37 +23,37 @@ from operator import ne
 
 from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled, form_of, head_size, joined, kind_of
 
-#: So many commands must have gone by for which there was no expression, before one is made.
+#: How many commands a client must have sent without an expression before one is compiled.
 WORTH_IT = 100
-#: How many commands, from all over the buffer, are looked at to learn from.
+#: How many commands, spread over the buffer, a form is learned from.
 _SAMPLE = 8
-#: So many commands are searched for at first; each time that half of that or more was found, twice as many.
+#: The first search covers about so many commands. It doubles as long as at least half of it was found.
 _FIRST_LOOK = 24
-#: Forms that are remembered of one client.
+#: The most forms that are kept for one client.
 _MOST_FORMS = 16
-#: After so many commands, other keys or fields are taken for other work, from which is learned as if it were the first.
+#: After so many commands of a form, other keys or fields mean other work: its form is learned from scratch.
 _SETTLED = 10_000
 
-#: What an XADD begins with at least.
+#: The beginning of the shortest XADD.
 _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 
 
 @dataclass(slots=True)
 class AddRun:
-    """``count`` XADD commands. ``end`` is where the buffer goes on behind them."""
+    """``count`` contiguous XADD commands. ``end`` is where in the buffer they end."""
 
     count: int
     end: int
     #: The first command's words before its fields: XADD, key, options, ID.
     head: list[bytes]
-    #: How many words each entry's fields and values are.
+    #: The number of words (fields and values) of each entry.
     words: int
-    #: Each command's bytes from its first field on, and how many they are.
+    #: The bytes of each command from its first field on, and how many they are.
     bodies: list[bytes]
     sizes: list[int]
-    #: The key of every command with its header (``$1\r\ns\r\n``), where not all have the first one's.
+    #: The key of each command with its header (``$1\r\ns\r\n``); None: all have the first one's.
     keys: list[bytes] | None = None
-    #: The ID of every command, likewise, where not all are ``*``.
+    #: The ID of each command, likewise; None: all are ``*``.
     ids: list[bytes] | None = None
 
     def commands(self) -> Iterator[list[bytes]]:
@@ -75,29 +77,29 @@ def _word(bulk: bytes) -> bytes:
 
 
 def next_start(data: bytes) -> int:
-    """Where, behind the first command of ``data``, an XADD seems to begin; 0 if none does. A guess, to cut there."""
+    """Where, behind the first command of ``data``, an XADD seems to begin; 0 if none does. It is a guess."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
 
 
 class Scanner:
-    """Finds one client's runs. ``patience`` is how many commands it lets go by before it makes an expression."""
+    """Finds the runs of one client. ``patience`` is how many commands it waits for before it compiles an expression."""
 
     __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen", "_served")
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
-        #: Commands that went by without an expression.
+        #: Commands seen for which there was no expression.
         self._seen = 0
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None
         self._pattern: Pattern | None = None
-        #: Commands that were found since the present form was made.
+        #: Commands found with the present form.
         self._served = 0
 
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
-        """The run of XADDs that begins at ``at``, if there is one that is worth it."""
+        """The run of XADDs that begins at ``at``, None where there is none or no expression for it yet."""
         pattern = self._pattern
         first = None if pattern is None else pattern.expression.match(data, at)
         if first is None:
@@ -110,9 +112,9 @@ class Scanner:
             run = self._find(pattern, data, at, end - at)
             self._served += 0 if run is None else run.count
             return run
-        # The last command, or the only one, as with clients that wait for each reply.
+        # It is the last command, or the only one, as with clients that wait for each reply.
         groups = first.groups()
-        for number, word in pattern.unproven:
+        for number, word in pattern.unverified:
             if int(groups[number]) != len(groups[word]):
                 return None
         self._served += 1
@@ -122,7 +124,7 @@ class Scanner:
         return AddRun(1, end, _head_of(pattern, keys, entry_ids), pattern.words, [body], [len(body)], keys, entry_ids)
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
-        """The expression for the command at ``at``, made if that is worth while."""
+        """The expression for the command at ``at``, compiled if the client has sent enough commands."""
         if NAME.match(data, at) is None:
             return None
         self._seen += 1 + data.count(b"\r\n$4\r\nXADD\r\n", at + len(_SHORTEST))
@@ -147,7 +149,7 @@ class Scanner:
         if form is None or (self._served >= _SETTLED and not agrees(form, words)):
             form = form_of(words, head)
         form = joined(form, words)
-        # Where a value holds what looks like a command, more is learned than is so, which does no harm.
+        # A value may hold what looks like a command. Then the form becomes wider than it need be, which does no harm.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
             place = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
@@ -165,7 +167,7 @@ class Scanner:
         self._form, self._pattern = form, compiled(form)
 
     def _find(self, pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
-        """All commands of the form from ``at`` on that stand side by side, the first of which has this size."""
+        """The contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
         window = _FIRST_LOOK * size
         bodies: list[bytes] = []
         sizes: list[int] = []
@@ -173,8 +175,8 @@ class Scanner:
         ids: list[bytes] = []
         while at < len(data):
             end = min(at + window, len(data))
-            columns, lengths, taken = _side_by_side(pattern, data, at, end)
-            if not taken:
+            columns, lengths, covered = _contiguous(pattern, data, at, end)
+            if not covered:
                 break
             bodies = bodies + columns[pattern.body] if bodies else columns[pattern.body]
             sizes = sizes + lengths if sizes else lengths
@@ -182,8 +184,8 @@ class Scanner:
                 keys += columns[pattern.key]
             if pattern.entry_id >= 0:
                 ids += columns[pattern.entry_id]
-            at += taken
-            if 2 * taken < window:
+            at += covered
+            if 2 * covered < window:
                 break
             window *= 2
         if not bodies:
@@ -204,10 +206,8 @@ def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None
     return head
 
 
-def _side_by_side(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
-    """The commands that stand side by side from ``at`` on: their groups, one list each; the sizes of their bodies; and
-    how many bytes they are together.
-    """
+def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
+    """The contiguous commands from ``at`` on: a list for each group, the sizes of the bodies, the bytes of them all."""
     expression = pattern.expression
     found = expression.findall(data, at, end)
     if not found:
@@ -215,28 +215,28 @@ def _side_by_side(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[lis
     columns = [found] if pattern.groups == 1 else [list(column) for column in zip(*found, strict=True)]
     sizes = list(map(len, columns[pattern.body]))
     others = [columns[part] for part in (pattern.key, pattern.entry_id) if part >= 0]
-    taken = len(found) * pattern.outside + sum(sizes)
+    total = len(found) * pattern.outside + sum(sizes)
     for other in others:
-        taken += sum(map(len, other))
+        total += sum(map(len, other))
     rows = len(found)
-    if at + taken != end:
-        # They stand side by side if none begins behind where the last one does then.
+    if at + total != end:
+        # If they are contiguous, the last one begins where the sum says, and no other one is found behind that.
         last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
-        if expression.search(data, at + taken - last + 1, end) is not None:
+        if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)
-    for number, word in pattern.unproven:
-        said, are = map(int, columns[number]), map(len, columns[word])
-        rows = min(rows, next(compress(count(), map(ne, said, are)), rows))
+    for number, word in pattern.unverified:
+        headers, lengths = map(int, columns[number]), map(len, columns[word])
+        rows = min(rows, next(compress(count(), map(ne, headers, lengths)), rows))
     if rows < len(found):
         for column in columns:
             del column[rows:]
         del sizes[rows:]
-        taken = rows * pattern.outside + sum(sizes) + sum(sum(map(len, other)) for other in others)
-    return columns, sizes, taken
+        total = rows * pattern.outside + sum(sizes) + sum(sum(map(len, other)) for other in others)
+    return columns, sizes, total
 
 
 def _count(expression: re.Pattern[bytes], data: bytes, at: int, end: int) -> int:
-    """How many commands stand side by side from ``at`` on, looked for one by one."""
+    """How many contiguous commands there are from ``at`` on, found one by one."""
     rows = 0
     while (found := expression.match(data, at, end)) is not None:
         rows += 1

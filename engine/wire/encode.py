@@ -1,8 +1,8 @@
-"""Replies to bytes, in both protocols.
+"""The encoder: replies to bytes, in RESP2 and RESP3.
 
-One function per type and protocol, found by the reply's exact type; a list's elements are appended by the same table.
-What is long already (an entry's frames, a big value) is handed on as it is and never copied. The types are those of
-:mod:`engine.core.protocol.replies`; BLOCKED and NO_REPLY have no bytes and never come here.
+There is one function for each type and protocol, found by the reply's exact type; the elements of a list are encoded by
+the same table. Long values and entries' frames are passed on as they are, never copied. The types are those of
+:mod:`engine.core.protocol.replies`; BLOCKED and NO_REPLY have no bytes and must not be passed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.core.protocol.replies import (
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
 
-#: From this length on, a value goes out as a buffer of its own instead of being copied together with its header.
+#: A value of at least so many bytes becomes a buffer of its own, instead of being copied behind its header.
 LONG = 8192
 
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
@@ -37,14 +37,14 @@ _SMALL = [b":%d\r\n" % number for number in range(1024)]
 
 
 class _Table(dict[type, Encoder]):
-    """Encoders by type. A subclass of a known type is encoded as that, once it has been looked for."""
+    """Type -> encoder. A subclass is encoded as its base, and added to the table at its first use."""
 
     def __missing__(self, kind: type) -> Encoder:
         for base in kind.__mro__[1:]:
             if base in self:
                 self[kind] = self[base]
                 return self[base]
-        raise TypeError(f"{kind.__name__} is no reply")
+        raise TypeError(f"{kind.__name__} is not a type of reply")
 
 
 _RESP2 = _Table()
@@ -105,7 +105,7 @@ def _several(reply: Several, out: Out) -> None:
 
 
 def _decimal(value: float) -> bytes:
-    """The shortest text that gives the number back, without a fraction of zero."""
+    """The shortest text that parses to the same number, without ``.0``."""
     text = repr(float(value))
     return text.removesuffix(".0").encode()
 

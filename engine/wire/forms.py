@@ -1,13 +1,13 @@
-r"""What a client's XADDs have in common, word by word, and the regular expression that matches just such a command.
+r"""Forms: what a client's XADDs have in common, word by word, as a regular expression that matches such commands alone.
 
-A :class:`Form` says of each word that it is always the same, that it has one of a few lengths, or nothing. Forms are
-learned from commands: :func:`form_of` one, :func:`joined` with another. :func:`compiled` makes the expression:
+A :class:`Form` says of each word that it is constant, that it has one of a few lengths, or nothing. It is learned from
+commands: :func:`form_of` one of them, :func:`joined` with each further one. :func:`compiled` makes the expression:
 
-* a word that is the same in all stands in it as it is, with its header;
-* for a word of a few lengths there is one alternative each, ``4\r\n.{4}\r\n``, so that the value may hold any bytes;
-* of other words the header and the bytes up to the next ``\r`` are captured, and are to be compared afterwards.
+* A constant word stands in it with its header.
+* A word of a few lengths is an alternative for each, ``4\r\n.{4}\r\n``, so that the value may hold any bytes.
+* Of any other word, the header and the bytes up to the next ``\r`` are captured. The caller must compare the two.
 
-Who uses the expression, and proves what it finds, is :mod:`engine.wire.bulk`.
+:mod:`engine.wire.bulk` uses the expression.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-#: More different lengths than this of one word, or of all, are not told apart.
+#: The most lengths of one word, and of all words together, for which the expression has alternatives.
 _MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
 _MAX_WORDS = 100
-#: Words beyond this are told apart by their length alone: an expression takes longer to make for each byte in it.
+#: A longer word is never constant, because compiling an expression takes time for each byte in it.
 _LONGEST = 100
 _MAX_DIGITS = 6
 
@@ -30,18 +30,18 @@ _STAR = b"*"
 
 
 class Lengths(NamedTuple):
-    """Words with so many bytes."""
+    """A word of ``least`` to ``most`` bytes."""
 
     least: int
     most: int
 
 
-#: What is known of a word: it is always this one; it has one of a few lengths; nothing (None).
+#: What a form says of a word: it is this one, it has one of a few lengths, or nothing (None).
 Word = bytes | Lengths | None
 
 
 class Form(NamedTuple):
-    """What commands have in common. The ID is the last of ``head``, which are the words before the fields."""
+    """What commands have in common. ``head`` are the words before the fields, the last of which is the ID."""
 
     head: tuple[Word, ...]
     body: tuple[Word, ...]
@@ -52,21 +52,21 @@ class Pattern(NamedTuple):
 
     expression: re.Pattern[bytes]
     groups: int
-    #: Where in a match the key, the ID and the body are; -1: they are the same in all.
+    #: The groups of the key, the ID and the body; -1: constant.
     key: int
     entry_id: int
     body: int
-    #: The groups that hold the number and the word where it could be any.
-    unproven: list[tuple[int, int]]
-    #: Bytes of a command outside those three.
+    #: (group of the header's number, group of the word) of the words whose length must be compared.
+    unverified: list[tuple[int, int]]
+    #: Bytes of a command outside key, ID and body.
     outside: int
-    #: The words before the fields, as far as they are the same in all, and how many words the fields and values are.
+    #: The words before the fields, empty where they are not constant, and the number of words behind them.
     head: list[bytes]
     words: int
 
 
 def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
-    """The words and the size of the XADD at ``at``; None if it is anything else, or not complete, or very long."""
+    """The words and the size of the XADD at ``at``; None if it is no XADD, or incomplete, or very long."""
     if NAME.match(data, at) is None:
         return None
     pos = data.index(b"\r\n", at) + 2
@@ -86,7 +86,7 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """How many words stand before the fields, 0 where that is not clear.
+    """How many words stand before the fields, 0 where that cannot be told.
 
     The ID is the third word, or the one behind a plain ``MAXLEN [=|~] n``.
     """
@@ -102,39 +102,39 @@ def head_size(words: list[bytes]) -> int:
 
 
 def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
-    """What must be the same in commands of one form: the number of words, the name, the options."""
+    """What must be equal in commands of one form: the number of words, the name, the options."""
     return (len(words), words[0], *words[2 : head - 1])
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """The form of one command. That IDs and values differ need not be learned, that keys and fields do must be."""
+    """The form of one command. IDs and values are expected to differ; that keys and fields do is learned."""
     entry_id = words[head - 1]
-    body = list(map(_same, words[head:]))
-    body[1::2] = list(map(_around, words[head + 1 :: 2]))
-    last: Word = entry_id if entry_id == _STAR else _around(entry_id)
-    return Form((words[0], _same(words[1]), *words[2 : head - 1], last), tuple(body))
+    body = list(map(_constant, words[head:]))
+    body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
+    last: Word = entry_id if entry_id == _STAR else _about_as_long(entry_id)
+    return Form((words[0], _constant(words[1]), *words[2 : head - 1], last), tuple(body))
 
 
-def _same(word: bytes) -> Word:
+def _constant(word: bytes) -> Word:
     return word if len(word) <= _LONGEST else Lengths(len(word), len(word))
 
 
-def _around(word: bytes) -> Lengths:
+def _about_as_long(word: bytes) -> Lengths:
     return Lengths(max(len(word) - 2, 0), len(word) + 2)
 
 
 def agrees(form: Form, words: list[bytes]) -> bool:
-    """Whether what is always the same in the form is so in ``words``."""
-    known = zip(form.head + form.body, words, strict=True)
-    return all(one == word for one, word in known if isinstance(one, bytes))
+    """Whether ``words`` have the form's constant words."""
+    pairs = zip(form.head + form.body, words, strict=True)
+    return all(one == word for one, word in pairs if isinstance(one, bytes))
 
 
 def joined(form: Form, words: list[bytes]) -> Form:
-    """The form of all that has ``form``, and of ``words`` as well."""
+    """The form of all commands of ``form``, and of ``words`` as well."""
     lengths = 0
     joined: list[Word] = []
-    for known, word in zip(form.head + form.body, words, strict=True):
-        both = _either(known, word)
+    for before, word in zip(form.head + form.body, words, strict=True):
+        both = _either(before, word)
         if isinstance(both, Lengths):
             lengths += both.most - both.least + 1
             if lengths > _MOST_LENGTHS_IN_ALL:
@@ -143,26 +143,26 @@ def joined(form: Form, words: list[bytes]) -> Form:
     return Form(tuple(joined[: len(form.head)]), tuple(joined[len(form.head) :]))
 
 
-def _either(known: Word, word: bytes) -> Word:
-    """What is known of a word if it may also be ``word``: a little more than was seen, because more will come."""
-    if known is None or known == word:
-        return known
+def _either(form: Word, word: bytes) -> Word:
+    """The form of a word that has ``form`` or is ``word``. Its lengths get a margin, because more will come."""
+    if form is None or form == word:
+        return form
     size = len(word)
-    least, most = (len(known), len(known)) if isinstance(known, bytes) else known
-    if isinstance(known, Lengths) and least <= size <= most:
-        return known
+    least, most = (len(form), len(form)) if isinstance(form, bytes) else form
+    if isinstance(form, Lengths) and least <= size <= most:
+        return form
     least, most = min(least, size), max(most, size)
-    more = 1 + (most - least) // 2
-    lengths = Lengths(max(least - more, 0), most + more)
+    margin = 1 + (most - least) // 2
+    lengths = Lengths(max(least - margin, 0), most + margin)
     return lengths if lengths.most - lengths.least < _MOST_LENGTHS else None
 
 
 @lru_cache(maxsize=512)
 def compiled(form: Form) -> Pattern:
-    """The expression that matches what has this form, and nothing else."""
+    """The expression that matches commands of this form, and nothing else."""
     parts = [b"\\*%d\r\n" % (len(form.head) + len(form.body))]
     outside = len(parts[0]) - 1
-    unproven: list[tuple[int, int]] = []
+    unverified: list[tuple[int, int]] = []
     groups, key, entry_id = 0, -1, -1
     for place, word in enumerate(form.head):
         if isinstance(word, bytes):
@@ -175,23 +175,23 @@ def compiled(form: Form) -> Pattern:
             entry_id = groups
         groups += 1
         if word is None:
-            unproven.append((groups, groups + 1))
+            unverified.append((groups, groups + 1))
             groups += 2
         parts.append(b"(" + _expression(word) + b")")
     body = groups
     groups += 1
     for word in form.body:
         if word is None:
-            unproven.append((groups, groups + 1))
+            unverified.append((groups, groups + 1))
             groups += 2
     parts.append(b"(" + b"".join(map(_expression, form.body)) + b")")
     head = [word if isinstance(word, bytes) else b"" for word in form.head]
     expression = re.compile(b"".join(parts), re.DOTALL)
-    return Pattern(expression, groups, key, entry_id, body, unproven, outside, head, len(form.body))
+    return Pattern(expression, groups, key, entry_id, body, unverified, outside, head, len(form.body))
 
 
 def _expression(word: Word) -> bytes:
-    """What matches a word with its header."""
+    """The expression for a word with its header."""
     if word is None:
         return _ANY
     if isinstance(word, bytes):

@@ -1,17 +1,18 @@
-r"""Requests: bytes in, in pieces of any size; commands out, each a list of bytes.
+r"""The parser of requests: bytes come in, split anywhere; commands go out, each a list of bytes.
 
-What a request is, is defined by the scalar parser (:meth:`RequestParser._scalar`), as strict or lax as Redis:
+The scalar parser (:meth:`RequestParser._scalar`) defines what a request is. It is as strict and as lax as Redis:
 
-    *N\r\n, then N times $L\r\n<L bytes> and two bytes that nobody looks at    a command; N <= 0 is nothing
-    a line that does not begin with *                                         an inline command, or nothing
+    *N\r\n, then N times $L\r\n<L bytes> and two bytes, whatever they are    a command; N <= 0 is skipped
+    a line that does not begin with *                                         an inline command; empty is skipped
 
 A header ends at the first \r; the byte behind it is skipped unseen. Numbers are canonical decimals.
 
-It is incremental and linear: complete words are kept as words, and what is not complete grows in one bytearray,
-so a value in a million pieces, or a million words, cost no more than their bytes. The fast path is hiredis, which reads
-replies and therefore accepts much that is no request; :meth:`RequestParser._by_hiredis` says why it is safe to believe
-it. Where it declines, the scalar parser takes the same bytes: both give the same commands and the same errors, and a
-property test says so.
+Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one grows in one
+bytearray. So a value that arrives in a million reads costs no more than its bytes, and neither do a million words.
+
+The fast path is hiredis. It parses replies, so it accepts much that is no request; :meth:`RequestParser._by_hiredis`
+says how that is noticed. Then the scalar parser parses the same bytes. A property test shows that both give the same
+commands and the same errors.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from engine.text.words import split_words
 #: The longest inline request, and the longest header line.
 LINE_LIMIT = 64 * 1024
 MAX_WORDS = (1 << 31) - 1
-#: What a client that has not yet authenticated may send.
+#: The most words, and the longest word, of a client that has not authenticated yet.
 NO_AUTH_WORDS = 10
 NO_AUTH_BULK = 16384
 
 _STAR, _DOLLAR = b"*$"
 _GREATER, _TILDE, _PERCENT, _BAR = b">~%|"
 _PLUS, _EQUALS, _PARENTHESIS = b"+=("
-#: From this size on, the last command of a buffer, which is often incomplete, is left to the scalar parser.
+#: In buffers above this size, the scalar parser reads the last command, which is often incomplete.
 _LONG = 8192
 
-#: Up to here, input is looked at as one command first. The first line of one by its number of lines, the last of which
-#: is empty; headers by the length of their words.
+#: Input below this size is first tried as one whole command. ``_STARS`` has the first line of a command by its number
+#: of lines (the last of which is empty), ``_HEADERS`` the header of a word by its length.
 _SMALL = 512
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
-#: What readers ask again and again: commands that end in `>`, by their bytes, so that their words need not be found.
-_asked: dict[bytes, list[bytes]] = {}
-_ASKED_MAX = 256
+#: A cache of parsed commands by their bytes. It holds those that end in `>`: readers repeat the same XREADGROUP.
+_parsed: dict[bytes, list[bytes]] = {}
+_PARSED_MAX = 256
 
-#: Headers of short words.
+#: Header of a short word -> its length.
 _SHORT = {b"$%d" % length: length for length in range(1000)}
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 _AGGREGATE = re.compile(rb"[%~>|][^\r]")
 _NOTHING: Any = object()
-#: Fed behind a buffer: an empty array comes out of it if, and only if, the buffer ended where a value ends.
+#: Fed to hiredis behind a buffer, it comes out as an empty array if and only if the buffer ended at a value's end.
 _MARK = b"*0\r\n"
 
 Commands = list[list[bytes]]
@@ -64,7 +65,7 @@ def _new_reader() -> Any:
 
 
 class RequestParser:
-    """One connection's requests. ``error`` is set (once, for good) where the bytes stop being a request."""
+    """The parser of one connection. Once ``error`` is set, the bytes are no requests and nothing more is parsed."""
 
     __slots__ = (
         "_argv",
@@ -81,36 +82,39 @@ class RequestParser:
     )
 
     def __init__(self, max_bulk: int = 512 << 20) -> None:
-        #: The error reply; the commands that :meth:`parse` gave together with it come before it.
+        #: The error reply. It is due after the replies to the commands of the same :meth:`parse`.
         self.error: bytes | None = None
         #: proto-max-bulk-len.
         self.max_bulk = max_bulk
-        #: False until the client has authenticated: tight limits, and one command at a time, for it may change that.
+        #: False until the client has authenticated: tight limits, and one command at a time, which may be its AUTH.
         self.trusted = True
         self._reader = _new_reader()
-        # The command that is being read: its words so far, how many are missing, the length of the one that comes
-        # (-1: its header has not come), and the bytes of what is not complete, a word or a line.
+        # The incomplete command: its words so far and their bytes, how many words are missing, the length of the next
+        # one (-1: its header is missing), and the beginning of an incomplete word or line.
         self._argv: list[bytes] = []
+        self._kept = 0
         self._left = 0
         self._bulk = -1
         self._tail = bytearray()
-        self._kept = 0
-        # Complete input that was not looked at, because one command was wanted.
+        # Input behind the one command that an untrusted client gets parsed, and where in it to go on.
         self._held = b""
         self._held_at = 0
 
     @property
     def at_boundary(self) -> bool:
-        """Whether the next byte begins a request: whoever knows a quicker way for certain bytes may take them first."""
+        """Whether the next byte begins a request, so that the caller may parse it in another way."""
         return not self._left and not self._tail and not self._held
 
     @property
     def buffered(self) -> int:
-        """How many bytes of a request that is not complete are kept."""
+        """Bytes of input that are kept for later."""
         return self._kept + len(self._tail) + len(self._held) - self._held_at
 
     def parse(self, data: bytes) -> Commands:
-        """The commands that ``data`` completes. Of a client not trusted: one; the next by a call with ``b""``."""
+        """The commands that ``data`` completes.
+
+        For an untrusted client it is one at most; call with ``b""`` for the next.
+        """
         if self._held:
             data = self._held[self._held_at :] + data
             self._held = b""
@@ -118,23 +122,23 @@ class RequestParser:
         if not data or self.error is not None:
             return []
         if len(data) < _SMALL and self.trusted and not self._left and not self._tail:
-            asked = _asked.get(data)
-            if asked is not None:
-                return [asked.copy()]
-            # One command, most often: divided at its line ends it is number, header, word, header, word, ..., nothing.
+            cached = _parsed.get(data)
+            if cached is not None:
+                return [cached.copy()]
+            # Usually it is one command: split at line ends it is count, header, word, header, word, ..., nothing.
             lines = data.split(b"\r\n")
             if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
                 argv = lines[2::2]
                 if [_HEADERS[len(word)] for word in argv] == lines[1:-1:2]:
                     if argv[-1] == b">":
-                        _keep_asked(data, argv)
+                        _cache(data, argv)
                     return [argv]
         commands: Commands = []
         at = 0
         if self._tail:
             data = self._complete(data)
             if self._argv and not self._left:
-                commands.append(self._take())
+                commands.append(self._pop())
         one = not self.trusted
         if self._left and not one:
             at = self._scalar(data, at, commands, one=True)
@@ -147,29 +151,32 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Read ``data`` up to the end of the command that is being read: that command, if complete now, and the rest.
+        """Parse ``data`` up to the end of the incomplete command: that command, if it is complete now, and the rest.
 
-        For a client that is trusted, and not at a boundary. Errors show in ``error`` as ever.
+        Only for a trusted client that is not at a boundary. Sets ``error`` as :meth:`parse` does.
         """
         commands: Commands = []
         if self._tail:
             data = self._complete(data)
         if self._argv and not self._left:
-            return [self._take()], data
+            return [self._pop()], data
         at = self._scalar(data, 0, commands, one=True)
         return commands, data[at:]
 
     # -- the definition -----------------------------------------------------------------------------------------------
 
     def _scalar(self, data: bytes, at: int, commands: Commands, one: bool) -> int:
-        """Read ``data`` from ``at`` on, or just one command; where it stopped. What is not complete is kept."""
+        """Parse ``data`` from ``at`` on, with ``one`` one command at most; returns where it stopped.
+
+        An incomplete command at the end of ``data`` is kept.
+        """
         end = len(data)
         wanted = len(commands) + 1 if one else -1
         while at < end and len(commands) != wanted:
             if self._left:
                 at = self._words(data, at)
                 if not self._left and self.error is None:
-                    commands.append(self._take())
+                    commands.append(self._pop())
             elif data[at] == _STAR:
                 at = self._array(data, at)
             else:
@@ -178,7 +185,7 @@ class RequestParser:
                 return end
         return at
 
-    def _take(self) -> list[bytes]:
+    def _pop(self) -> list[bytes]:
         argv, self._argv, self._kept = self._argv, [], 0
         return argv
 
@@ -193,7 +200,7 @@ class RequestParser:
         return -1
 
     def _header(self, data: bytes, at: int, too_big: bytes) -> tuple[int, int]:
-        """The line behind the mark at ``at``: its end, and where the next thing begins (-1: the end is not there)."""
+        """The end of the header line at ``at``, and where the bytes behind it begin (-1: incomplete, or an error)."""
         end = data.find(b"\r", at, at + LINE_LIMIT + 1)
         if end < 0 and len(data) - at > LINE_LIMIT:
             return 0, self._fail(too_big)
@@ -215,14 +222,14 @@ class RequestParser:
         return then
 
     def _words(self, data: bytes, at: int) -> int:
-        """Read words of the present command from ``at`` on, until it has all of them or the bytes end."""
+        """Parse words of the incomplete command from ``at`` on; returns where it stopped (-1: as ``_header``)."""
         argv = self._argv
         size = len(data)
         while self._left:
             if self._bulk < 0:
                 if at >= size:
                     return at
-                # Short words, the most of them, in as few steps as can be; all else below.
+                # The quick way for short words, which most are. All others are parsed below.
                 line_end = data.find(b"\r", at, at + 5)
                 length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
                 end = line_end + 2 + length
@@ -269,7 +276,7 @@ class RequestParser:
         return end + 1
 
     def _complete(self, data: bytes) -> bytes:
-        """Add ``data`` to what is kept; what :meth:`_scalar` is to read now, empty if more is needed."""
+        """Complete the kept word or line with ``data``; returns what is to be parsed next, empty if more is needed."""
         tail = self._tail
         if self._bulk >= 0:
             missing = self._bulk + 2 - len(tail)
@@ -284,7 +291,7 @@ class RequestParser:
             self._bulk = -1
             tail.clear()
             return data[missing:]
-        # A line. It is only put together once its end has come, or is overdue.
+        # It is a line. It is joined only once its end is there, or it is too long.
         mark = b"\r" if self._left or tail[0] == _STAR else b"\n"
         ended = mark in data or tail[-1:] == mark
         if not ended and len(tail) + len(data) <= LINE_LIMIT:
@@ -297,25 +304,24 @@ class RequestParser:
     # -- the fast path ------------------------------------------------------------------------------------------------
 
     def _by_hiredis(self, data: bytes, start: int, commands: Commands) -> int:
-        r"""Add the commands of ``data`` from ``start``, a ``*``, on; where the rest begins (``start``: it declines).
+        r"""Parse ``data`` from ``start``, a ``*``, on; returns where the rest begins (``start``: it parsed nothing).
 
-        hiredis reads values of all RESP3 types, so its reading is a request's only if every value is an array and all
-        elements are bulk strings. What is not, is noticed:
+        hiredis parses values of all RESP3 types. They are requests only if every value is an array whose elements are
+        all bulk strings. Anything else is noticed:
 
-        * ``join`` raises for an element that is no bytes object, and for a value that is no list (but for an empty one,
-          which ``all`` sees);
-        * other aggregates, which give lists too, begin with one of ``% ~ > |`` and a number;
-        * the other types that give bytes begin with ``+``, ``=`` or ``(``. Where these occur, in a value or elsewhere,
-          the commands are written out anew, and must give the same bytes.
+        * ``join`` raises where an element is not bytes, or a value is not a list; ``all`` finds empty values.
+        * Other aggregates, which become lists too, begin with one of ``% ~ > |`` and a number.
+        * Other types that become bytes begin with ``+``, ``=`` or ``(``. Where these bytes occur anywhere, the commands
+          are encoded again, and must give the same bytes.
 
-        Numbers that are not canonical, and headers that end in anything but \r\n, it refuses itself. Arrays of 10,000
-        words and more it never sees, because it makes room for all of them when it reads the header.
+        hiredis itself refuses numbers that are not canonical and headers that end in anything but \r\n. It never sees
+        arrays of 10,000 words or more, because it allocates all elements when it reads the header.
         """
         if _BIG_ARRAY.search(data, start) is not None:
             return start
-        # Single bytes are looked for as numbers, which is eight times as quick as as bytes.
-        others = _GREATER in data or _TILDE in data or _PERCENT in data or _BAR in data
-        if others and _AGGREGATE.search(data, start) is not None:
+        # These are numbers, not bytes: ``in`` is eight times as fast with them.
+        aggregates = _GREATER in data or _TILDE in data or _PERCENT in data or _BAR in data
+        if aggregates and _AGGREGATE.search(data, start) is not None:
             return start
         end = len(data)
         if end - start > _LONG:
@@ -337,20 +343,20 @@ class RequestParser:
             return start
         if not all(found):
             return start
-        if (_PLUS in data or _EQUALS in data or _PARENTHESIS in data) and _written(found) != data[start:end]:
+        if (_PLUS in data or _EQUALS in data or _PARENTHESIS in data) and _encoded(found) != data[start:end]:
             return start
         commands += found
         return end
 
 
-def _keep_asked(data: bytes, argv: list[bytes]) -> None:
-    if len(_asked) >= _ASKED_MAX:
-        _asked.clear()
-    _asked[data] = argv.copy()
+def _cache(data: bytes, argv: list[bytes]) -> None:
+    if len(_parsed) >= _PARSED_MAX:
+        _parsed.clear()
+    _parsed[data] = argv.copy()
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Where the last command of ``data[start:end]`` seems to begin; reading up to it shows whether it does."""
+    """Where the last command of ``data[start:end]`` seems to begin. It is a guess: parsing up to there verifies it."""
     for _ in range(8):
         end = data.rfind(b"\r\n*", start, end)
         if end < 0:
@@ -360,7 +366,7 @@ def _last_start(data: bytes, start: int, end: int) -> int:
     return start
 
 
-def _written(commands: Commands) -> bytes:
+def _encoded(commands: Commands) -> bytes:
     """The canonical bytes of ``commands``."""
     out: list[bytes] = []
     for argv in commands:

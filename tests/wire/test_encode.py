@@ -80,5 +80,5 @@ def test_a_subclass_is_encoded_as_what_it_extends() -> None:
 
 
 def test_what_is_no_reply_is_refused() -> None:
-    with pytest.raises(TypeError, match="dict is no reply"):
+    with pytest.raises(TypeError, match="dict is not a type of reply"):
         encoded({})
