@@ -13,12 +13,12 @@ from spark_streams.errors import CONDITIONS, Condition
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 HEAD = """# Error conditions
 
-Every error of the connector that a user can act on begins with its condition in brackets, says what happened and
-where, and ends with what to do. In Python, `error.condition` is the condition and `error.parameters` what it speaks of;
-through Spark, the text stands in the exception that Spark raises. No text holds a password: addresses are shown without
-one.
+Every error of the connector that a user can act on has a condition. Its message begins with the condition in brackets,
+says what happened and where, and ends with what to do. In Python, `error.condition` is the condition and
+`error.parameters` are the values in its message. Spark puts the message into the exception that it raises. No message
+contains a password: addresses are shown without one.
 
-This page is written by `scripts/error_docs.py` from `spark_streams/errors.py`.
+`scripts/error_docs.py` generates this page from `spark_streams/errors.py`.
 
 | condition | exception | what it says | what to do |
 |---|---|---|---|

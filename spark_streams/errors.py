@@ -1,17 +1,17 @@
-"""What can go wrong, as a tree of exceptions whose errors each have an id, parameters and advice.
+"""The connector's errors: a tree of exceptions, and a table of conditions with an id, a text and advice.
 
     PystreamsError
-    |-- OptionsError        the options say something that cannot be (also a ValueError)
-    |-- SchemaError         the schema cannot be served or written
+    |-- OptionsError        the options are wrong or contradict each other (also a ValueError)
+    |-- SchemaError         the schema cannot be read or written
     |-- ServerError         the server cannot be reached, or refused a command
-    |   `-- EmbeddedError   the embedded engine could not be started, or is out of reach
-    |-- StreamError         a stream or its consumer group is not what the query needs it to be
-    |-- DataError           what was read or is to be written cannot be represented
-    `-- WriteError          the server refused a row
+    |   `-- EmbeddedError   the embedded engine could not be started, or cannot be reached
+    |-- StreamError         a stream or its consumer group is not what the query needs
+    |-- DataError           an entry cannot be represented in the schema's columns
+    `-- WriteError          rows could not be written
 
-Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`: its id is stable, its text
-says what happened and where, and the advice what to do next. The documents' table of error conditions is made from
-it. Only this module holds such texts. No text may hold a password: addresses show themselves redacted.
+Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`. Its id never changes; its text
+says what happened and where, its advice what to do next. docs/errors.md is generated from the table. No text may hold a
+password: addresses show themselves without one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NoReturn
 
 
 class PystreamsError(Exception):
-    """Base of all errors of the connector. `condition` is the error's id, `parameters` what it speaks of."""
+    """Base of all errors of the connector. `condition` is the error's id; `parameters` fill the braces of its text."""
 
     def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class WriteError(PystreamsError):
 
 @dataclass(frozen=True)
 class Condition:
-    """One error condition: the exception it raises, its text, with parameters in braces, and what to do about it."""
+    """One condition: the exception to raise, its text with parameters in braces, and what to do about it."""
 
     error: type[PystreamsError]
     text: str
@@ -75,26 +75,28 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INVALID_OPTION": Condition(OptionsError, "Option '{option}' is '{value}', but {expected}.", "Correct the option."),
     "CONFLICTING_OPTIONS": Condition(
-        OptionsError, "Options '{option}' and '{other}' exclude each other.", "Give one of the two."
+        OptionsError, "Options '{option}' and '{other}' exclude each other.", "Set only one of the two."
     ),
     "MISSING_STREAM": Condition(
         OptionsError,
         "No stream is named.",
-        "Set the option 'stream'; reading, 'streams' takes a comma list and 'streamPattern' a glob; writing, a column "
-        "'_stream' will do.",
+        "Set the option 'stream'. Reads also take 'streams' (a list) or 'streamPattern' (a glob), writes a column "
+        "'_stream'.",
     ),
     "MISSING_GROUP": Condition(
-        OptionsError, "{option} is '{value}', but no group is named.", "Set the option 'group'."
+        OptionsError,
+        "Option '{option}' is '{value}', which needs a consumer group, but no group is named.",
+        "Set the option 'group'.",
     ),
     "MISSING_URL": Condition(
         OptionsError,
-        "The embedded engine serves one machine, but the Spark master is '{master}'.",
-        "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that every machine reaches.",
+        "The embedded engine serves a single machine, but the Spark master is '{master}'.",
+        "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that every machine can reach.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
-        "A stream can only be appended to, not overwritten.",
-        "Use outputMode 'append', or foreachBatch for results that change.",
+        "A streaming write can only append to a stream.",
+        "Use outputMode 'append'. For results that change, write with foreachBatch.",
     ),
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
@@ -103,22 +105,27 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "RESERVED_COLUMN": Condition(
         SchemaError,
-        "Column '{column}' has the type {type}, but it is always {expected}.",
-        "Change its type, or leave it out of the schema.",
+        "Column '{column}' has the type {type}, but the connector fills it and its type is {expected}.",
+        "Change its type, or remove it from the schema.",
     ),
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
-        "The rows have no column that could become a field: {columns}.",
-        "Write at least one column whose name does not belong to the connector.",
+        "No column of the rows can become a field of an entry; their columns are: {columns}.",
+        "Write at least one column that is none of the connector's own ('_id', '_stream', '_timestamp', "
+        "'_deliveries').",
     ),
     "SERVER_UNREACHABLE": Condition(
-        ServerError, "No connection to {address}: {reason}.", "Check the option 'url', and that the server runs there."
+        ServerError,
+        "Cannot connect to {address}: {reason}.",
+        "Check the option 'url', and that the server is running there.",
     ),
     "SERVER_REFUSED": Condition(
-        ServerError, "{address} refused {command}: {reason}.", "Check the user's rights and the server's state."
+        ServerError,
+        "{address} refused {command}: {reason}.",
+        "Check the permissions of the ACL user and the state of the server.",
     ),
     "EMBEDDED_NOT_STARTED": Condition(
-        EmbeddedError, "The embedded engine did not start: {reason}.", "Its output is in {log}."
+        EmbeddedError, "The embedded engine did not start: {reason}.", "Read its output in {log}."
     ),
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
@@ -127,68 +134,71 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "EMBEDDED_OUT_OF_REACH": Condition(
         EmbeddedError,
-        "The embedded engine belongs to the driver {driver}; this task runs elsewhere ({here}).",
-        "On a cluster, set the option 'url' to a server that every machine reaches.",
+        "The embedded engine belongs to the driver {driver}, but this task runs elsewhere ({here}).",
+        "On a cluster, set the option 'url' to a server that every machine can reach.",
     ),
     "NOT_A_STREAM": Condition(
-        StreamError, "The key '{stream}' of {address} is not a stream.", "Name a stream, or remove the key."
+        StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
     ),
     "STREAM_LOST": Condition(
         StreamError,
-        "The stream '{stream}' of {address} was read up to {offset}, but {found}: it was deleted, or data was lost.",
-        "To go on with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint.",
+        "The stream '{stream}' at {address} was read up to {offset}, but {found}: it was deleted, or the server lost "
+        "data.",
+        "To continue with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint.",
     ),
     "ENTRIES_LOST": Condition(
         StreamError,
-        "The stream '{stream}' of {address} has lost {count} behind {after} and up to {upto} before they were read: "
-        "they were trimmed or deleted.",
-        "Keep entries for longer than the query may lag. To go on without them, set the option failOnDataLoss to "
+        "The stream '{stream}' at {address} lost {count} after {after}, up to {upto}, before they were read: they were "
+        "trimmed or deleted.",
+        "Keep entries for longer than the query may lag. To continue without them, set the option failOnDataLoss to "
         "false.",
     ),
     "GROUP_BEHIND": Condition(
         StreamError,
-        "The group '{group}' of the stream '{stream}' has its last-delivered ID at {position}, before {after}, where "
-        "the query's checkpoint is: the server has lost data, or somebody has moved the group.",
-        "To move the group to the checkpoint and go on, set the option failOnDataLoss to false.",
+        "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's checkpoint "
+        "is at {after} and the group has not read {first} in between: the server lost data, or the group was moved.",
+        "To move the group to the checkpoint and continue, set the option failOnDataLoss to false.",
     ),
     "GROUP_LOST": Condition(
         StreamError,
-        "The stream '{stream}' of {address} has no consumer group '{group}' any more.",
-        "Create the group where reading is to go on; or set the option failOnDataLoss to false, and it is made at "
-        "the stream's first entry.",
+        "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",
+        "Create the group at the ID where reading should continue. Or set the option failOnDataLoss to false: then it "
+        "is created at the stream's first entry.",
     ),
     "STREAM_NAME_NOT_TEXT": Condition(
         StreamError,
-        "The pattern '{pattern}' finds the stream '{stream}', whose name is not UTF-8.",
-        "Use a pattern that leaves it out, or rename the stream.",
+        "The pattern '{pattern}' matches the stream '{stream}', whose name is not UTF-8.",
+        "Use a pattern that does not match it, or rename the stream.",
     ),
     "NOTHING_FROM_GROUP": Condition(
         StreamError,
         "The stream '{stream}' has no consumer group '{group}' to start from.",
-        "Create the group, or give another startingOffsets.",
+        "Create the group, or set startingOffsets to something else than 'group'.",
     ),
     "OFFSET_VERSION": Condition(
         StreamError,
-        "The checkpoint's offset has the version {version}; this connector reads versions up to {known}.",
+        "The checkpoint's offset has version {version}; this connector reads versions up to {known}.",
         "Use the newer connector that wrote the checkpoint.",
     ),
     "OFFSET_MALFORMED": Condition(
-        StreamError, "The checkpoint's offset {offset} is not one of this source.", "Start with a new checkpoint."
+        StreamError,
+        "The checkpoint's offset {offset} was not written by this kind of query.",
+        "Start with a new checkpoint.",
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
-        "The entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which is no {type}, as the "
-        "column '{column}' wants it.",
-        "Correct the schema; or read with another mode: PERMISSIVE (null) or DROPMALFORMED.",
+        "Entry {entry} of '{stream}' has the text '{value}' in its field '{field}', which does not fit the type {type} "
+        "of column '{column}'.",
+        "Correct the schema, or read with mode PERMISSIVE (null) or DROPMALFORMED.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,
-        "The entry {entry} of '{stream}' has no value for the column '{column}', which the schema says is never null.",
-        "Leave NOT NULL out of the schema: a stream promises no fields.",
+        "Entry {entry} of '{stream}' has no value for column '{column}', which is NOT NULL in the schema.",
+        "Remove NOT NULL from the schema: an entry of a stream may have any fields.",
     ),
     "CANNOT_INFER_SCHEMA": Condition(
         SchemaError,
-        "There is no entry in {streams} whose fields could say what the schema is.",
+        "No schema can be inferred from {streams}: there are no entries.",
         "Give a schema, or read a stream that has entries.",
     ),
     "FIELD_NAME_NOT_TEXT": Condition(
@@ -198,73 +208,76 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "NO_FIELDS": Condition(
         WriteError,
-        "Row {row} of the task's rows has no field that is not null, and an entry needs one.",
-        "Filter such rows out, or give a column a value.",
+        "Row {row} of the task has only nulls, but an entry needs at least one field.",
+        "Filter out such rows, or set the option 'nullValue'.",
     ),
     "NO_STREAM_FOR_ROW": Condition(
         WriteError,
-        "Row {row} of the task's rows has a null in '_stream'.",
-        "Name the stream, or set the option 'stream'.",
+        "Row {row} of the task has null in the column '_stream'.",
+        "Fill the column, or set the option 'stream'.",
     ),
     "ROW_REFUSED": Condition(
         WriteError,
-        "Row {row} of the task's rows was refused by {address}: {reason}",
-        "Rows of chunks before it are written; with writeMode=append a retry of the task writes them again.",
+        "Row {row} of the task was refused by {address}: {reason}",
+        "The rows of earlier chunks are written. With writeMode=append a retry of the task writes them again.",
     ),
     "REPLAY_DIFFERS": Condition(
         WriteError,
-        "Partition {partition} of batch {batch} was written before, in part or whole ({rows} rows in the stream "
-        "'{stream}'), and now brings other rows or another order. Nothing was written.",
-        "The query must give the same rows again, in the same partitions. To accept what is there and what comes, "
+        "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
+        "'{stream}'), and now has other rows or another order. Nothing was written.",
+        "Make the query give the same rows again, in the same partitions. To accept both the old and the new rows, "
         "delete the key '{fence}'.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,
-        "This is batch {batch}, but the stream '{stream}' has rows of this query's batch {found}: the checkpoint is "
-        "older than what was written, or another run of the query uses a copy of it.",
-        "Use the newest checkpoint. To write this batch whatever is there, delete the key '{fence}'.",
+        "This is batch {batch}, but the stream '{stream}' already has rows of batch {found} of this query: the "
+        "checkpoint is older than what was written, or another run of the query uses a copy of it.",
+        "Use the newest checkpoint. To write this batch in any case, delete the key '{fence}'.",
     ),
     "FENCE_BEHIND": Condition(
         WriteError,
-        "The server has lost rows of the stream '{stream}': its record speaks of {rows} rows of this task, of which "
-        "{known} were written.",
-        "Run the task again, it writes what is missing. Servers that must not lose writes need appendfsync always, "
-        "and replicas the option waitReplicas. The record is the key '{fence}'.",
+        "The server lost rows of the stream '{stream}': its record has {rows} rows of this task, but {known} were "
+        "confirmed.",
+        "Run the task again: it writes the missing rows. A server that must not lose writes needs appendfsync always; "
+        "with replicas, set the option waitReplicas. The record is the key '{fence}'.",
     ),
     "WRITE_CONTENDED": Condition(
         WriteError,
-        "{address} did not take the rows within retryTimeoutMs: somebody else changes the same records or streams, or "
-        "it goes on refusing for the moment.",
-        "See that the query runs once, and that the cluster is whole; or set retryTimeoutMs higher.",
+        "{address} did not accept the rows within retryTimeoutMs: another client keeps changing the same records or "
+        "streams, or the server keeps refusing for the moment.",
+        "Check that the query runs only once and that the cluster is complete, or set retryTimeoutMs higher.",
     ),
     "NOT_REPLICATED": Condition(
         WriteError,
-        "{found} replicas of {address} have the rows, {wanted} were to have them. They are written.",
-        "See to the replicas, or set waitTimeoutMs higher.",
+        "{found} replicas of {address} have confirmed the rows, but waitReplicas is {wanted}. The master has accepted "
+        "the rows.",
+        "Check the replicas, or set waitTimeoutMs higher.",
     ),
     "NO_REF_POLICY": Condition(
         ServerError,
-        "{address} does not know reference policies, so refPolicy cannot be '{policy}'. Nothing was written.",
-        "Leave the option out, or use Redis 8.2 or later, or the engine.",
+        "{address} does not support reference policies, so refPolicy cannot be '{policy}'. Nothing was written.",
+        "Remove the option, or use Redis 8.2 or later, or the engine.",
     ),
     "STREAM_EXISTS": Condition(
-        WriteError, "The stream '{stream}' of {address} exists.", "Write elsewhere, or leave saveMode out to append."
+        WriteError,
+        "The stream '{stream}' at {address} exists, and saveMode is 'error'.",
+        "Write to another stream, or remove saveMode to append.",
     ),
     "NO_BATCH_IDENTITY": Condition(
         WriteError,
-        "Spark does not tell this task its query and batch, so what it writes cannot be told from a repetition.",
+        "Spark does not tell this task its query and batch, so a repeated write could not be recognized.",
         "Set the option writeMode to append.",
     ),
 }
 
 
 def fail(condition: str, **parameters: object) -> NoReturn:
-    """Raise the error of that condition."""
+    """Raise the error of this condition. The parameters fill the braces of its text and advice."""
     raise error(condition, **parameters)
 
 
 def error(condition: str, **parameters: object) -> PystreamsError:
-    """The error of that condition, for `raise ... from`."""
+    """The error of this condition, for `raise ... from`."""
     entry = CONDITIONS[condition]
     texts = {name: str(value) for name, value in parameters.items()}
     message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
+import string
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +45,22 @@ def test_the_page_of_errors_is_the_connectors() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page()
+
+
+def test_every_error_has_the_parameters_of_its_text() -> None:
+    """Wherever the connector raises a condition, it exists, and what its text and advice name is given."""
+    wrong = []
+    for path in (ROOT / "spark_streams").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            condition = getattr(node.args[0], "value", None)
+            if node.func.id in ("fail", "error") and isinstance(condition, str):
+                entry = CONDITIONS[condition]
+                needed = {name for _, name, _, _ in string.Formatter().parse(entry.text + entry.advice) if name}
+                if needed != {keyword.arg for keyword in node.keywords}:
+                    wrong.append(f"{path.name}:{node.lineno} {condition}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("condition", sorted(CONDITIONS))

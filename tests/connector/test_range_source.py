@@ -213,9 +213,9 @@ def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
     assert "'s'" in str(caught.value)
     assert caught.value.condition == ("ENTRIES_LOST" if how in ("trimmed", "deleted") else "STREAM_LOST")
     if how == "trimmed":
-        assert "5 entries behind 10-1 and up to 16-0" in str(caught.value)
+        assert "5 entries after 10-1, up to 16-0" in str(caught.value)
     if how == "deleted" and site.kind == "engine":
-        assert "2 entries behind 10-1" in str(caught.value)
+        assert "2 entries after 10-1" in str(caught.value)
 
 
 @pytest.mark.parametrize("how", LOSSES)

@@ -238,7 +238,7 @@ def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog:
     else:
         site.client.xtrim("s", maxlen=5 if how == "trimmed" else 0, approximate=False)
     count = {"trimmed": "5 entries", "emptied": "10 entries", "deleted": "an unknown number"}[how]
-    with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*'s'.*lost {count}.* behind 20-1"):
+    with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*'s'.*lost {count}.* after 20-1"):
         query.trigger()
     query.restart(failOnDataLoss="false")
     left = {"trimmed": [*range(25, 30)], "emptied": [], "deleted": [n for n in range(20, 30) if n != 24]}[how]
