@@ -60,8 +60,8 @@ class Output:
                 return
             if not printed:
                 self.descriptor = None
-            sys.stdout.buffer.write(printed)
-            sys.stdout.buffer.flush()
+            with contextlib.suppress(OSError):  # a full disk costs the log, not the engine
+                os.write(sys.stdout.fileno(), printed)
             *lines, self._line = (self._line + printed).split(b"\n")
             if not self.url:
                 self._search(lines)

@@ -283,6 +283,13 @@ def test_what_the_engine_prints_is_in_the_log(case: Case) -> None:
     assert case.log.read_text() == f"first\nready on 127.0.0.1:7 pid 1\n{100_000 * 'x'}\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
+def test_a_log_that_cannot_be_written_does_not_end_the_engine(case: Case) -> None:
+    case.log = Path("/dev/full")
+    case.supervise("print('first')", READY, "print('more', flush=True)", STAYS)
+    assert case.wait_for(S.READY).usable()
+
+
 def test_who_asks_while_an_engine_ends_waits_and_starts_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
