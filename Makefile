@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-matrix clean
+.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-fresh test-matrix clean
 
 help: ## say what there is (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -30,8 +30,8 @@ java:
 demo: install ## run the main job on the embedded engine: real data, every figure checked
 	@$(BIN)/spark-submit jobs/flight_delays.py
 
-test: install ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: install ## run all tests, or those that PYTEST_ARGS names
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 crash: install ## kill the engine 300 times at work, and compare what is left with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash
@@ -55,6 +55,9 @@ fuzz: $(READY) ## 200,000 random commands against redis-server, a million inputs
 
 chaos: install ## a hundred kills around a streaming job, on Redis and on the engine (half an hour and more)
 	@$(BIN)/python -m tests.chaos
+
+test-fresh: ## everything on a bare Debian in a temporary folder (needs root and debootstrap)
+	@scripts/test-fresh $(PYTEST_ARGS)
 
 test-matrix: ## the connector's tests on the oldest and the newest pair of Python and pyspark
 	@scripts/test-matrix
