@@ -51,7 +51,7 @@ bench-full: install ## the same at the size of the published figures
 
 fuzz: $(READY) ## 200,000 random commands against redis-server, a million inputs for the parsers
 	@$(BIN)/python -m tests.differential --commands 200000
-	@$(BIN)/python -m tests.wire.fuzz --inputs 1000000
+	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
 
 chaos: install ## a hundred kills around a streaming job, on Redis and on the engine (half an hour and more)
 	@$(BIN)/python -m tests.chaos

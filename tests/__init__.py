@@ -1,6 +1,27 @@
-"""The project's tests, in packages as what they test; ``contract`` runs on every server (see ``conftest.py``)."""
+"""The project's tests.
+
+``engine`` and ``spark_streams`` mirror the rooms of those packages: what a file tests lies in the room of that name,
+without Spark. Beside them is what tests the whole through its public interface:
+
+contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
+differential   random commands on the engine and on a real Redis (``make fuzz``)
+docs_examples  the examples of Redis's documentation
+property       random commands against plain lists, and against the log
+faults         disks that fail, processes and power that end at any step
+crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it
+clients        clients that others wrote: redis-py, redis-cli, redis-benchmark, ioredis, node-redis
+spark, jobs    the connector inside Spark, and the main job
+
+``harness`` has the servers and assertions of the contract; ``servers``, ``topologies``, ``tools``, ``waiting`` and
+``replay`` help everywhere; ``conftest`` says which tests run on which servers.
+"""
+
+from pathlib import Path
 
 import pytest
+
+#: The checkout.
+ROOT = Path(__file__).resolve().parent.parent
 
 # The harness's assertions shall show both sides, as those of test files do; this must come before it is imported.
 pytest.register_assert_rewrite("tests.harness", "tests.waiting")

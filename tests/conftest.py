@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import servers, tools
+from tests import ROOT, servers, tools
 from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
 from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
 from tests.harness.marks import version
@@ -25,8 +25,8 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
-#: What runs on the one Spark session, and so in one process: folders and files of tests/.
-_ON_SPARK = {"connector", "jobs", "test_readme.py"}
+#: What runs in one process, because of its one Spark session: folders and files of tests/.
+_ON_SPARK = {"spark", "spark_streams", "jobs", "test_readme.py"}
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[_LEFT_OUT][why] += 1
             left_out.append(item)
         else:
-            if item.path.relative_to(servers.ROOT).parts[1] in _ON_SPARK:
+            if item.path.relative_to(ROOT).parts[1] in _ON_SPARK:
                 item.add_marker(pytest.mark.xdist_group("spark"))
             kept.append(item)
     if left_out:

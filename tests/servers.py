@@ -21,10 +21,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import tools
+from tests import ROOT, tools
 from tests.waiting import DEADLINE, wait_for
 
-ROOT = Path(__file__).resolve().parent.parent
 _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 
 

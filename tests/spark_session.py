@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests import ROOT
 from tests.jvm import QUICK_START
 
-ROOT = Path(__file__).resolve().parent.parent
 # As in conf/spark-defaults.conf: on a local disk the default starts twenty processes for each trigger.
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SETTINGS = {

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from trove_classifiers import classifiers
 
+from tests import ROOT
 from tests.distributions import surroundings
 from tests.tools import needed
 
-ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -220,7 +220,7 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: nothing says which files belong to it")
 def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
     """Every file that git does not ignore is in it, and nothing else."""
-    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    git = [needed("git"), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     found = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     assert found - {"PKG-INFO"} == {name for name in listed if (ROOT / name).exists()}
@@ -228,7 +228,12 @@ def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
 
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""
-    some = ["tests/test_config.py", "tests/test_readme.py", "tests/test_packaging.py", "tests/core/test_purity.py"]
+    some = [
+        "tests/engine/settings/test_config.py",
+        "tests/test_readme.py",
+        "tests/test_packaging.py",
+        "tests/test_purity.py",
+    ]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "not sdist and not wheel and not slow", *some],
         cwd=unpacked,

@@ -10,9 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from tests import ROOT
 from tests.tools import needed
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "peers.py"
+SCRIPT = ROOT / "scripts" / "peers.py"
 
 
 @pytest.fixture(scope="module")

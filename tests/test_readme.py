@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import ROOT
+
 README = ROOT / "README.md"
 
 # Runs the examples one after the other, as a reader would paste them, then says what they left.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests import tools
+from tests import ROOT, tools
 
-ROOT = Path(__file__).resolve().parent.parent
 #: Packages that every Debian has (dpkg marks them as essential).
 ESSENTIAL = {"util-linux", "dash", "sed", "coreutils", "grep"}
 _STARTERS = {
@@ -23,7 +21,15 @@ _FORBIDDEN_PREFIXES = ("exec", "spawn", "posix_spawn")
 
 def misuses(source: str) -> Iterator[str]:
     """The places where a test finds or starts a program without ``tests.tools``, as ``line: what``."""
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    names = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("shutil", "subprocess", "os"):
             yield f"{node.lineno}: from {node.module} import: call it by the module's name, so that this test sees it"
         elif isinstance(node, ast.List) and node.elts and _text(node.elts[0]) in tools.PACKAGES:
@@ -36,6 +42,8 @@ def misuses(source: str) -> Iterator[str]:
                 yield f"{node.lineno}: {module}.{name}"
             elif module in ("subprocess", "asyncio") and name in _STARTERS:
                 command = node.args[0] if node.args else None
+                if isinstance(command, ast.Name):
+                    command = names.get(command.id, command)
                 if isinstance(command, ast.List | ast.Tuple) and command.elts:
                     command = command.elts[0]
                 if command is None or _text(command) is not None:
@@ -67,6 +75,7 @@ def test_no_test_finds_or_starts_a_program_in_another_way() -> None:
         "from subprocess import run",
         "subprocess.run(['date', '+%s'])",
         "subprocess.run('ls')",
+        "words = ['date', '+%s']; subprocess.run(words)",
         "subprocess.Popen(command, shell=True)",
         "command = ['redis-cli', '-p', str(port)]",
         "os.system(command)",

@@ -19,7 +19,7 @@ from typing import Any
 
 import redis
 
-from tests import servers, tools
+from tests import ROOT, servers, tools
 from tests.chaos.proxy import Proxy, proxy, somewhere
 from tests.waiting import wait_for
 
@@ -53,7 +53,7 @@ class Server:
     def start(self) -> None:
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(
-                self._command, cwd=servers.ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                self._command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         wait_for(self._answers, "the server to answer", 60)
 
@@ -86,7 +86,7 @@ class Job:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, cwd=servers.ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
     def descendants(self) -> dict[int, str]:

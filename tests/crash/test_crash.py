@@ -23,7 +23,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests import servers
+from tests import ROOT, servers
 from tests.crash.model import Client
 from tests.waiting import DEADLINE
 
@@ -58,7 +58,7 @@ def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
         "50",
     ]
     output = directory / "errors.txt"
-    environment = {**os.environ, "PYTHONPATH": str(servers.ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with output.open("ab") as sink:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=sink)
     try:

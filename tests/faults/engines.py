@@ -12,8 +12,8 @@ from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.durability.files import Files
 from engine.shell.durability.persistence import Persistence
-from tests.core.replay import NOW_US
 from tests.faults.disk import Crash, Disk
+from tests.replay import NOW_US
 
 Done = Callable[[OSError | None], None]
 

@@ -10,8 +10,8 @@ import pytest
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from tests.core.replay import NOW_US, state
 from tests.faults.engines import Crash, Disk, Engine
+from tests.replay import NOW_US, state
 
 _BEFORE = [
     "XADD s 1-1 a 1",

@@ -10,8 +10,8 @@ import pytest
 
 from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
-from tests.core.replay import state
 from tests.faults.engines import Disk, Engine
+from tests.replay import state
 
 NO_SPACE = "MISCONF Errors writing to the AOF file: No space left on device"
 IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"

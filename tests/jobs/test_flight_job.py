@@ -11,11 +11,10 @@ import redis
 from pyspark.sql import SparkSession
 
 import flight_delays
+from tests import ROOT
 from tests.servers import Running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from engine.core.streams.stream import Stream
-from tests.core.replay import replayed, state
 from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink
 from tests.harness.kinds import CoreServer
+from tests.replay import replayed, state
 
 SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 

@@ -1,7 +1,7 @@
 """The inner fields of streams, node maps, pending lists and groups, for snapshots: as plain data, and restored from it.
 
 No other module outside the streams' room uses these fields. A change of them needs a change here; the property tests
-of ``tests/durability`` fail where that was forgotten.
+of tests/engine/shell/durability fail where that was forgotten.
 """
 
 from __future__ import annotations

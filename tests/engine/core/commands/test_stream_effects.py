@@ -1,0 +1,172 @@
+"""What the commands around streams tell the log is what they did."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.core.protocol.replies import BLOCKED
+from tests.replay import NOW_US, check_replay, commands, new_core
+
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+VALUES = st.sampled_from([b"", b"0", b"7", b"-1", b"x", b"hello", b"y" * 70, b"1.5"])
+FIELDS = st.sampled_from([b"f", b"g", b"h"])
+NUMBERS = st.sampled_from([b"-2", b"-1", b"0", b"1", b"2", b"100"])
+SIDES = st.sampled_from([b"LEFT", b"RIGHT"])
+TIMES = st.sampled_from([b"1", b"2", b"5", b"100"])
+
+
+def call(name: bytes, *words: st.SearchStrategy[bytes] | bytes, more: st.SearchStrategy[bytes] | None = None):
+    """A command with drawn words, ``more`` of the last kind at the end."""
+    fixed = st.tuples(*(st.just(word) if isinstance(word, bytes) else word for word in words))
+    rest = st.lists(more, min_size=1, max_size=3) if more is not None else st.just([])
+    return st.builds(lambda one, two: [name, *one, *two], fixed, rest)
+
+
+ABSOLUTE = st.sampled_from([b"%d" % (NOW_US // 1000 + ms) for ms in (-5, 3, 2000, 10**6)])
+COMMANDS = st.one_of(
+    call(b"SET", KEYS, VALUES),
+    call(b"SET", KEYS, VALUES, st.sampled_from([b"NX", b"XX", b"GET", b"KEEPTTL"])),
+    call(b"SET", KEYS, VALUES, st.sampled_from([b"EX", b"PX"]), TIMES),
+    call(b"SET", KEYS, VALUES, b"PXAT", ABSOLUTE),
+    call(b"SETEX", KEYS, TIMES, VALUES),
+    call(b"SETNX", KEYS, VALUES),
+    call(b"GETSET", KEYS, VALUES),
+    call(b"GETDEL", KEYS),
+    call(b"GETEX", KEYS, st.sampled_from([b"EX", b"PX"]), TIMES),
+    call(b"GETEX", KEYS, b"PXAT", ABSOLUTE),
+    call(b"GETEX", KEYS, b"PERSIST"),
+    call(b"MSET", KEYS, VALUES, KEYS, VALUES),
+    call(b"MSETNX", KEYS, VALUES, KEYS, VALUES),
+    call(b"INCR", KEYS),
+    call(b"DECRBY", KEYS, NUMBERS),
+    call(b"INCRBYFLOAT", KEYS, st.sampled_from([b"0.1", b"1e3"])),
+    call(b"APPEND", KEYS, VALUES),
+    call(b"SETRANGE", KEYS, st.sampled_from([b"0", b"3"]), VALUES),
+    call(b"HSET", KEYS, FIELDS, VALUES),
+    call(b"HMSET", KEYS, FIELDS, VALUES, FIELDS, VALUES),
+    call(b"HSETNX", KEYS, FIELDS, VALUES),
+    call(b"HDEL", KEYS, more=FIELDS),
+    call(b"HINCRBY", KEYS, FIELDS, NUMBERS),
+    call(b"HINCRBYFLOAT", KEYS, FIELDS, NUMBERS),
+    call(b"LPUSH", KEYS, more=VALUES),
+    call(b"RPUSH", KEYS, more=VALUES),
+    call(b"LPUSHX", KEYS, more=VALUES),
+    call(b"LPOP", KEYS),
+    call(b"RPOP", KEYS, NUMBERS),
+    call(b"LSET", KEYS, NUMBERS, VALUES),
+    call(b"LREM", KEYS, NUMBERS, VALUES),
+    call(b"LTRIM", KEYS, NUMBERS, NUMBERS),
+    call(b"LINSERT", KEYS, st.sampled_from([b"BEFORE", b"AFTER"]), VALUES, VALUES),
+    call(b"LMOVE", KEYS, KEYS, SIDES, SIDES),
+    call(b"RPOPLPUSH", KEYS, KEYS),
+    call(b"BLPOP", KEYS, KEYS, b"0"),
+    call(b"BLMOVE", KEYS, KEYS, SIDES, SIDES, b"0"),
+    call(b"DEL", more=KEYS),
+    call(b"UNLINK", KEYS),
+    call(b"RENAME", KEYS, KEYS),
+    call(b"RENAMENX", KEYS, KEYS),
+    call(b"COPY", KEYS, KEYS),
+    call(b"COPY", KEYS, KEYS, b"DB", b"1", b"REPLACE"),
+    call(b"MOVE", KEYS, b"1"),
+    call(b"SWAPDB", b"0", b"1"),
+    call(b"EXPIRE", KEYS, TIMES),
+    call(b"PEXPIRE", KEYS, NUMBERS),
+    call(b"PEXPIREAT", KEYS, ABSOLUTE),
+    call(b"EXPIRE", KEYS, TIMES, st.sampled_from([b"NX", b"XX", b"GT", b"LT"])),
+    call(b"PERSIST", KEYS),
+    call(b"GET", KEYS),
+    call(b"XADD", KEYS, b"*", b"f", VALUES),
+    call(b"XADD", KEYS, b"MAXLEN", b"2", b"*", b"f", VALUES),
+    call(b"MULTI"),
+    call(b"EXEC"),
+    call(b"EXEC"),
+    call(b"DISCARD"),
+    call(b"WATCH", KEYS),
+    st.sampled_from([[b"FLUSHDB"], [b"FLUSHALL"], [b"DUMPED"]]),
+)
+STEPS = st.lists(st.tuples(st.sampled_from([0, 0, 0, 1]), COMMANDS, st.sampled_from([0, 0, 1, 3, 2500])), max_size=40)
+
+
+@given(STEPS)
+@example([(0, [b"BLPOP", b"a", b"0"], 0), (1, [b"MULTI"], 0), (1, [b"RPUSH", b"a", b"1", b"2"], 0), (1, [b"EXEC"], 0)])
+@example([(0, [b"SET", b"a", b"1", b"PX", b"2"], 3), (0, [b"INCR", b"a"], 0)])
+def test_the_effects_of_any_commands_give_the_same_keys_on_an_empty_core(steps):
+    """Whatever two clients do while time passes, the recorded effects lead an empty core to the same state."""
+    core = new_core()
+    sessions = [core.open_session(NOW_US), core.open_session(NOW_US)]
+    now = NOW_US
+    for who, argv, passing in steps:
+        if sessions[who].waiter is None:
+            core.execute(sessions[who], argv, now)
+        now += passing * 1000
+    check_replay(core, now)
+
+
+def run(core, *lines: str):
+    """Run commands; the replies."""
+    session = core.open_session(NOW_US)
+    return [core.execute(session, line.encode().split(), NOW_US) for line in lines]
+
+
+def effects_of(*lines: str) -> list[str]:
+    """The effects of the last of the commands."""
+    core = new_core()
+    *before, last = lines
+    run(core, *before)
+    first = len(core.changes.effects)
+    run(core, last)
+    return [b" ".join(argv).decode() for _, argv in commands(core.changes.effects[first:])]
+
+
+def test_effects_are_canonical_commands():
+    """The log gets absolute times, results instead of requests that depend on a machine, and pops without waiting."""
+    ms = NOW_US // 1000
+    assert effects_of("SET k v EX 10") == [f"SET k v PXAT {ms + 10_000}"]
+    assert effects_of("SET k v NX GET") == ["SET k v"]
+    assert effects_of("SET k 1", "SET k 2 KEEPTTL") == ["SET k 2 KEEPTTL"]
+    assert effects_of("SET k 1", "EXPIRE k 5") == [f"PEXPIREAT k {ms + 5000}"]
+    assert effects_of("SET k 1", "EXPIRE k -5") == ["DEL k"]
+    assert effects_of("SET k 1", "GETEX k PX 5") == [f"PEXPIREAT k {ms + 5}"]
+    assert effects_of("SET k 1", "GETDEL k") == ["DEL k"]
+    assert effects_of("SET k 1", "INCRBYFLOAT k 0.5") == ["SET k 1.5 KEEPTTL"]
+    assert effects_of("HSET h f 1", "HINCRBYFLOAT h f 0.5") == ["HSET h f 1.5"]
+    assert effects_of("SET a 1", "DEL a b") == ["DEL a"]
+    assert effects_of("RPUSH l 1 2", "BLPOP l 0") == ["LPOP l 1"]
+    assert effects_of("RPUSH l 1 2", "BRPOPLPUSH l m 0") == ["LMOVE l m RIGHT LEFT"]
+
+
+def test_what_changes_nothing_leaves_no_effect():
+    """A command without a result is not logged."""
+    for line in ("DEL k", "GETDEL k", "LPOP k", "HDEL k f", "EXPIRE k 5", "LREM k 0 a", "SET k v XX", "RPUSHX k v"):
+        assert effects_of(line) == [], line
+
+
+def test_a_transaction_is_one_unit_in_the_log():
+    """The effects of EXEC stand between MULTI and EXEC, a single effect alone."""
+    assert effects_of("PING") == []
+    core = new_core()
+    run(core, "MULTI", "SET a 1", "GET a", "SET b 2", "EXEC")
+    assert [argv[0] for _, argv in core.changes.effects] == [b"MULTI", b"SET", b"SET", b"EXEC"]
+    core.changes.effects.clear()
+    run(core, "MULTI", "SET a 1", "EXEC")
+    assert [argv[0] for _, argv in core.changes.effects] == [b"SET"]
+
+
+def test_a_served_waiter_follows_the_push_that_woke_it():
+    """The log shows the push, then the pop."""
+    core = new_core()
+    waiting = core.open_session(NOW_US)
+    assert core.execute(waiting, [b"BLPOP", b"q", b"0"], NOW_US) is BLOCKED
+    run(core, "RPUSH q job")
+    assert [argv for _, argv in core.changes.effects] == [[b"RPUSH", b"q", b"job"], [b"LPOP", b"q", b"1"]]
+
+
+def test_keys_do_not_expire_while_the_log_is_replayed():
+    """A key that was changed before it expired keeps what it held, however late the log is read."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"SET", b"k", b"5", b"PX", b"10"], NOW_US)
+    core.execute(session, [b"INCR", b"k"], NOW_US + 5000)
+    check_replay(core, NOW_US + 5000)
+    check_replay(core, NOW_US + 60_000_000)

@@ -1,0 +1,174 @@
+"""DUMP and RESTORE: nothing is lost, damaged payloads are refused, and real servers and ours take each other's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hiredis
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.core.commands.data.dump import dumped
+from engine.core.formats import rdb, rdb_stream
+from engine.core.protocol.replies import OK, CommandError
+from tests import servers
+from tests.replay import NOW_US, check_replay, new_core, state
+
+WORDS = st.one_of(
+    st.binary(max_size=20),
+    st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number),
+    st.sampled_from([b"", b"-0", b"007", b"127", b"128", b"-4096", b"4095", b"4096", b"8388608"]),
+    st.sampled_from([b"x" * 64, b"y" * 4096]),
+)
+
+
+class Side:
+    """A core, or a connection to a redis-server, that runs commands."""
+
+    def __init__(self, connection: Any = None) -> None:
+        self.connection = connection
+        self.reader = hiredis.Reader(notEnoughData=self)
+        self.core = new_core()
+        self.session = self.core.open_session(NOW_US)
+
+    def run(self, *words: bytes | str) -> Any:
+        argv = [word.encode() if isinstance(word, str) else word for word in words]
+        if self.connection is None:
+            return self.core.execute(self.session, argv, NOW_US)
+        request = [b"*%d\r\n" % len(argv), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)]
+        self.connection.sendall(b"".join(request))
+        while (reply := self.reader.gets()) is self:
+            self.reader.feed(self.connection.recv(1 << 16))
+        return reply
+
+
+@given(st.lists(WORDS, max_size=12))
+@example([b"a" * size for size in (63, 64, 125, 126, 127, 128, 4095, 4096, 16377, 16378, 16379, 16380, 16381, 16382)])
+def test_listpacks_come_back(words):
+    """What is packed is what is unpacked."""
+    assert rdb.read_listpack(rdb.listpack(words)) == words
+
+
+def test_the_check_sum_is_redis_s():
+    """The published check value of this CRC."""
+    assert rdb.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
+
+
+def fill(side: Side) -> None:
+    """A key of each kind and size."""
+    side.run("SET", "string", "hello")
+    side.run("SET", "number", "-12345")
+    side.run("SET", "repeats", "abcabc" * 500)
+    side.run("APPEND", "string", " world")
+    side.run("HSET", "hash", "a", "1", "b", "x" * 50)
+    side.run("HSET", "big", *[word for number in range(700) for word in (f"f{number}", f"v{number}")])
+    side.run("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
+    for number in range(1, 250):
+        side.run("XADD", "stream", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))
+    side.run("XADD", "stream", "5000-0", "other", "fields", "than", "before", "n", "17")
+    side.run("XDEL", "stream", "1-4", "2-7")
+    side.run("XGROUP", "CREATE", "stream", "g", "0")
+    side.run("XGROUP", "CREATE", "stream", "empty", "$", "ENTRIESREAD", "7")
+    side.run("XREADGROUP", "GROUP", "g", "alice", "COUNT", "30", "STREAMS", "stream", ">")
+    side.run("XREADGROUP", "GROUP", "g", "bob", "COUNT", "5", "STREAMS", "stream", ">")
+    side.run("XACK", "stream", "g", "1-5", "3-10")
+
+
+KEYS = ("string", "number", "repeats", "hash", "big", "list", "stream")
+
+
+def test_a_round_trip_loses_nothing():
+    """DUMP, RESTORE and DUMP again give the same bytes and the same state, and so does the log."""
+    one, two = Side(), Side()
+    fill(one)
+    for key in KEYS:
+        payload = one.run("DUMP", key)
+        assert two.run("RESTORE", key, "0", payload) == OK
+        assert two.run("DUMP", key) == payload
+    assert state(two.core, times=True) == state(one.core, times=True)
+    check_replay(two.core, NOW_US)
+
+
+def test_what_only_new_servers_know_is_kept_too():
+    """Entries given back and idempotent producers survive, in the form of the release that has them."""
+    one, two = Side(), Side()
+    fill(one)
+    assert not isinstance(one.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
+    one.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
+    stream = one.core.databases[0].stream(b"stream")
+    assert rdb_stream.form_of(stream) == rdb_stream.V8_8
+    payload = one.run("DUMP", "stream")
+    assert two.run("RESTORE", "stream", "0", payload) == OK
+    assert two.run("DUMP", "stream") == payload
+    copy = two.core.databases[0].stream(b"stream")
+    assert copy.producers.by_producer == stream.producers.by_producer
+    assert list(copy.groups[b"g"].nacked) == list(stream.groups[b"g"].nacked)
+
+
+@given(st.data())
+def test_damaged_payloads_are_refused(data):
+    """A payload with a wrong byte, or cut off, is an error; with a right sum over wrong bytes nothing breaks."""
+    side = Side()
+    fill(side)
+    payload = side.run("DUMP", data.draw(st.sampled_from(KEYS)))
+    place = data.draw(st.integers(0, len(payload) - 1))
+    damaged = bytearray(payload)
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    for wrong in (bytes(damaged), payload[:place]):
+        reply = side.run("RESTORE", "copy", "0", wrong)
+        assert reply.text == b"ERR DUMP payload version or checksum are wrong"
+    body = bytes(damaged[:-10]) + payload[-10:-8]
+    reply = side.run("RESTORE", "copy", "0", body + rdb.crc64(body).to_bytes(8, "little"))
+    assert reply == OK or reply.text == b"ERR Bad data format"
+    if reply == OK:
+        dumped(side.core.databases[0].get(b"copy"))
+
+
+@pytest.fixture
+def redis_side():
+    with servers.redis() as running, running.connect() as connection:
+        yield Side(connection)
+
+
+def told(side: Side) -> list[Any]:
+    """All that a client can ask of the keys, but for times."""
+    groups = [
+        [row[:2] + row[3:] for row in side.run("XPENDING", "stream", "g", "-", "+", "100")],
+        side.run("XPENDING", "stream", "g"),
+    ]
+    return [
+        side.run("GET", "string"),
+        side.run("GET", "number"),
+        side.run("GET", "repeats"),
+        side.run("HGETALL", "hash"),
+        sorted(side.run("HGETALL", "big")),
+        side.run("LRANGE", "list", "0", "-1"),
+        side.run("XLEN", "stream"),
+        groups,
+        side.run("XINFO", "GROUPS", "stream"),
+    ]
+
+
+@pytest.mark.redis
+def test_redis_restores_what_we_dump(redis_side):
+    """A real server takes our payloads, checks them thoroughly, and answers as we do."""
+    ours = Side()
+    fill(ours)
+    redis_side.run("CONFIG", "SET", "sanitize-dump-payload", "yes")
+    for key in KEYS:
+        reply = redis_side.run("RESTORE", key, "0", ours.run("DUMP", key))
+        assert reply == b"OK", (key, reply)
+    assert told(redis_side) == told(ours)
+
+
+@pytest.mark.redis
+def test_we_restore_what_redis_dumps(redis_side):
+    """We take a real server's payloads, compressed strings and deleted entries included, and answer as it does."""
+    ours = Side()
+    fill(redis_side)
+    for key in KEYS:
+        assert ours.run("RESTORE", key, "0", redis_side.run("DUMP", key)) == OK, key
+    assert told(redis_side) == told(ours)
+    for key in KEYS:
+        assert redis_side.run("RESTORE", key, "0", ours.run("DUMP", key), "REPLACE") == b"OK", key

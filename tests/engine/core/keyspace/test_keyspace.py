@@ -1,0 +1,152 @@
+"""The keyspace: walks miss nothing, expiry is exact, and those who must hear of a change do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.keyspace.slots import Slots
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
+from tests.replay import NOW_US, new_core
+
+NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
+
+
+@given(st.sets(NAMES), st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)), st.integers(1, 7))
+def test_a_walk_meets_whatever_is_there_all_the_time(start, changes, count):
+    """However names come and go between its steps, a walk returns each name that is there from first to last."""
+    slots, present, steady = Slots(sorted(start)), set(start), set(start)
+    met: set[bytes] = set()
+    cursor, steps = 0, iter(changes)
+    while True:
+        cursor, names = slots.walk(cursor, count)
+        met |= set(names)
+        if not cursor:
+            break
+        for comes, name in next(steps, ()):
+            if comes and name not in present:
+                slots.add(name)
+                present.add(name)
+            elif not comes and name in present:
+                slots.remove(name)
+                present.discard(name)
+                steady.discard(name)
+    assert steady <= met
+    assert sorted(slots[place] for place in range(len(slots))) == sorted(present)
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"SET", b"DEL", b"HSET", b"HDEL"]), NAMES), max_size=120), st.integers(1, 5))
+def test_scan_and_hscan_keep_the_guarantee(changes, count):
+    """SCAN and HSCAN meet the keys and fields that stay, while others come and go between their steps."""
+    core = new_core(hash_max_listpack_entries="0")
+    session = core.open_session(NOW_US)
+
+    def run(*words: bytes):
+        return core.execute(session, list(words), NOW_US)
+
+    steady = [b"s%d" % number for number in range(12)]
+    for name in steady:
+        run(b"SET", name, b"1")
+        run(b"HSET", b"hash", name, b"1")
+    met, fields = set(), set()
+    pending = iter(changes)
+    cursors = [b"0", b"0"]
+    going = [True, True]
+    while any(going):
+        if going[0]:
+            cursors[0], names = run(b"SCAN", cursors[0], b"COUNT", b"%d" % count)
+            met |= set(names)
+            going[0] = cursors[0] != b"0"
+        if going[1]:
+            cursors[1], words = run(b"HSCAN", b"hash", cursors[1], b"COUNT", b"%d" % count)
+            fields |= set(words[::2])
+            going[1] = cursors[1] != b"0"
+        for name, word in (change for change in [next(pending, None), next(pending, None)] if change):
+            key = [b"hash"] if name[:1] == b"H" else []
+            run(name, *key, word, *([b"v"] if name.endswith(b"SET") else []))
+    assert set(steady) <= met
+    assert set(steady) <= fields
+
+
+@pytest.fixture
+def core():
+    return new_core()
+
+
+def test_a_key_is_gone_at_its_deadline_and_not_before(core):
+    """At the millisecond of its deadline a key is gone for every lookup, and the log is told."""
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"SET", b"k", b"v", b"PX", b"10"], NOW_US)
+    assert core.execute(session, [b"GET", b"k"], NOW_US + 9_999) == b"v"
+    assert core.execute(session, [b"GET", b"k"], NOW_US + 10_000) is None
+    assert core.changes.effects[-1] == (0, [b"DEL", b"k"])
+    assert core.changes.expired_keys == 1
+
+
+def test_expired_keys_are_dropped_without_a_lookup(core):
+    """expire_due drops what nobody asks for, and not what got a later deadline meanwhile."""
+    session = core.open_session(NOW_US)
+    for key in (b"a", b"b", b"c"):
+        core.execute(session, [b"SET", key, b"v", b"PX", b"10"], NOW_US)
+    core.execute(session, [b"PEXPIRE", b"b", b"20"], NOW_US)
+    core.execute(session, [b"PERSIST", b"c"], NOW_US)
+    assert core.expire_due(NOW_US + 9_999) == 0
+    assert core.expire_due(NOW_US + 10_000) == 1
+    assert core.expire_due(NOW_US + 20_000) == 1
+    assert len(core.databases[0]) == 1
+
+
+def test_deadlines_that_are_set_again_and_again_take_no_room(core):
+    """A key whose expiry is renewed a thousand times leaves no thousand deadlines behind."""
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"SET", b"k", b"v"], NOW_US)
+    for number in range(1000):
+        core.execute(session, [b"PEXPIRE", b"k", b"%d" % (1000 + number)], NOW_US)
+    assert len(core.databases[0]._deadlines) < 100
+
+
+def test_random_key_finds_the_one_that_is_left(core):
+    """RANDOMKEY on a database from which almost all has gone draws once, and skips what has expired."""
+    session = core.open_session(NOW_US)
+    for number in range(1000):
+        core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
+    core.execute(session, [b"SET", b"left", b"v"], NOW_US)
+    assert core.execute(session, [b"RANDOMKEY"], NOW_US + 10_000) == b"left"
+
+
+def test_idle_time_is_the_time_since_the_last_use(core):
+    """Reads and TOUCH count as use, EXISTS, TTL and OBJECT do not."""
+    session = core.open_session(NOW_US)
+
+    def at(seconds: int, *words: bytes):
+        return core.execute(session, list(words), NOW_US + seconds * 1_000_000)
+
+    at(0, b"SET", b"k", b"v")
+    assert at(5, b"EXISTS", b"k") == 1
+    assert at(6, b"OBJECT", b"IDLETIME", b"k") == 6
+    at(7, b"GET", b"k")
+    assert at(9, b"OBJECT", b"IDLETIME", b"k") == 2
+
+
+def test_swapped_databases_wake_and_warn(core):
+    """SWAPDB serves who waits on a key that comes with it, and fails the transaction of who watches one."""
+    waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
+    core.execute(other, [b"SET", b"k", b"0"], NOW_US)
+    other.db = 1
+    core.execute(other, [b"RPUSH", b"list", b"x"], NOW_US)
+    core.execute(watching, [b"WATCH", b"k"], NOW_US)
+    assert core.execute(waiting, [b"BLPOP", b"list", b"0"], NOW_US) is BLOCKED
+    assert core.execute(other, [b"SWAPDB", b"0", b"1"], NOW_US) == OK
+    assert core.outbox == [(waiting, [b"list", b"x"])]
+    core.execute(watching, [b"MULTI"], NOW_US)
+    assert core.execute(watching, [b"EXEC"], NOW_US) is NIL_ARRAY
+
+
+def test_a_swap_of_databases_without_the_watched_key_does_not_matter(core):
+    """SWAPDB leaves a transaction alone whose keys exist on neither side."""
+    watching = core.open_session(NOW_US)
+    core.execute(watching, [b"WATCH", b"k"], NOW_US)
+    core.execute(watching, [b"SWAPDB", b"0", b"1"], NOW_US)
+    core.execute(watching, [b"MULTI"], NOW_US)
+    assert core.execute(watching, [b"EXEC"], NOW_US) == []

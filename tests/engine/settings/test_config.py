@@ -1,0 +1,178 @@
+"""The configuration: files, flags, CONFIG GET and SET, and the table of directives against a real Redis."""
+
+from __future__ import annotations
+
+import pytest
+import redis as redis_py
+
+from engine.settings.config import Config
+from engine.settings.directives import ACTS, ALIASES, DIRECTIVES, FIXED, PROTECTED
+from engine.settings.kinds import ConfigError, parse_memory
+from engine.text.words import quote, split_words
+from tests import ROOT
+from tests.servers import Running
+
+#: Directives whose defaults differ from a redis-server's without a file, and why.
+OTHER_DEFAULTS = {
+    "bind": "loopback alone",
+    "save": "the server under test is told not to save",
+    "dir": "each has its own",
+    "port": "each has its own",
+    "unixsocket": "the server under test has one",
+    "enable-debug-command": "the server under test allows it",
+}
+
+
+#: Directives whose names stand in the code although nothing acts on them, and why.
+ONLY_NAMED = {
+    "hz": "INFO shows it",
+    "maxmemory-policy": "INFO shows it",
+    "repl-backlog-size": "INFO shows it",
+    "replicaof": "a command has the same name",
+}
+
+
+def loaded(*arguments: str) -> Config:
+    config = Config()
+    config.load(arguments)
+    return config
+
+
+@pytest.mark.redis
+def test_every_directive_of_redis_is_known_with_its_default(redis_process: Running) -> None:
+    """CONFIG GET * of a real Redis 7.0 and of the engine have the same names and values."""
+    with redis_py.Redis(port=redis_process.port, decode_responses=True) as client:
+        real: dict[str, str] = client.config_get("*")
+    ours = {name.decode(): value.decode() for name, value in Config().find([b"*"])}
+    assert set(real) - set(ours) == set()
+    different = {name: (value, ours[name]) for name, value in real.items() if ours[name] != value}
+    assert set(different) <= set(OTHER_DEFAULTS), different
+
+
+def test_every_directive_takes_back_what_it_gives() -> None:
+    """A value that CONFIG GET shows can be set again, and changes nothing."""
+    config = Config()
+    assert config.change([(b"enable-protected-configs", b"yes")]) is not None
+    before = config.find([b"*"])
+    for name, value in before:
+        one = DIRECTIVES[ALIASES.get(name.decode(), name.decode())]
+        if not one.marks & (FIXED | PROTECTED):
+            assert config.change([(name, value)]) is None, name
+    assert config.find([b"*"]) == before
+
+
+def test_marked_as_acting_is_what_the_engine_reads() -> None:
+    """A directive is marked ACTS if and only if the core or the shell looks its value up."""
+    engine = ROOT / "engine"
+    code = "".join(path.read_text() for room in ("core", "shell") for path in (engine / room).rglob("*.py"))
+    code += (engine / "__main__.py").read_text() + (engine / "settings" / "config.py").read_text()
+    # The names of these are put together.
+    code += '"shutdown-on-sigint" "shutdown-on-sigterm"'
+    read = {name for name in DIRECTIVES if f'"{name}"' in code} - set(ONLY_NAMED)
+    assert {name for name, one in DIRECTIVES.items() if ACTS in one.marks} == read
+
+
+def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A file comes first, flags win; quotes, comments, includes and repeated lines are understood."""
+    directory = tmp_path_factory.mktemp("conf")
+    other = directory / "other.conf"
+    other.write_text('requirepass "a \\x41\\"b"\n')
+    file = directory / "engine.conf"
+    file.write_text(
+        f"# a comment\n\n  PORT 7000\nmaxmemory 1kb\nsave 900 1\nsave 300 10\ninclude {other}\n"
+        "client-output-buffer-limit pubsub 1mb 512kb 5\nslave-priority 3\n"
+    )
+    config = loaded(str(file), "--port", "7001", "--bind", "127.0.0.1", "::1", "--slowlog-log-slower-than", "-1")
+    assert config.integer("port") == 7001
+    assert config.integer("maxmemory") == 1024
+    assert config.integer("slowlog-log-slower-than") == -1
+    assert config.integer("replica-priority") == 3
+    assert config.text("save") == b"900 1 300 10"
+    assert config.text("bind") == b"127.0.0.1 ::1"
+    assert config.text("requirepass") == b'a A"b'
+    assert config.value("client-output-buffer-limit", dict)[b"pubsub"] == (1 << 20, 1 << 19, 5)
+    assert loaded("--save", "").text("save") == b""
+    assert loaded("--save", "60 1").text("save") == b"60 1"
+    assert loaded("--appendonly", "yes").flag("appendonly") is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--prt", "1"], r"--prt: unknown directive 'prt'; did you mean 'port'\?"),
+        (["--quux", "1"], r"--quux: unknown directive 'quux'$"),
+        (["--port"], "--port: port: wrong number of arguments"),
+        (["--port", "1", "2"], "--port: port: wrong number of arguments"),
+        (["--port", "70000"], "argument must be between 0 and 65535 inclusive"),
+        (["--port", "0x1"], "argument couldn't be parsed into an integer"),
+        (["--appendonly", "maybe"], "argument must be 'yes' or 'no'"),
+        (["--appendfsync", "never"], "must be one of the following: everysec, always, no"),
+        (["--maxmemory", "5%"], "argument must be a memory value"),
+        (["--proto-max-bulk-len", "5"], "argument must be between 1048576 and"),
+        (["--unixsocketperm", "9"], "argument couldn't be parsed as an octal number"),
+        (["--save", "60"], "Invalid save parameters"),
+        (["--dbfilename", "a/b"], "dbfilename can't be a path, just a filename"),
+        (["--notify-keyspace-events", "Q"], "Invalid event class character"),
+        (["--client-output-buffer-limit", "normal 1 2"], "Wrong number of arguments in buffer limit"),
+        (["--client-output-buffer-limit", "nobody 1 2 3"], "Invalid client class"),
+        (["/nowhere/engine.conf"], "cannot read the configuration file /nowhere/engine.conf: No such file"),
+        (["file", "7000"], "cannot read"),
+    ],
+)
+def test_what_cannot_be_understood_is_an_error_that_names_it(arguments: list[str], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        loaded(*arguments)
+
+
+def test_an_error_in_a_file_names_its_line(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("conf") / "engine.conf"
+    file.write_text("port 1\n\nhz many\n")
+    with pytest.raises(ConfigError, match=r"engine.conf, line 3: hz: argument couldn't be parsed into an integer"):
+        loaded(str(file))
+
+
+def test_the_configuration_in_conf_holds_the_defaults() -> None:
+    """conf/engine.conf changes nothing: it shows the defaults."""
+    path = ROOT / "conf" / "engine.conf"
+    assert loaded(str(path)).find([b"*"]) == Config().find([b"*"])
+
+
+def test_config_set_is_all_or_nothing() -> None:
+    """One bad pair, or a listener that refuses, leaves everything as it was, and listeners hear of it."""
+    config = Config()
+    assert config.change([(b"timeout", b"5"), (b"hz", b"x")]) is not None
+    assert config.integer("timeout") == 0
+    heard: list[int] = []
+    config.on_change("timeout", lambda: heard.append(config.integer("timeout")))
+
+    def refuse() -> None:
+        if config.integer("hz") == 99:
+            raise ConfigError("no")
+
+    config.on_change("hz", refuse)
+    error = config.change([(b"timeout", b"5"), (b"hz", b"99")])
+    assert error == b"ERR CONFIG SET failed (possibly related to argument 'hz') - no"
+    assert (config.integer("timeout"), config.integer("hz")) == (0, 10)
+    assert heard == [5, 0]
+    assert config.change([(b"timeout", b"6"), (b"HZ", b"20")]) is None
+    assert heard == [5, 0, 6]
+
+
+def test_rewriting_keeps_what_is_there() -> None:
+    """Comments and order stay, values are those in force, what is new goes to the end."""
+    config = loaded("--timeout", "5", "--requirepass", 'a "b', "--hz", "20")
+    text = config.rewritten(b"# mine\ntimeout 1\n\nunknown thing\ntimeout 2\n")
+    assert text == b'# mine\ntimeout 5\n\nunknown thing\nhz 20\nrequirepass "a \\"b"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [(b"1", 1), (b"1b", 1), (b"1k", 1000), (b"1KB", 1024), (b"2mb", 2 << 20), (b"3g", 3 * 10**9), (b"", 0)],
+)
+def test_sizes_have_units(text: bytes, size: int) -> None:
+    assert parse_memory(text) == size
+
+
+@pytest.mark.parametrize("word", [b"", b"plain", b"two words", b'"', b"\\", b"'", b"\0\xff\r\n\t", "é".encode()])
+def test_a_quoted_word_is_read_back(word: bytes) -> None:
+    assert split_words(b"a " + quote(word) + b" b") == [b"a", word, b"b"]

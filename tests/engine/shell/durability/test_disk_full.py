@@ -1,0 +1,95 @@
+"""A disk that is full, and has room again, under an engine that is a process of its own: a limit of the size of files.
+
+The kernel takes the bytes that still go in and refuses the rest, as a full disk does.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.engine.shell.durability.test_processes import Client, life
+from tests.waiting import DEADLINE, wait_for
+
+
+def limit(running: servers.Running, size: int) -> None:
+    """Let no file of the process grow beyond so many bytes; ``RLIM_INFINITY``: there is room again."""
+    resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+class Writer:
+    """Adds numbered entries, and remembers which of them were acknowledged."""
+
+    def __init__(self, running: servers.Running) -> None:
+        self._running = running
+        self._client = Client(running)
+        self._number = 0
+        self.acknowledged: list[bytes] = []
+
+    def add(self) -> Any:
+        """The reply to one more entry; None where the connection was cut off without one."""
+        self._number += 1
+        try:
+            reply = self._client(f"XADD s {self._number}-0 field {'v' * 100}")
+        except ConnectionResetError:
+            self._client.close()
+            self._client = Client(self._running)
+            return None
+        if isinstance(reply, bytes):
+            self.acknowledged.append(reply)
+        return reply
+
+    def add_until_refused(self) -> str:
+        """Add entries until one is refused: the error."""
+        for _ in range(100):
+            reply = self.add()
+            if isinstance(reply, str):
+                return reply
+        raise AssertionError("nothing was refused")
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def newest_increment(directory: Path) -> Path:
+    """The file of the log that is written to."""
+    found = (directory / "appendonlydir").glob("*.incr.aof")
+    return max(found, key=lambda path: int(re.findall(r"[0-9]+", path.name)[0]))
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_full_disk_destroys_nothing(tmp_path, policy):
+    """Writes are refused while the disk is full and taken when it has room; every acknowledged entry is there after a
+    restart, and the file has no byte that was not written.
+    """
+    flags = ("--appendonly", "yes", "--appendfsync", policy)
+    with life(tmp_path, *flags) as (running, client), closing(Writer(running)) as writer:
+        for rewritten in (False, True, False):
+            for _ in range(5):
+                assert writer.add()
+            wait_for(lambda: client.info()["aof_buffer_length"] == "0", "the log to be written")
+            limit(running, newest_increment(tmp_path).stat().st_size + 300)
+            assert writer.add_until_refused() == "MISCONF Errors writing to the AOF file: File too large"
+            assert client("SET k v").startswith("MISCONF")
+            limit(running, resource.RLIM_INFINITY)
+            wait_for(lambda: client("SET k v") == b"OK", "the disk to be found healed")
+            assert writer.add()
+            assert b"\0" not in newest_increment(tmp_path).read_bytes()
+            if rewritten:
+                assert client("BGREWRITEAOF") == b"Background append only file rewriting started"
+                wait_for(lambda: client.info()["aof_rewrite_in_progress"] == "0", "the rewrite")
+        for _ in range(5):
+            assert writer.add()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(DEADLINE) == 0
+    assert b"\0" not in newest_increment(tmp_path).read_bytes()
+    with life(tmp_path, *flags) as (_, client):
+        there = {entry[0] for entry in client("XRANGE s - +")}
+        assert set(writer.acknowledged) <= there

@@ -1,0 +1,244 @@
+"""Append-only directories change hands between the engine and a real redis-server, in both directions."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import hiredis
+import pytest
+
+from engine.core.protocol.replies import CommandError
+from tests import servers, tools
+from tests.engine.shell.durability.workload import Driver, small_segments
+from tests.faults.engines import Disk, Engine
+from tests.waiting import DEADLINE, wait_for
+
+pytestmark = pytest.mark.redis
+
+RESP = ("--aof-use-rdb-preamble", "no")
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis() -> None:
+    tools.needed("redis-server")
+
+
+class Asker:
+    """Commands to a server over a socket."""
+
+    def __init__(self, running: servers.Running) -> None:
+        self._socket = running.connect()
+        self._reader = hiredis.Reader(notEnoughData=self)
+
+    def __call__(self, *words: Any) -> Any:
+        argv = tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
+        self._socket.sendall(hiredis.pack_command(argv))
+        while (reply := self._reader.gets()) is self:
+            data = self._socket.recv(1 << 16)
+            assert data
+            self._reader.feed(data)
+        return reply
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def redis_on(directory: Path, *flags: str) -> Iterator[Asker]:
+    """A redis-server with its append-only file in ``directory``."""
+    with servers.redis("--dir", str(directory), "--appendonly", "yes", *RESP, *flags) as running:
+        ask = Asker(running)
+        try:
+            yield ask
+        finally:
+            ask.close()
+
+
+def facts(ask: Any) -> dict[bytes, Any]:
+    """Everything that clients can see of all keys but the times of consumers."""
+    found: dict[bytes, Any] = {}
+    for key in sorted(ask("KEYS", "*")):
+        kind = ask("TYPE", key)
+        if kind == b"string":
+            found[key] = ask("GET", key), ask("PEXPIRETIME", key)
+        elif kind == b"hash":
+            found[key] = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+        elif kind == b"list":
+            found[key] = ask("LRANGE", key, 0, -1)
+        else:
+            found[key] = _stream(ask, key)
+    return found
+
+
+def _flat(reply: list[Any]) -> dict[bytes, Any]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def _stream(ask: Any, key: bytes) -> dict[str, Any]:
+    about = _flat(ask("XINFO", "STREAM", key))
+    names = (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added", b"recorded-first-entry-id")
+    groups = {}
+    for group in map(_flat, ask("XINFO", "GROUPS", key)):
+        name = group[b"name"]
+        pending = [(one, who, count) for one, who, _, count in ask("XPENDING", key, name, "-", "+", 10**6)]
+        consumers = [(one[b"name"], one[b"pending"]) for one in map(_flat, ask("XINFO", "CONSUMERS", key, name))]
+        groups[name] = {**group, "pending entries": pending, "consumer list": consumers}
+    return {
+        "entries": ask("XRANGE", key, "-", "+"),
+        "about": {name: about[name] for name in names},
+        "groups": groups,
+    }
+
+
+def asker(engine: Engine) -> Any:
+    """Commands to an engine without sockets, answers as they come over the wire."""
+    from engine.wire.encode import encoded
+
+    def ask(*words: Any) -> Any:
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = engine.core.execute(engine.session, argv, engine.now_us)
+        engine.end_turn()
+        assert not isinstance(reply, CommandError), reply.text
+        reader = hiredis.Reader()
+        reader.feed(encoded(reply))
+        return reader.gets()
+
+    return ask
+
+
+def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
+    """Without pending records of entries that are gone, which no command can bring back."""
+    for value in found.values():
+        if isinstance(value, dict):
+            there = {entry[0] for entry in value["entries"]}
+            for group in value["groups"].values():
+                group["pending entries"] = [one for one in group["pending entries"] if one[0] in there]
+                group["consumer list"] = [name for name, _ in group["consumer list"]]
+                del group[b"pending"]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_redis_starts_on_our_directory(tmp_path, seed):
+    """A real Redis finds in our directory the same keys, entries, counters, groups, consumers and pending entries; it
+    writes on, and we start on what it has written.
+    """
+    now_us = int(time.time()) * 10**6
+    engine = Engine(tmp_path, now_us=now_us, aof_use_rdb_preamble="no")
+    driver = Driver(engine.core, seed, old=True)
+    driver.now_us = now_us - 10**7
+    engine.session = driver.session
+    with small_segments():
+        for number, _ in enumerate(driver.steps(250)):
+            engine.end_turn()
+            if number in (80, 160) and driver.session.multi is None:
+                engine.run("BGREWRITEAOF")
+    if driver.session.multi is not None:
+        engine.run("DISCARD")
+    engine.run("CONFIG SET stream-node-max-entries 100")
+    wanted = visible(facts(asker(engine)))
+    engine.die()
+    with redis_on(tmp_path) as ask:
+        assert visible(facts(ask)) == wanted
+        ask("XADD", "s1", "*", "written", "by redis")
+        ask("MULTI")
+        ask("XADD", "more", "1-1", "f", "v")
+        ask("INCR", "count")
+        ask("EXEC")
+        wanted = visible(facts(ask))
+    again = Engine(tmp_path, Disk(), now_us=now_us + 10**8, aof_use_rdb_preamble="no")
+    again.now_us = now_us
+    assert visible(facts(asker(again))) == wanted
+    again.die()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("stamps", ["no", "yes"])
+def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
+    """The engine finds in Redis's directory what Redis had, whatever forms its commands have in the file."""
+    random = Random(seed)
+    with redis_on(tmp_path, "--aof-timestamp-enabled", stamps, "--stream-node-max-entries", "5") as ask:
+        known: list[bytes] = []
+        for number in range(300):
+            key = random.choice((b"a", b"b"))
+            some = random.sample(known, min(len(known), 4)) or [b"1-1"]
+            words = random.choice(
+                [
+                    ("XADD", key, "*", "f", number),
+                    ("XADD", key, "*", "f", b"x\r\ny", "g", number),
+                    ("XADD", key, "MAXLEN", "~", 20, "LIMIT", 7, "*", "f", number),
+                    ("XADD", key, "MINID", "~", some[0], "*", "f", number),
+                    ("XADD", key, "MAXLEN", 15, "*", "f", number),
+                    ("XTRIM", key, "MAXLEN", "~", 10, "LIMIT", 6),
+                    ("XDEL", key, *some),
+                    ("XGROUP", "CREATE", key, "g", "0", "MKSTREAM"),
+                    ("XGROUP", "SETID", key, "g", some[0]),
+                    ("XREADGROUP", "GROUP", "g", random.choice("xyz"), "COUNT", 4, "STREAMS", key, ">"),
+                    ("XREADGROUP", "GROUP", "g", "n", "NOACK", "COUNT", 4, "STREAMS", key, ">"),
+                    ("XACK", key, "g", *some),
+                    ("XCLAIM", key, "g", "y", 0, *some, "IDLE", 5000, "RETRYCOUNT", 7),
+                    ("XAUTOCLAIM", key, "g", "z", 0, "-"),
+                    ("XGROUP", "DELCONSUMER", key, "g", "x"),
+                    ("SET", "k", number, "PX", 10**7),
+                    ("HSET", "h", "f", number),
+                    ("RPUSH", "l", number),
+                    ("COPY", "a", "c", "REPLACE"),
+                    ("RENAME", "c", "d"),
+                    ("MULTI",),
+                    ("EXEC",),
+                    ("EXEC",),
+                ]
+            )
+            reply = ask(*words)
+            if words[0] == "XADD" and isinstance(reply, bytes) and reply != b"QUEUED":
+                known.append(reply)
+            if number == 150:
+                ask("DISCARD")
+                ask("BGREWRITEAOF")
+                wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
+        ask("DISCARD")
+    # Redis 7.0 logs a read without the group's new entries-read: what counts is what Redis itself finds in its files.
+    with redis_on(tmp_path) as ask:
+        wanted = visible(facts(ask))
+        now_us = int(ask("TIME")[0]) * 10**6
+    engine = Engine(tmp_path, now_us=now_us + 10**6)
+    assert visible(facts(asker(engine))) == wanted
+    engine.run("XADD a * ours v")
+    engine.die()
+    with redis_on(tmp_path) as ask:
+        assert ask("XREVRANGE", "a", "+", "-", "COUNT", 1)[0][1] == [b"ours", b"v"]
+
+
+def test_redis_refuses_our_own_base(tmp_path):
+    """A base and a snapshot in our own format are nothing that Redis misreads: it says so and ends."""
+    engine = Engine(tmp_path)
+    engine.run("XADD s 1-1 a 1")
+    engine.run("BGREWRITEAOF")
+    engine.run("SAVE")
+    engine.die()
+    path = tools.needed("redis-server")
+    for flags, says in (("--appendonly yes", "Bad file format"), ("--appendonly no", "Wrong signature")):
+        command = [path, "--port", str(servers.free_port()), "--dir", str(tmp_path), "--save", "", *flags.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        assert done.returncode != 0
+        assert says in done.stdout
+
+
+def test_we_refuse_an_rdb_base_of_redis(tmp_path):
+    """Redis's default base is an RDB file: the engine names it, and what to set."""
+    from engine.settings.kinds import ConfigError
+
+    with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running:
+        ask = Asker(running)
+        ask("XADD", "s", "*", "a", "1")
+        ask("BGREWRITEAOF")
+        wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
+        ask.close()
+    with pytest.raises(ConfigError, match=r"base\.rdb, byte 0: this is an RDB file of Redis.*aof-use-rdb-preamble no"):
+        Engine(tmp_path)

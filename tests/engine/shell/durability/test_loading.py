@@ -1,0 +1,231 @@
+"""Loading an append-only file: the same state comes back, and what is torn, damaged, missing or foreign is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.core.formats import export
+from engine.core.formats.export import encode
+from engine.core.keyspace import image
+from engine.settings.kinds import ConfigError
+from engine.shell.durability.replay import Replay
+from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
+from tests.faults.engines import Disk, Engine
+from tests.replay import NOW_US, state
+
+INCREMENT = "appendonly.aof.1.incr.aof"
+
+
+def filled(directory: Path, **settings: str) -> Engine:
+    engine = Engine(directory, **settings)
+    lines = "XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >", "SET k v"
+    for line in lines:
+        engine.run(line)
+    return engine
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**9), preamble=st.sampled_from(["yes", "no"]))
+def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
+    """Whatever clients did, with rewrites in between, the next life has the same data."""
+    directory = tmp_path_factory.mktemp("log")
+    with small_segments():
+        engine = Engine(directory, aof_use_rdb_preamble=preamble)
+        driver = Driver(engine.core, seed, old=preamble == "no")
+        engine.session = driver.session
+        for number, _ in enumerate(driver.steps(150)):
+            engine.now_us = driver.now_us
+            engine.end_turn()
+            if not number % 60 and driver.session.multi is None:
+                engine.run("BGREWRITEAOF")
+        engine.core.changes.set_time(engine.now_us)
+        wanted = state(engine.core)
+        engine.die()
+        again = Engine(directory, Disk(), now_us=engine.now_us)
+        found = state(again.core)
+        if preamble == "no":
+            wanted, found = without_vanished(wanted), without_vanished(found)
+        assert found == wanted
+        again.die()
+
+
+def without_vanished(found):
+    """Without pending records of entries that are gone: no command can bring them back."""
+    for keys in found.values():
+        for kind, value, _ in keys.values():
+            if kind == b"stream":
+                for group in value["groups"].values():
+                    there = value["frames"]
+                    group["pending"] = [one for one in group["pending"] if b"\r\n%b\r\n" % one[0] in there]
+                    group["nacked"] = [one for one in group["nacked"] if b"\r\n%b\r\n" % one in there]
+    return found
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**9))
+def test_exported_commands_make_the_same_state(seed):
+    """The commands of a base in Redis's own form bring an empty core to the state that they were made of."""
+    with small_segments():
+        core = driven(seed)
+        core.expire_due(core.changes.now_us)
+        if seed % 2:
+            freeze(core)
+        again = empty_core()
+        replay = Replay(again, core.changes.now_us)
+        for commands in export.commands(image.take(core.databases, core.config, core.changes.now)):
+            replay.run(memoryview(commands))
+        replay.close()
+        found, wanted = state(loaded(again, core.changes.now_us)), state(core)
+        assert without_vanished(found) == without_vanished(wanted)
+
+
+def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
+    """Every bit of the increment counts; with one changed the engine does not start, and names file and byte."""
+    filled(tmp_path).die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    data = path.read_bytes()
+    for at in range(0, 8 * len(data), 3):
+        changed = bytearray(data)
+        changed[at // 8] ^= 1 << at % 8
+        path.write_bytes(changed)
+        with pytest.raises(ConfigError, match=rf"{INCREMENT}, byte \d+: "):
+            Engine(tmp_path)
+    path.write_bytes(data)
+    assert Engine(tmp_path).run("XLEN s") == 2
+
+
+def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
+    """aof-load-truncated yes cuts the file off behind its last whole block, with a warning; no refuses it."""
+    engine = filled(tmp_path)
+    size = engine.log.size
+    engine.run("XADD s 3-1 a 3")
+    engine.die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    data = path.read_bytes()
+    for end in range(size + 1, len(data)):
+        path.write_bytes(data[:end])
+        with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
+            Engine(tmp_path, aof_load_truncated="no")
+        again = Engine(tmp_path)
+        assert again.run("XLEN s") == 2
+        assert path.stat().st_size == size
+        again.die()
+    assert "cut off" in caplog.text
+
+
+def test_only_the_last_file_may_be_torn(tmp_path):
+    """An end that is torn before other files is damage."""
+    engine = filled(tmp_path)
+    engine.files.fail("write", 28, "rewriteaof")
+    engine.run("BGREWRITEAOF")
+    engine.files.heal()
+    engine.run("XADD s 3-1 a 3")
+    engine.die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ConfigError, match="ends in the middle"):
+        Engine(tmp_path)
+
+
+def test_a_missing_manifest_is_noticed(tmp_path):
+    """Files without the manifest that should name them are not ignored."""
+    filled(tmp_path).die()
+    (tmp_path / "appendonlydir" / "appendonly.aof.manifest").unlink()
+    with pytest.raises(ConfigError, match="manifest is missing"):
+        Engine(tmp_path)
+
+
+def test_a_foreign_manifest_is_refused(tmp_path):
+    """A manifest that is none, that is of another appendfilename, or that names files that are not there."""
+    filled(tmp_path).die()
+    manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
+    with pytest.raises(ConfigError, match="not of 'appendfilename other"):
+        Engine(tmp_path, appendfilename="other.aof")
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b"something else\n")
+    with pytest.raises(ConfigError, match="is no line of a manifest"):
+        Engine(tmp_path)
+    manifest.write_bytes(b"file appendonly.aof.7.incr.aof seq 7 type i\n")
+    with pytest.raises(ConfigError, match="not there"):
+        Engine(tmp_path)
+    manifest.write_bytes(whole)
+    assert Engine(tmp_path).run("XLEN s") == 2
+
+
+def test_a_base_that_redis_wrote_as_rdb_is_named(tmp_path):
+    """An RDB base is refused with a word about what to do."""
+    filled(tmp_path).die()
+    folder = tmp_path / "appendonlydir"
+    (folder / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS0010" + bytes(100))
+    manifest = folder / "appendonly.aof.manifest"
+    lines = b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    manifest.write_bytes(lines)
+    with pytest.raises(ConfigError, match="aof-use-rdb-preamble no"):
+        Engine(tmp_path)
+
+
+def test_a_transaction_of_redis_without_its_end_is_cut_off(tmp_path):
+    """MULTI without EXEC at the end of a file that Redis wrote: nothing of it is done, and the file ends before it."""
+    filled(tmp_path).die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    size = path.stat().st_size
+    with path.open("ab") as sink:
+        sink.write(encode([b"SET", b"one", b"1"]))
+        sink.write(encode([b"MULTI"]) + encode([b"SET", b"two", b"2"]) + encode([b"SET", b"three", b"3"]))
+    engine = Engine(tmp_path)
+    assert engine.run("GET one") == b"1"
+    assert engine.run("GET two") is None
+    assert path.stat().st_size == size + len(encode([b"SET", b"one", b"1"]))
+
+
+def test_a_command_that_fails_ends_the_loading(tmp_path):
+    """What cannot be done again is not what was done: the engine names the place and does not start."""
+    filled(tmp_path).die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    size = path.stat().st_size
+    with path.open("ab") as sink:
+        sink.write(encode([b"XADD", b"s", b"1-1", b"a", b"b"]))
+    with pytest.raises(ConfigError, match=rf"byte {size}: XADD s 1-1 ... fails: ERR"):
+        Engine(tmp_path)
+
+
+def test_the_log_goes_before_the_snapshot(tmp_path):
+    """With appendonly, the append-only file is loaded; without, the snapshot; a log begins with the snapshot."""
+    engine = Engine(tmp_path, appendonly="no")
+    engine.run("SET from snapshot")
+    engine.run("SAVE")
+    engine.die()
+    engine = Engine(tmp_path)
+    assert engine.run("GET from") == b"snapshot"
+    engine.run("SET from log")
+    engine.die()
+    assert Engine(tmp_path).run("GET from") == b"log"
+
+
+def test_keys_expire_as_the_log_says(tmp_path):
+    """A key whose time comes while nobody serves it goes at the next start, and the log hears of it."""
+    engine = Engine(tmp_path)
+    engine.run("SET k v PX 1000")
+    engine.run("XADD s 1-1 a 1")
+    engine.die()
+    again = Engine(tmp_path, Disk())
+    again.now_us = NOW_US + 5_000_000
+    assert again.run("GET k") is None
+    again.die()
+    assert b"DEL" in (tmp_path / "appendonlydir" / INCREMENT).read_bytes()
+
+
+def test_reload(tmp_path):
+    """DEBUG RELOAD and DEBUG LOADAOF give the same data, from the snapshot and from the log."""
+    engine = filled(tmp_path, enable_debug_command="yes")
+    wanted = state(engine.core)
+    for line in ("DEBUG RELOAD", "DEBUG LOADAOF", "DEBUG RELOAD NOSAVE", "DEBUG RELOAD NOFLUSH"):
+        assert engine.run(line) == b"OK"
+        assert state(engine.core) == wanted
+    engine.run("XADD s 9-1 a 1")
+    engine.die()
+    assert Engine(tmp_path).run("XLEN s") == 3

@@ -1,0 +1,256 @@
+"""Durability of the engine as a process: what clients are told, and when; signals; INFO."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import pytest
+
+from tests import ROOT, servers
+from tests.waiting import DEADLINE, wait_for
+
+
+class Client:
+    """A connection; commands as one line of words."""
+
+    def __init__(self, running: servers.Running) -> None:
+        self.socket = running.connect()
+        self._reader = hiredis.Reader(notEnoughData=self)
+
+    def send(self, *lines: str) -> None:
+        self.socket.sendall(b"".join(hiredis.pack_command(tuple(line.encode().split())) for line in lines))
+
+    def receive(self) -> Any:
+        while (reply := self._reader.gets()) is self:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise ConnectionResetError
+            self._reader.feed(data)
+        return str(reply) if isinstance(reply, hiredis.ReplyError) else reply
+
+    def __call__(self, line: str) -> Any:
+        self.send(line)
+        return self.receive()
+
+    def info(self) -> dict[str, str]:
+        text = self("INFO persistence").decode()
+        return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@contextmanager
+def life(directory: Path, *flags: str) -> Iterator[tuple[servers.Running, Client]]:
+    """An engine on a directory that stays."""
+    with servers.engine("--dir", str(directory), *flags) as running:
+        client = Client(running)
+        try:
+            yield running, client
+        finally:
+            client.close()
+
+
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+def test_it_lives_again(tmp_path):
+    """What was written is there after SIGKILL, after SIGTERM and after SHUTDOWN."""
+    for number, end in enumerate(("kill", "term", "shutdown", "last")):
+        with life(tmp_path, *ALWAYS) as (running, client):
+            assert client("XLEN s") == number
+            assert client("XADD s * f v").count(b"-") == 1
+            if end == "kill":
+                running.process.send_signal(signal.SIGKILL)
+            elif end == "term":
+                running.process.send_signal(signal.SIGTERM)
+            elif end == "shutdown":
+                client.send("SHUTDOWN")
+            if end != "last":
+                assert running.process.wait(DEADLINE) == (-9 if end == "kill" else 0)
+
+
+def test_a_pipeline_costs_one_fsync(tmp_path):
+    """With always, the commands of many clients in one turn are brought to the disk together, and all are answered."""
+    with life(tmp_path, *ALWAYS) as (running, client):
+        others = [Client(running) for _ in range(20)]
+        lines = ["XADD s * f v", "SET k v", "XLEN s"] * 30
+        for one in others:
+            one.send(*lines)
+        for one in others:
+            replies = [one.receive() for _ in lines]
+            assert all(isinstance(reply, bytes | int) for reply in replies)
+            one.close()
+        assert client("XLEN s") == 600
+        # 1200 commands wrote; how many of them come together is up to the system, but never each by itself.
+        assert int(client.info()["engine_aof_fsyncs"]) < 200
+        assert client("WAITAOF 1 0 0") == [1, 0]
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XLEN s") == 600
+
+
+def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
+    """A blocked consumer gets an entry in the turn that logged it, and it is pending with him after a SIGKILL."""
+    with life(tmp_path, *ALWAYS) as (running, client):
+        client("XGROUP CREATE s g $ MKSTREAM")
+        waiting = Client(running)
+        waiting.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the consumer to wait")
+        client.send("XADD s 5-1 f v")
+        assert waiting.receive()[0][1][0][0] == b"5-1"
+        running.process.send_signal(signal.SIGKILL)
+        waiting.close()
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XPENDING s g")[0] == 1
+        assert client("XLEN s") == 1
+
+
+def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
+    """Replies that were held back leave before a connection closes that asked for it."""
+    with life(tmp_path, *ALWAYS) as (_, client):
+        client.send("SET k v", "GET k", "QUIT")
+        assert [client.receive() for _ in range(3)] == [b"OK", b"v", b"OK"]
+        with pytest.raises(ConnectionResetError):
+            client.receive()
+
+
+def test_waitaof_waits_for_the_disk(tmp_path):
+    """WAITAOF answers when what came before it is on the disk; replicas there are none of; without a log it is an
+    error to ask for one.
+    """
+    with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
+        client.send("SET k v", "WAITAOF 1 0 0")
+        assert [client.receive(), client.receive()] == [b"OK", [1, 0]]
+        assert client("WAITAOF 0 0 10") == [1, 0]
+        assert client("WAITAOF 1 1 10") == [1, 0]
+        assert client("WAITAOF 2 0 10").startswith("ERR")
+        assert client("CONFIG SET appendfsync no") == b"OK"
+        client.send("SET k v", "WAITAOF 1 0 50")
+        assert [client.receive(), client.receive()] == [b"OK", [0, 0]]
+        assert client("CONFIG SET appendonly no") == b"OK"
+        assert "appendonly is disabled" in client("WAITAOF 1 0 10")
+        assert client("WAITAOF 0 0 10") == [0, 0]
+
+
+def test_saving(tmp_path):
+    """SAVE, BGSAVE and LASTSAVE; what was saved is there after SHUTDOWN NOSAVE, the rest is not."""
+    with life(tmp_path) as (running, client):
+        client("XADD s 1-1 f v")
+        assert client("SAVE") == b"OK"
+        client("XADD s 2-1 f v")
+        assert client("BGSAVE") == b"Background saving started"
+        wait_for(lambda: client.info()["rdb_saves"] == "2", "the snapshot")
+        assert client.info()["rdb_last_bgsave_status"] == "ok"
+        assert client("LASTSAVE") == int(client.info()["rdb_last_save_time"])
+        client("XADD s 3-1 f v")
+        assert client.info()["rdb_changes_since_last_save"] == "1"
+        client.send("SHUTDOWN NOSAVE")
+        assert running.process.wait(DEADLINE) == 0
+    with life(tmp_path) as (running, client):
+        assert client("XLEN s") == 2
+        client("XADD s 3-1 f v")
+        client.send("SHUTDOWN SAVE")
+        assert running.process.wait(DEADLINE) == 0
+    with life(tmp_path, "--save", "3600 1") as (running, client):
+        assert client("XLEN s") == 3
+        client("XADD s 4-1 f v")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(DEADLINE) == 0
+    with life(tmp_path) as (_, client):
+        assert client("XLEN s") == 4
+
+
+def test_rewriting_under_load(tmp_path):
+    """BGREWRITEAOF while a client writes: nothing is lost, and one base and one increment are left."""
+    with life(tmp_path, *ALWAYS) as (_, client):
+        count = 0
+        for _ in range(3):
+            client.send(*["XADD s * f v"] * 500)
+            assert client("BGREWRITEAOF") is not None
+            for _ in range(500):
+                client.receive()
+            count += 500
+            wait_for(lambda: client.info()["aof_rewrite_in_progress"] == "0", "the rewrite")
+        assert client.info()["aof_last_bgrewrite_status"] == "ok"
+        folder = tmp_path / "appendonlydir"
+        wait_for(lambda: len(list(folder.iterdir())) == 3, "old files to go")
+        assert client("XLEN s") == count
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XLEN s") == count
+
+
+def test_the_log_can_be_switched_on_and_off(tmp_path):
+    """CONFIG SET appendonly yes begins a log with all that is there; no ends it."""
+    with life(tmp_path, "--appendfsync", "always") as (_, client):
+        client("XADD s 1-1 f v")
+        assert client.info()["aof_enabled"] == "0"
+        assert client("CONFIG SET appendonly yes") == b"OK"
+        wait_for(lambda: client.info()["aof_enabled"] == "1", "the log to be in use")
+        client("XADD s 2-1 f v")
+        client("CONFIG SET appendonly no")
+        client("XADD s 3-1 f v")
+        client("CONFIG SET appendonly yes")
+        wait_for(lambda: client.info()["aof_enabled"] == "1", "the log to be in use")
+        client("XADD s 4-1 f v")
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XLEN s") == 4
+
+
+def test_reloading_does_not_disturb_who_waits(tmp_path):
+    """A consumer that is blocked while DEBUG LOADAOF runs gets what comes afterwards, and nothing else."""
+    with life(tmp_path, *ALWAYS, "--enable-debug-command", "yes") as (running, client):
+        client("XGROUP CREATE s g $ MKSTREAM")
+        client("XADD s 1-1 f v")
+        client("XREADGROUP GROUP g c STREAMS s >")
+        waiting = Client(running)
+        waiting.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the consumer to wait")
+        assert client("DEBUG LOADAOF") == b"OK"
+        assert client("DEBUG RELOAD") == b"OK"
+        client("XADD s 2-1 f v")
+        assert [entry[0] for entry in waiting.receive()[0][1]] == [b"2-1"]
+        waiting.close()
+        assert client("XPENDING s g")[0] == 2
+
+
+def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
+    """A damaged file: status 1, and file and byte on stderr."""
+    with life(tmp_path, *ALWAYS) as (_, client):
+        client("XADD s 1-1 f v")
+    path = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    data = bytearray(path.read_bytes())
+    data[50] ^= 1
+    path.write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert f"{path}, byte 32: " in done.stderr
+
+
+def test_a_directory_in_use_is_refused(tmp_path):
+    """A second process on the directory of a running engine says so and ends."""
+    with life(tmp_path, *ALWAYS):
+        done = subprocess.run(
+            [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 1
+        assert "belongs to another engine" in done.stderr

@@ -1,0 +1,135 @@
+"""Snapshots: what goes in comes out, of one moment, and nothing that has changed on the disk passes for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.core.keyspace import image
+from engine.shell.durability import snapshot
+from engine.shell.durability.blocks import DamagedError
+from engine.shell.durability.files import Files
+from tests.engine.shell.durability.workload import (
+    Driver,
+    driven,
+    empty_core,
+    everything,
+    freeze,
+    loaded,
+    small_segments,
+)
+from tests.replay import NOW_US, new_core
+
+LATER = NOW_US + 10**9
+
+
+def written(core, path: Path) -> bytes:
+    """The bytes of a snapshot of ``core``."""
+    snapshot.write(Files(), path, image.take(core.databases, core.config, core.changes.now))
+    return path.read_bytes()
+
+
+def read(data: bytes):
+    """A core with what a snapshot holds."""
+    core = empty_core()
+    snapshot.load(memoryview(data), core)
+    return loaded(core, LATER)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10**9), cold=st.sampled_from(["", "", "zstd", "lz4"]))
+def test_everything_comes_back(seed, cold, tmp_path_factory):
+    """A snapshot holds all that a core keeps: entries, counters, groups, times, nodes, producers, other types,
+    expiry.
+    """
+    path = tmp_path_factory.mktemp("snapshot") / "x"
+    with small_segments():
+        core = driven(seed)
+        core.expire_due(LATER)
+        if cold:
+            freeze(core, cold)
+        again = read(written(core, path))
+        assert everything(again) == everything(core)
+        # And it goes on in the same way: what comes next has the same effects, the nodes of later entries included.
+        for one in (core, again):
+            one.changes.effects.clear()
+            one.changes.recording = True
+            driver = Driver(one, seed + 1)
+            driver.now_us = LATER
+            driver.drive(60)
+        assert again.changes.effects == core.changes.effects
+        assert everything(again) == everything(core)
+
+
+def test_it_is_of_one_moment(tmp_path):
+    """What changes after the image was taken, and before it is written, is not in the snapshot."""
+    with small_segments():
+        core = new_core()
+        driver = Driver(core, 3)
+        driver.drive(400)
+        taken = image.take(core.databases, core.config, core.changes.now)
+        before = everything(core)
+        now = core.changes.now_us
+        driver.drive(400)
+        assert everything(core) != before
+        snapshot.write(Files(), tmp_path / "x", taken)
+        core = empty_core()
+        snapshot.load(memoryview((tmp_path / "x").read_bytes()), core)
+        assert everything(loaded(core, now)) == before
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> bytes:
+    core = new_core()
+    driver = Driver(core, 5)
+    driver.run("XADD", "s", "*", "f", "v")
+    driver.run("XADD", "s", "*", "f", "w")
+    driver.run("XGROUP", "CREATE", "s", "g", "0")
+    driver.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    driver.run("SET", "k", "v")
+    return written(core, tmp_path_factory.mktemp("small") / "x")
+
+
+def test_a_flipped_bit_anywhere_is_found(small):
+    """Every single bit of the file matters: with any one of them changed it is refused, at a place within the file."""
+    assert len(small) < 2000
+    for at in range(8 * len(small)):
+        data = bytearray(small)
+        data[at // 8] ^= 1 << at % 8
+        with pytest.raises(DamagedError) as caught:
+            snapshot.load(memoryview(bytes(data)), empty_core())
+        assert 0 <= caught.value.offset <= len(small)
+
+
+def test_a_file_cut_anywhere_is_refused(small):
+    """A snapshot that ends too early is refused, whatever is left of it; so is one with bytes behind its end."""
+    for size in range(len(small)):
+        with pytest.raises(DamagedError):
+            snapshot.load(memoryview(small[:size]), empty_core())
+    with pytest.raises(DamagedError):
+        snapshot.load(memoryview(small + b"\0" * 8), empty_core())
+
+
+def test_files_of_redis_are_named(small):
+    """An RDB file is refused with a word about what it is and what to do."""
+    with pytest.raises(DamagedError, match="RDB file of Redis"):
+        snapshot.load(memoryview(b"REDIS0010" + small), empty_core())
+
+
+def test_sealed_segments_are_not_copied(tmp_path):
+    """The frames of a loaded segment lie in the mapped file."""
+    with small_segments():
+        core = new_core()
+        driver = Driver(core, 1)
+        for number in range(40):
+            driver.run("XADD", "s", "*", "n", number)
+        snapshot.write(Files(), tmp_path / "x", image.take(core.databases, core.config, core.changes.now))
+        again = empty_core()
+        snapshot.load(Files().map(tmp_path / "x"), again)
+        (_, stream, _), *_ = again.databases[0].items()
+        first, *_, last = stream.segments_from(0)
+        assert isinstance(first.body.data, memoryview)
+        assert isinstance(last.body.data, bytearray)

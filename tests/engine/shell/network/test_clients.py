@@ -1,0 +1,358 @@
+"""The shell over TCP: what clients may send and when, and that none can harm another."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import hiredis
+import pytest
+
+from tests import ROOT, servers
+from tests.engine.shell.connection import Connection, blocked
+from tests.servers import Running
+from tests.waiting import DEADLINE, wait_for
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Running]:
+    with servers.engine() as running:
+        yield running
+
+
+@pytest.fixture
+def client(engine: Running) -> Iterator[Connection]:
+    with Connection(engine) as connection:
+        connection.run("FLUSHALL")
+        yield connection
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_deep_pipeline_is_answered_in_order(client: Connection) -> None:
+    """Ten thousand commands in one go, among them errors, get ten thousand replies in their order."""
+    count = 10_000
+    data = b"".join(hiredis.pack_command(("ECHO", n) if n % 100 else ("NOSUCH", n)) for n in range(count))
+    client.socket.sendall(data)
+    for n in range(count):
+        reply = client.receive()
+        if n % 100:
+            assert reply == b"%d" % n
+        else:
+            assert isinstance(reply, hiredis.ReplyError)
+
+
+def test_a_value_of_100_mb_comes_back(client: Connection) -> None:
+    """A hundred megabytes in and out, unchanged."""
+    value = bytes(range(256)) * (100 * 4096)
+    assert client.run("SET", "big", value) == b"OK"
+    assert client.run("GET", "big") == value
+    assert client.run("DEL", "big") == 1
+
+
+def test_requests_may_come_byte_by_byte(client: Connection) -> None:
+    """A pipeline of one-byte packets, inline and not, is the same as one in a piece."""
+    client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    data = hiredis.pack_command(("XADD", "s", "1-1", "field", "line\r\nend")) + b"PING 'a b'\r\n\r\nXLEN s\r\n"
+    for at in range(len(data)):
+        client.socket.sendall(data[at : at + 1])
+    assert [client.receive() for _ in range(3)] == [b"1-1", b"a b", 1]
+
+
+def test_commands_before_a_malformed_one_are_done(engine: Running, client: Connection) -> None:
+    """A protocol error is answered behind the replies of what came before, and closes the connection alone."""
+    with Connection(engine) as bad:
+        bad.socket.sendall(
+            hiredis.pack_command(("SET", "k", "v")) + b"*1\r\n:1\r\n" + hiredis.pack_command(("DEL", "k"))
+        )
+        assert bad.rest() == b"+OK\r\n-ERR Protocol error: expected '$', got ':'\r\n"
+    assert client.run("GET", "k") == b"v"
+
+
+def test_an_oversized_request_is_refused(client: Connection, engine: Running) -> None:
+    """A declared length above proto-max-bulk-len, and a line above 64 KB, end the connection with Redis's words."""
+    for data, error in (
+        (b"*1\r\n$600000000\r\n", b"invalid bulk length"),
+        (b"x" * 70_000, b"too big inline request"),
+        (b"*3000000000\r\n", b"invalid multibulk length"),
+    ):
+        with Connection(engine) as bad:
+            bad.socket.sendall(data)
+            assert bad.rest() == b"-ERR Protocol error: " + error + b"\r\n"
+    assert client.run("PING") == b"PONG"
+
+
+def test_http_is_hung_up_on(engine: Running) -> None:
+    """A browser that was made to talk to the server gets nothing, and what it sends further is not run."""
+    with Connection(engine) as browser:
+        browser.socket.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n\r\nSET k http\r\n")
+        assert browser.rest() == b""
+    with Connection(engine) as client:
+        assert client.run("GET", "k") != b"http"
+
+
+def test_a_client_that_dies_in_a_request_disturbs_nobody(client: Connection, engine: Running) -> None:
+    """Half a command and a reset leave no trace but a client less."""
+    with Connection(engine) as victim:
+        number = victim.run("CLIENT", "ID")
+        victim.socket.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc")
+        victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_for(lambda: client.run("CLIENT", "LIST", "ID", number) == b"", "the dead client to be forgotten")
+    assert client.run("EXISTS", "k") == 0
+
+
+def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What nobody foresaw in a command answers an internal error, and the server goes on."""
+    directory = tmp_path_factory.mktemp("broken")
+    program = directory / "broken.py"
+    program.write_text(
+        "import sys\n"
+        "import engine.core.dispatch\n"
+        "from engine.core.table.registry import command\n"
+        "from engine.__main__ import main\n"
+        "@command('boom', arity=1)\n"
+        "def boom(ctx, argv):\n"
+        "    raise RuntimeError('nobody foresaw this')\n"
+        "@command('odd', arity=1)\n"
+        "def odd(ctx, argv):\n"
+        "    return [1, object()]\n"
+        "@command('fuse', arity=2)\n"
+        "def fuse(ctx, argv):\n"
+        "    if ctx.retry is None:\n"
+        "        return ctx.block(argv, [argv[1]], 0, type_name=b'stream')\n"
+        "    raise RuntimeError('nor that')\n"
+        "sys.exit(main(['--port', '0']))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            port = int(process.stdout.readline().split()[2].rpartition(b":")[2])
+            with socket.create_connection(("127.0.0.1", port), DEADLINE) as one:
+                one.sendall(b"boom\r\nodd\r\nfuse s\r\nPING\r\n")
+                with socket.create_connection(("127.0.0.1", port), DEADLINE) as other:
+                    other.sendall(b"XREAD BLOCK 0 STREAMS s $\r\n")
+                    with socket.create_connection(("127.0.0.1", port), DEADLINE) as producer:
+                        producer.sendall(b"INFO clients\r\n")
+                        while b"blocked_clients:2" not in producer.recv(10_000):
+                            producer.sendall(b"INFO clients\r\n")
+                        producer.sendall(b"XADD s 1-1 f v\r\n")
+                        assert producer.recv(1000) == b"$3\r\n1-1\r\n"
+                    assert other.recv(1000).startswith(b"*1\r\n*2\r\n$1\r\ns\r\n")
+                seen = b""
+                while seen.count(b"\n") < 4:
+                    seen += one.recv(1000)
+                assert seen == b"-ERR internal error\r\n" * 3 + b"+PONG\r\n"
+        finally:
+            process.terminate()
+        assert process.wait(DEADLINE) == 0
+        said = process.stderr.read()
+        assert b"nobody foresaw this" in said
+        assert b"nor that" in said
+
+
+# -- many clients -----------------------------------------------------------------------------------------------------
+
+
+def test_waiting_clients_are_served_in_order_with_the_producer(client: Connection, engine: Running) -> None:
+    """Three clients block on a key; one XADD serves all of them, first come first."""
+    waiting = [Connection(engine) for _ in range(3)]
+    try:
+        for number, one in enumerate(waiting):
+            one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+            blocked(client, number + 1)
+        assert client.run("XADD", "s", "1-1", "f", "v") == b"1-1"
+        for one in waiting:
+            assert one.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
+    finally:
+        for one in waiting:
+            one.socket.close()
+
+
+def test_a_blocked_client_s_pipeline_waits_behind_it(client: Connection, engine: Running) -> None:
+    """What was sent behind a blocking command runs after it, and not before."""
+    with Connection(engine) as one:
+        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        one.send("INCR", "n")
+        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        blocked(client, 1)
+        one.send("INCR", "n")
+        assert client.run("EXISTS", "n") == 0
+        client.run("XADD", "s", "1-1", "f", "v")
+        assert one.receive() is not None
+        assert one.receive() == 1
+        blocked(client, 1)
+        assert client.run("GET", "n") == b"1"
+        client.run("XADD", "s", "2-1", "f", "v")
+        assert one.receive() is not None
+        assert one.receive() == 2
+
+
+def test_a_blocked_client_times_out(client: Connection) -> None:
+    """BLOCK's time passes and the client gets nil, and then what it pipelined."""
+    client.send("XREAD", "BLOCK", "20", "STREAMS", "nothing", "$")
+    client.send("PING")
+    assert client.receive() is None
+    assert client.receive() == b"PONG"
+
+
+def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Running) -> None:
+    """Nobody waits any more when the client has gone, even with commands behind the blocking one."""
+    with Connection(engine) as one:
+        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        one.send("PING")
+        blocked(client, 1)
+    blocked(client, 0)
+
+
+def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, engine: Running) -> None:
+    """Expiry needs nobody to ask for the key."""
+    client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    with Connection(engine) as one:
+        one.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
+        blocked(client, 1)
+        client.run("PEXPIRE", "s", "20")
+        reply = one.receive()
+        assert isinstance(reply, hiredis.ReplyError)
+        assert str(reply).startswith(("NOGROUP", "UNBLOCKED"))
+
+
+def test_a_long_pipeline_lets_others_in_between(client: Connection, engine: Running) -> None:
+    """While one client's commands take a while, another one's are answered."""
+    count = 200_000
+    with Connection(engine) as busy:
+        busy.socket.setblocking(False)
+        data = memoryview(hiredis.pack_command(("PING",)) * count)
+        sent = received = asked = 0
+        while received < count * 7:
+            if sent < len(data):
+                with suppress(BlockingIOError):
+                    sent += busy.socket.send(data[sent : sent + (1 << 20)])
+            if received < count * 7 // 2:
+                assert client.run("PING") == b"PONG"
+                asked += 1
+            with suppress(BlockingIOError):
+                received += len(busy.socket.recv(1 << 20))
+        assert asked > 10
+
+
+def test_a_client_that_does_not_read_is_not_served_further(engine: Running, client: Connection) -> None:
+    """Replies that nobody reads do not pile up without bound: the client's commands wait until it reads."""
+    client.run("SET", "v", b"x" * 100_000)
+    with Connection(engine) as slow:
+        slow.run("CLIENT", "SETNAME", "slow")
+        slow.socket.setblocking(False)
+        data = memoryview(hiredis.pack_command(("GET", "v")) * 2000)
+        sent = slow.socket.send(data)
+
+        def piled_up() -> int:
+            line = next(line for line in bytes(client.run("CLIENT", "LIST")).splitlines() if b"name=slow" in line)  # type: ignore[call-overload]
+            return int(dict(word.split(b"=", 1) for word in line.split())[b"omem"])
+
+        wait_for(lambda: piled_up() > 1 << 20, "replies to pile up")
+        assert piled_up() < 20 << 20
+        slow.socket.settimeout(DEADLINE)
+        expected = sent // len(hiredis.pack_command(("GET", "v"))) * (100_000 + len(b"$100000\r\n\r\n"))
+        received = 0
+        while received < expected:
+            received += len(slow.socket.recv(1 << 20))
+
+
+def test_a_subscriber_that_does_not_read_is_dropped() -> None:
+    """client-output-buffer-limit ends a subscriber whose messages pile up, and nobody else."""
+    with servers.engine("--client-output-buffer-limit", "pubsub 2mb 0 0") as engine, Connection(engine) as client:
+        with Connection(engine) as deaf:
+            deaf.run("SUBSCRIBE", "c")
+            for _ in range(2000):
+                if client.run("PUBLISH", "c", b"x" * 100_000) == 0:
+                    break
+            else:
+                pytest.fail("the subscriber was never dropped")
+        assert client.run("PING") == b"PONG"
+        assert b"client_output_buffer_limit_disconnections:1" in client.run("INFO", "stats")  # type: ignore[operator]
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_more_clients_than_maxclients_are_sent_away() -> None:
+    """The one too many hears why; when another goes there is room again."""
+    with servers.engine("--maxclients", "2") as engine, Connection(engine) as first:
+        with Connection(engine) as second:
+            assert second.run("PING") == b"PONG"
+            with Connection(engine) as third:
+                assert third.rest() == b"-ERR max number of clients reached\r\n"
+        wait_for(lambda: b"connected_clients:1\r" in first.run("INFO", "clients"), "the second to be gone")  # type: ignore[operator]
+        with Connection(engine) as another:
+            assert another.run("PING") == b"PONG"
+
+
+def test_a_client_must_log_in_where_there_is_a_password() -> None:
+    """Before AUTH only AUTH, HELLO, QUIT and RESET work, and requests must be small."""
+    with servers.engine("--requirepass", "secret") as engine:
+        with Connection(engine) as client:
+            client.socket.sendall(b"PING\r\nAUTH wrong\r\nHELLO 3\r\nAUTH secret\r\nPING\r\n")
+            replies = [client.receive() for _ in range(5)]
+            assert [str(reply).partition(" ")[0] for reply in replies[:3]] == ["NOAUTH", "WRONGPASS", "NOAUTH"]
+            assert replies[3:] == [b"OK", b"PONG"]
+            assert client.run("ECHO", b"x" * 100_000) == b"x" * 100_000
+            assert client.run("RESET") == b"RESET"
+            assert isinstance(client.run("PING"), hiredis.ReplyError)
+        with Connection(engine) as client:
+            client.send("AUTH", b"x" * 20_000)
+            assert client.rest() == b"-ERR Protocol error: unauthenticated bulk length\r\n"
+        with Connection(engine) as client:
+            client.send("AUTH", "secret")
+            client.send("ECHO", b"x" * 20_000)
+            assert client.receive() == b"OK"
+            assert client.receive() == b"x" * 20_000
+
+
+def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
+    """client-query-buffer-limit bounds what one client can make the server keep."""
+    with servers.engine("--client-query-buffer-limit", "1mb") as engine, Connection(engine) as client:
+        with Connection(engine) as greedy:
+            greedy.socket.sendall(b"*1000000\r\n")
+            words = b"$1000\r\n%b\r\n" % (b"x" * 1000) * 1000
+            with pytest.raises(ConnectionError):
+                greedy.socket.sendall(words * 100)
+        assert client.run("PING") == b"PONG"
+
+
+def test_idle_clients_are_disconnected() -> None:
+    """timeout ends a client that asks nothing, but not one that waits for data."""
+    with servers.engine("--timeout", "1") as engine, Connection(engine) as waiting, Connection(engine) as idle:
+        waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        assert idle.rest() == b""
+        with Connection(engine) as producer:
+            producer.run("XADD", "s", "1-1", "f", "v")
+        assert waiting.receive() is not None
+
+
+def test_a_claiming_reader_is_woken_when_what_came_meanwhile_is_idle_enough(
+    client: Connection, engine: Running
+) -> None:
+    """A reader that waits to claim hears of an entry that another consumer got while it waited, and let lie."""
+    client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    with Connection(engine) as first, Connection(engine) as claiming:
+        first.send("XREADGROUP", "GROUP", "g", "first", "BLOCK", "0", "STREAMS", "s", ">")
+        blocked(client, 1)
+        claiming.send("XREADGROUP", "GROUP", "g", "second", "BLOCK", "0", "CLAIM", "30", "STREAMS", "s", ">")
+        blocked(client, 2)
+        client.run("XADD", "s", "1-1", "f", "v")
+        assert first.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
+        reply = claiming.receive()
+        assert isinstance(reply, list)
+        assert reply[0][1][0][:2] == [b"1-1", [b"f", b"v"]]

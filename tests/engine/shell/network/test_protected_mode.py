@@ -1,0 +1,84 @@
+"""Protected mode: without a password, clients of other machines are sent away."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+from engine.shell.network.protection import is_local, is_refused
+from tests import servers
+from tests.engine.shell.connection import Connection
+
+
+@pytest.mark.parametrize(
+    ("peer", "local"),
+    [
+        (("127.0.0.1", 1), True),
+        (("127.1.2.3", 1), True),
+        (("::1", 1, 0, 0), True),
+        (("::ffff:127.0.0.1", 1), True),
+        ("", True),
+        ("/run/socket", True),
+        (None, True),
+        (("192.0.2.2", 1), False),
+        (("fd00::2", 1, 0, 0), False),
+        (("::ffff:10.0.0.1", 1), False),
+        (("12.7.0.0", 1), False),
+    ],
+)
+def test_who_counts_as_local(peer: object, local: bool) -> None:
+    """Loopback addresses and Unix sockets."""
+    assert is_local(peer) is local
+
+
+def test_the_rule() -> None:
+    """Refused: from elsewhere, protected mode, and a default user without a password."""
+    core = Core(Config(), lambda n: 0)
+    elsewhere = ("192.0.2.2", 1)
+    assert is_refused(core.config, core.accounts, elsewhere)
+    assert not is_refused(core.config, core.accounts, ("127.0.0.1", 1))
+    core.config.change([(b"requirepass", b"x")])
+    assert not is_refused(core.config, core.accounts, elsewhere)
+    core.config.change([(b"requirepass", b"")])
+    core.config.change([(b"protected-mode", b"no")])
+    assert not is_refused(core.config, core.accounts, elsewhere)
+
+
+def other_address() -> str | None:
+    """An address of this machine that is not loopback: the one that it would send from."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))
+        except OSError:
+            return None
+        address: str = probe.getsockname()[0]
+    return None if address.startswith("127.") else address
+
+
+def test_a_client_from_elsewhere_is_told_why() -> None:
+    """DENIED and the end; with a password, or without protected mode, it is let in."""
+    address = other_address()
+    if address is None:
+        pytest.skip("this machine has no address but loopback; the rule is tested without one")
+    with servers.engine("--bind", "0.0.0.0") as engine:
+        with socket.create_connection((address, engine.port), 20) as client:
+            data = b""
+            while piece := client.recv(4096):
+                data += piece
+            assert data.startswith(b"-DENIED Redis is running in protected mode")
+        with Connection(engine) as local:
+            assert local.run("PING") == b"PONG"
+            local.run("CONFIG", "SET", "requirepass", "pw")
+            with socket.create_connection((address, engine.port), 20) as client:
+                client.sendall(b"PING\r\nAUTH pw\r\nPING\r\n")
+                said = b""
+                while said.count(b"\r\n") < 3:
+                    said += client.recv(4096)
+                assert said == b"-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n"
+            local.run("CONFIG", "SET", "requirepass", "", "protected-mode", "no")
+            with socket.create_connection((address, engine.port), 20) as client:
+                client.sendall(b"PING\r\n")
+                assert client.recv(100) == b"+PONG\r\n"

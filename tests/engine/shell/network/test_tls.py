@@ -1,0 +1,315 @@
+"""TLS: certificates of a CA of the tests' own, made with the openssl command; clients with and without certificates."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import hiredis
+import pytest
+import redis as redis_py
+
+from engine.settings.config import Config
+from engine.settings.kinds import ConfigError
+from engine.shell.network.tls import context_of
+from tests import servers, tools
+from tests.engine.shell.test_process import run_engine
+from tests.servers import free_port
+from tests.waiting import DEADLINE, wait_for
+
+
+def openssl(*arguments: str, directory: Path) -> None:
+    subprocess.run([tools.needed("openssl"), *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with ca, other-ca, server, server2, client: ``.crt`` and ``.key`` each; locked.key needs ``pw``."""
+    directory = tmp_path_factory.mktemp("tls")
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    for name in ("ca", "other-ca"):
+        openssl(
+            "req",
+            "-x509",
+            *curve,
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+            "-subj",
+            f"/CN={name}",
+            "-days",
+            "2",
+            directory=directory,
+        )
+    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    for name in ("server", "server2", "client"):
+        openssl(
+            "req",
+            *curve,
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            "request",
+            "-subj",
+            f"/CN={name}",
+            directory=directory,
+        )
+        openssl(
+            "x509",
+            "-req",
+            "-in",
+            "request",
+            "-CA",
+            "ca.crt",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-out",
+            f"{name}.crt",
+            "-days",
+            "2",
+            "-extfile",
+            "names",
+            directory=directory,
+        )
+    openssl("pkcs8", "-topk8", "-in", "server.key", "-out", "locked.key", "-passout", "pass:pw", directory=directory)
+    return directory
+
+
+def settings(directory: Path, port: int, *more: str) -> list[str]:
+    return [
+        "--tls-port",
+        str(port),
+        "--tls-cert-file",
+        str(directory / "server.crt"),
+        "--tls-key-file",
+        str(directory / "server.key"),
+        "--tls-ca-cert-file",
+        str(directory / "ca.crt"),
+        *more,
+    ]
+
+
+def context(directory: Path, certificate: str = "") -> ssl.SSLContext:
+    """A client's, which trusts the tests' CA."""
+    made = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    if certificate:
+        made.load_cert_chain(directory / f"{certificate}.crt", directory / f"{certificate}.key")
+    return made
+
+
+def ask(port: int, made: ssl.SSLContext, *words: str) -> object:
+    """One command over a TLS connection; a ConnectionError where there is none (any more)."""
+    reader = hiredis.Reader()
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), DEADLINE) as raw,
+            made.wrap_socket(raw, server_hostname="localhost") as client,
+        ):
+            client.sendall(hiredis.pack_command(words))
+            while (reply := reader.gets()) is False:
+                data = client.recv(1 << 16)
+                if not data:
+                    raise ConnectionError("closed")
+                reader.feed(data)
+            return reply
+    except (ssl.SSLError, ConnectionError) as error:
+        raise ConnectionError(str(error)) from None
+
+
+def served_name(port: int, made: ssl.SSLContext) -> str:
+    """Whose certificate the server shows."""
+    with (
+        socket.create_connection(("127.0.0.1", port), DEADLINE) as raw,
+        made.wrap_socket(raw, server_hostname="localhost") as client,
+    ):
+        certificate = client.getpeercert()
+        assert certificate is not None
+        subject = certificate["subject"]
+        return str(dict(pair for part in subject for pair in part)["commonName"])  # type: ignore[misc]
+
+
+def test_clients_with_and_without_certificates(certificates: Path) -> None:
+    """tls-auth-clients yes wants a certificate of the CA, optional one or none, no none; it can change at run time."""
+    port = free_port()
+    with servers.engine(*settings(certificates, port, "--port", str(free_port()))) as engine:
+        with_one, without = context(certificates, "client"), context(certificates)
+        stranger = context(certificates)
+        stranger.load_cert_chain(certificates / "other-ca.crt", certificates / "other-ca.key")
+        assert ask(port, with_one, "PING") == b"PONG"
+        for made in (without, stranger):
+            with pytest.raises(ConnectionError):
+                ask(port, made, "PING")
+        with redis_py.Redis(port=engine.port) as plain:
+            assert plain.ping()
+            for value, lets_in in (("optional", (True, True, False)), ("no", (True, True, True))):
+                plain.config_set("tls-auth-clients", value)
+                wait_for(allowed(port, without), f"tls-auth-clients {value} to be in force")
+                assert tuple(allowed(port, made)() for made in (with_one, without, stranger)) == lets_in
+        assert "Traceback" not in engine.output.read_text()
+
+
+def allowed(port: int, made: ssl.SSLContext) -> Callable[[], bool]:
+    def is_let_in() -> bool:
+        try:
+            return ask(port, made, "PING") == b"PONG"
+        except ConnectionError:
+            return False
+
+    return is_let_in
+
+
+def test_port_0_leaves_tls_alone(certificates: Path) -> None:
+    """With tls-port, port 0 is no port; the ready line names the TLS address, and plain clients get nowhere."""
+    port = free_port()
+    with servers.engine(*settings(certificates, port)) as engine:
+        assert engine.port == port
+        with socket.create_connection(("127.0.0.1", port), DEADLINE) as plain:
+            plain.sendall(b"PING\r\n")
+            assert b"PONG" not in plain.recv(100)
+        assert ask(port, context(certificates, "client"), "PING") == b"PONG"
+
+
+def test_certificates_are_reloaded(certificates: Path) -> None:
+    """CONFIG SET of a certificate and its key counts for new connections, old ones live on; a wrong one is refused."""
+    port = free_port()
+    flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no")
+    with servers.engine(*flags) as engine:
+        made = context(certificates)
+        with (
+            redis_py.Redis(port=engine.port) as plain,
+            redis_py.Redis(port=port, host="localhost", ssl=True, ssl_ca_certs=str(certificates / "ca.crt")) as old,
+        ):
+            assert old.ping()
+            assert served_name(port, made) == "server"
+            change = {"tls-cert-file": certificates / "server2.crt", "tls-key-file": certificates / "server2.key"}
+            plain.execute_command("CONFIG", "SET", *(str(part) for pair in change.items() for part in pair))
+            wait_for(lambda: served_name(port, made) == "server2", "the new certificate")
+            assert old.ping()
+            for name, value, why in (
+                ("tls-cert-file", str(certificates / "server.crt"), "cannot use the certificate"),
+                ("tls-key-file", "/nowhere", "tls-key-file: /nowhere does not exist"),
+                ("tls-protocols", "SSLv3", "Invalid tls-protocols specified"),
+                ("tls-ciphers", "nonsense", "tls-ciphers: "),
+            ):
+                with pytest.raises(redis_py.ResponseError, match=why):
+                    plain.config_set(name, value)
+            assert served_name(port, made) == "server2"
+
+
+def test_protocol_versions(certificates: Path) -> None:
+    """tls-protocols names those that are spoken."""
+    port = free_port()
+    flags = settings(certificates, port, "--tls-auth-clients", "no", "--tls-protocols", "TLSv1.3")
+    with servers.engine(*flags):
+        made = context(certificates)
+        assert ask(port, made, "PING") == b"PONG"
+        made.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ConnectionError):
+            ask(port, made, "PING")
+
+
+def test_redis_py_and_redis_cli(certificates: Path) -> None:
+    """rediss:// with a client's certificate, big values both ways, a blocked client; redis-cli --tls."""
+    port = free_port()
+    with servers.engine(*settings(certificates, port)):
+        files = {
+            name: str(certificates / file)
+            for name, file in (
+                ("ssl_ca_certs", "ca.crt"),
+                ("ssl_certfile", "client.crt"),
+                ("ssl_keyfile", "client.key"),
+            )
+        }
+        with redis_py.Redis.from_url(f"rediss://localhost:{port}", **files) as client:  # type: ignore[arg-type]
+            value = os.urandom(5_000_000)
+            assert client.set("big", value)
+            assert client.get("big") == value
+            with client.pipeline(transaction=False) as pipeline:
+                for number in range(5000):
+                    pipeline.xadd("s", {"n": number})
+                assert len(pipeline.execute()) == 5000
+            assert len(client.xrange("s")) == 5000
+            assert client.xread({"s": "$"}, block=10) == []
+        cli = tools.needed("redis-cli")
+        done = subprocess.run(
+            [
+                cli,
+                "-p",
+                str(port),
+                "--tls",
+                "--cacert",
+                "ca.crt",
+                "--cert",
+                "client.crt",
+                "--key",
+                "client.key",
+                "XLEN",
+                "s",
+            ],
+            cwd=certificates,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        assert done.stdout.strip() == "5000", done.stderr
+
+
+def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
+    """And what is wrong is said."""
+    port = str(free_port())
+    base = ["--port", "0", "--save", "", "--tls-port", port]
+    pair = ["--tls-cert-file", str(certificates / "server.crt"), "--tls-key-file", str(certificates / "server.key")]
+    for arguments, says in (
+        ([], "tls-cert-file and tls-key-file are needed for tls-port"),
+        (pair, "Either tls-ca-cert-file or tls-ca-cert-dir must be specified"),
+        ([*pair, "--tls-ca-cert-file", "/nowhere"], "tls-ca-cert-file: /nowhere does not exist"),
+        ([*pair[:2], "--tls-key-file", str(certificates / "client.key")], "cannot use the certificate"),
+    ):
+        done = run_engine(*base, *arguments, "--dir", str(certificates))
+        assert done.returncode == 1
+        assert says in done.stderr
+
+
+def test_contexts(certificates: Path) -> None:
+    """Locked keys with their password, versions that hang together, ciphers."""
+    config = Config()
+    for name, file in (("cert", "server.crt"), ("key", "locked.key"), ("ca-cert", "ca.crt")):
+        config.put(f"tls-{name}-file", str(certificates / file).encode())
+    with pytest.raises(ConfigError, match="cannot use the certificate"):
+        context_of(config)
+    config.put("tls-key-file-pass", b"pw")
+    made = context_of(config)
+    assert made.verify_mode is ssl.CERT_REQUIRED
+    assert made.minimum_version is ssl.TLSVersion.TLSv1_2
+    config.put("tls-protocols", b"TLSv1.2 TLSv1.3")
+    assert context_of(config).maximum_version is ssl.TLSVersion.TLSv1_3
+    config.put("tls-protocols", b"TLSv1.1 TLSv1.3")
+    with pytest.raises(ConfigError, match="cannot be left out"):
+        context_of(config)
+    config.put("tls-protocols", b"")
+    config.put("tls-ciphers", b"ECDHE-ECDSA-AES256-GCM-SHA384")
+    names = {cipher["name"] for cipher in context_of(config).get_ciphers()}
+    assert "ECDHE-ECDSA-AES256-GCM-SHA384" in names
+    assert "ECDHE-ECDSA-AES128-GCM-SHA256" not in names
+    config.put("tls-ciphersuites", b"TLS_AES_256_GCM_SHA384")
+    if not hasattr(made, "set_ciphersuites"):
+        with pytest.raises(ConfigError, match="tls-ciphersuites: this Python cannot"):
+            context_of(config)
+    config.put("tls-ciphersuites", b"")
+    config.put("tls-auth-clients", b"no")
+    config.put("tls-ca-cert-file", b"")
+    config.put("tls-session-caching", b"no")
+    config.put("tls-prefer-server-ciphers", b"yes")
+    made = context_of(config)
+    assert made.verify_mode is ssl.CERT_NONE
+    assert made.options & ssl.OP_NO_TICKET
+    assert made.options & ssl.OP_CIPHER_SERVER_PREFERENCE

@@ -1,0 +1,136 @@
+"""maxmemory: what counts, how often it is looked at, and that nothing is lost when it is reached."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+from engine.shell.observation.memory import Memory, give_back, resident
+from tests import servers
+from tests.engine.shell.connection import Connection
+from tests.waiting import wait_for
+
+NOW_US = 1_700_000_000_000_000
+OOM = "OOM command not allowed when used memory > 'maxmemory'."
+
+
+class Machine:
+    """A stand-in for the process: a size, what it can give back, and what clients have sent."""
+
+    def __init__(self, limit: int) -> None:
+        self.size, self.spare, self.sent, self.looks = 100, 0, 0, 0
+        config = Config()
+        config.put("maxmemory", b"%d" % limit)
+        self.core = Core(config, lambda n: 0)
+        self.core.changes.set_time(NOW_US)
+        self.memory = Memory(
+            self.core.config, self.core.admission, lambda: self.sent, self.measure, self.release, lambda: NOW_US
+        )
+
+    def measure(self) -> int:
+        self.looks += 1
+        return self.size
+
+    def release(self) -> None:
+        self.size -= self.spare
+        self.spare = 0
+
+    def full(self, milliseconds: int) -> bool:
+        self.memory.look(NOW_US + 1000 * milliseconds)
+        return self.core.admission.memory_full
+
+
+def test_it_is_measured_ten_times_a_second() -> None:
+    """In between, what clients have sent since then counts as used."""
+    machine = Machine(1000)
+    looks = machine.looks
+    assert not any(machine.full(milliseconds) for milliseconds in range(100))
+    assert machine.looks == looks
+    machine.sent = 901
+    assert machine.full(99)
+    assert not machine.full(100)
+    assert machine.looks == looks + 1
+    machine.size = 1001
+    assert machine.full(200)
+    machine.size = 1000
+    assert machine.full(250)
+    assert not machine.full(300)
+
+
+def test_what_is_free_but_held_is_given_back_first() -> None:
+    """At most once in a second, because that takes its time."""
+    machine = Machine(1000)
+    machine.size, machine.spare = 1500, 600
+    assert not machine.full(100)
+    machine.size, machine.spare = 1500, 600
+    assert machine.full(200)
+    assert not machine.full(1100)
+
+
+def test_the_limit_can_change() -> None:
+    """A new maxmemory is in force at once; 0 is none."""
+    machine = Machine(0)
+    assert machine.memory.limit == 0
+    machine.core.config.change([(b"maxmemory", b"50")])
+    assert machine.core.admission.memory_full
+    machine.core.config.change([(b"maxmemory", b"0")])
+    assert not machine.core.admission.memory_full
+
+
+def test_the_process_has_a_size() -> None:
+    """Some megabytes; giving memory back never fails."""
+    give_back()
+    assert 1 << 20 < resident() < 1 << 40
+
+
+def info(client: Connection, name: str) -> int:
+    text = client.run("INFO", "memory")
+    assert isinstance(text, bytes)
+    found = re.search(rb"^%b:(\d+)" % name.encode(), text, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("pipeline", [1, 200])
+def test_nothing_is_lost_when_memory_is_full(pipeline: int) -> None:
+    """XADDs are refused from some point on; what was accepted is there; XACK and XTRIM go on, and DEL makes room."""
+    with servers.engine() as engine, Connection(engine) as client:
+        limit = info(client, "used_memory") + (24 << 20)
+        client.run("CONFIG", "SET", "maxmemory", str(limit), "stream-cold-compression", "no")
+        assert info(client, "maxmemory") == limit
+        client.run("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        value = b"x" * 4000
+        one = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4000\r\n" + value + b"\r\n"
+        accepted, refused = [], False
+        while not refused:
+            client.socket.sendall(one * pipeline)
+            for reply in [client.receive() for _ in range(pipeline)]:
+                if isinstance(reply, bytes):
+                    accepted.append(reply)
+                else:
+                    assert str(reply) == OOM
+                    refused = True
+            assert len(accepted) < 20_000
+        assert len(accepted) > 1000
+        assert info(client, "used_memory") < limit + (48 << 20)
+        entries = client.run("XRANGE", "s", "-", "+")
+        assert isinstance(entries, list)
+        assert [entry[0] for entry in entries] == accepted
+        del entries
+        assert client.run("XLEN", "s") == len(accepted)
+        client.run("XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "s", ">")
+        assert client.run("XACK", "s", "g", accepted[0]) == 1
+        client.run("XTRIM", "s", "MAXLEN", "10")
+        assert client.run("DEL", "s") == 1
+        wait_for(lambda: isinstance(client.run("XADD", "t", "*", "f", "v"), bytes), "memory to be free again")
+
+
+def test_other_policies_are_taken_and_mean_noeviction() -> None:
+    """maxmemory-policy is kept and shown; nothing is evicted."""
+    flags = ("--maxmemory", "1", "--maxmemory-policy", "allkeys-lru")
+    with servers.engine(*flags) as engine, Connection(engine) as client:
+        assert client.run("CONFIG", "GET", "maxmemory-policy") == [b"maxmemory-policy", b"allkeys-lru"]
+        assert str(client.run("SET", "a", "1")) == OOM

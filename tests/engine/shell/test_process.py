@@ -1,0 +1,89 @@
+"""The engine as a process: start, end, signals, configuration."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT, servers
+from tests.engine.shell.connection import Connection, blocked
+from tests.waiting import DEADLINE
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
+    """SIGTERM and SIGINT close all connections, blocked ones too, and the process ends with 0."""
+    with servers.engine() as engine, Connection(engine) as client:
+        client.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        with Connection(engine) as other:
+            blocked(other, 1)
+            engine.process.send_signal(number)
+            assert client.rest() == b""
+            assert other.rest() == b""
+        assert engine.process.wait(DEADLINE) == 0
+        assert "Traceback" not in engine.output.read_text()
+
+
+def test_shutdown_stops_the_engine() -> None:
+    """SHUTDOWN NOSAVE closes the connection without a reply, and the process ends with 0."""
+    with servers.engine() as engine, Connection(engine) as client:
+        client.send("SHUTDOWN", "NOSAVE")
+        assert client.rest() == b""
+        assert engine.process.wait(DEADLINE) == 0
+
+
+def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """unixsocket with its permissions, beside TCP, and gone at the end."""
+    path = tmp_path_factory.mktemp("u") / "s"
+    with servers.engine("--unixsocket", str(path), "--unixsocketperm", "700"):
+        assert path.stat().st_mode & 0o777 == 0o700
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(DEADLINE)
+            one.connect(str(path))
+            one.sendall(b"CLIENT INFO\r\n")
+            assert b"addr=%b:0 laddr=%b:0" % (bytes(path), bytes(path)) in one.recv(10_000)
+    assert not path.exists()
+
+
+def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "engine", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+def test_what_cannot_be_configured_is_said() -> None:
+    """An unknown flag, a wrong value, a missing file and an occupied port end the process with a word about it."""
+    with servers.engine() as engine:
+        for arguments, says in (
+            (("--prot", "1"), "--prot: unknown directive 'prot'; did you mean 'port'?"),
+            (("--port", "x"), "--port: port: argument couldn't be parsed into an integer"),
+            (("/nowhere.conf",), "cannot read the configuration file /nowhere.conf"),
+            (("--port", str(engine.port)), f"cannot listen on 127.0.0.1:{engine.port}: Address already in use"),
+            (("--dir", "/nowhere"), "dir: /nowhere is no directory"),
+        ):
+            done = run_engine(*arguments)
+            assert done.returncode == 1
+            assert says in done.stderr
+            assert done.stdout == ""
+
+
+def test_a_configuration_file_is_read_and_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Flags win over the file; CONFIG REWRITE keeps comments and order, and writes what changed."""
+    file = tmp_path_factory.mktemp("conf") / "engine.conf"
+    file.write_text("# mine\ntimeout 7\nstream-node-max-entries 50 \nmaxclients 99\n")
+    with servers.engine("--maxclients", "50", config_file=str(file)) as engine, Connection(engine) as client:
+        assert client.run("CONFIG", "GET", "timeout", "maxclients") == [b"timeout", b"7", b"maxclients", b"50"]
+        client.run("CONFIG", "SET", "timeout", "8", "hz", "20")
+        assert client.run("CONFIG", "REWRITE") == b"OK"
+    lines = file.read_text().splitlines()
+    assert lines[:4] == ["# mine", "timeout 8", "stream-node-max-entries 50", "maxclients 50"]
+    assert "hz 20" in lines

@@ -1,0 +1,239 @@
+"""Throw a great many inputs at the parsers: ``python -m tests.engine.wire.fuzz --inputs 1000000``.
+
+An input is random bytes with a liking for the protocol's, or requests and pipelines of XADD to which something was
+done. For each: the quick way gives what the definition gives, whole and in pieces of every size; a client that is not
+trusted is read one command at a time; what :func:`engine.wire.bulk.Scanner` takes for a run of XADDs is one; nothing
+but a protocol error comes of it, and no more is kept than was sent. A seed and a number name an input for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+
+from engine.wire.bulk import Scanner
+from engine.wire.parser import RequestParser
+
+MAX_BULK = 1 << 20
+#: How much the process may grow over any number of inputs.
+GROWTH_MB = 64
+_TOKENS = (
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b"*",
+    b"$",
+    b"*1\r\n",
+    b"*3\r\n",
+    b"$-1\r\n",
+    b"$0\r\n\r\n",
+    b"$1\r\na\r\n",
+    b"*0\r\n",
+    b"*-1\r\n",
+    b"$4\r\nXADD\r\n",
+    b"$1\r\n*\r\n",
+    b"%1\r\n",
+    b"~1\r\n",
+    b">1\r\n",
+    b"+OK\r\n",
+    b":1\r\n",
+    b"_\r\n",
+    b"(1\r\n",
+    b"=5\r\ntxt:a\r\n",
+    b"|1\r\n",
+    b"#t\r\n",
+    b",1.5\r\n",
+    b"PING\r\n",
+    b"SET \"a b\" 'c'\r\n",
+    b'"',
+    b"'",
+    b"\\x41",
+    b" ",
+    b"\0",
+    b"99999999999",
+    b"$1048577\r\n",
+    b"*2147483648\r\n",
+    b"*10000\r\n",
+    b"*1000000\r\n",
+    b"00",
+    b"-0",
+    b"+1",
+)
+_WORDS = (
+    b"",
+    b"a",
+    b"XADD",
+    b"xadd",
+    b"*",
+    b"1-1",
+    b"MAXLEN",
+    b"~",
+    b"=",
+    b"10",
+    b"key",
+    b"\r\n",
+    b"$3\r\nabc\r\n",
+    b"\xff\0",
+    b"x" * 60,
+    b"v" * 300,
+)
+#: Without line ends, which end a run.
+_PLAIN_WORDS = tuple(word for word in _WORDS if b"\r" not in word)
+
+
+class Scalar(RequestParser):
+    """The definition without its quick way."""
+
+    def _by_hiredis(self, data: bytes, start: int, commands: list[list[bytes]]) -> int:
+        return start
+
+
+def written(argv: list[bytes]) -> bytes:
+    """A command's bytes."""
+    return b"*%d\r\n" % len(argv) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)
+
+
+class Inputs:
+    """Input number n of a seed."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+
+    def make(self, number: int) -> tuple[bytes, random.Random]:
+        """The bytes, and the source of chance for cutting them."""
+        chance = random.Random(f"{self._seed}/{number}")
+        kind = chance.random()
+        if kind < 0.15:
+            data = chance.randbytes(chance.randrange(120))
+        elif kind < 0.4:
+            data = b"".join(chance.choices(_TOKENS, k=chance.randrange(1, 14)))
+        elif kind < 0.7:
+            commands = [chance.choices(_WORDS, k=chance.randrange(1, 8)) for _ in range(chance.randrange(1, 6))]
+            data = self._changed(b"".join(map(written, commands)), chance)
+        else:
+            data = self._adds(chance)
+            data = self._changed(data, chance) if chance.random() < 0.7 else data
+        return data, chance
+
+    @staticmethod
+    def _adds(chance: random.Random) -> bytes:
+        """A pipeline of XADDs, mostly of one shape."""
+        keys = [b"key"] if chance.random() < 0.7 else [b"key", b"k2"]
+        stars = 1.0 if chance.random() < 0.7 else 0.8
+        options: list[bytes] = chance.choice(([], [], [b"MAXLEN", b"10"], [b"MAXLEN", b"~", b"99"], [b"NOMKSTREAM"]))
+        words = _WORDS if chance.random() < 0.3 else _PLAIN_WORDS
+        fields = chance.randrange(1, 4)
+        count = 90 if chance.random() < 0.04 else chance.randrange(1, 10)
+        out = []
+        for row in range(count):
+            entry_id = b"*" if chance.random() < stars else b"%d-%d" % (row, chance.randrange(3))
+            body = [chance.choice(words) for _ in range(2 * fields)]
+            out.append(written([b"XADD", chance.choice(keys), *options, entry_id, *body]))
+        return b"".join(out)
+
+    @staticmethod
+    def _changed(data: bytes, chance: random.Random) -> bytes:
+        """Nothing, or up to three small things are done to it."""
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(data) + 1)
+            match chance.randrange(5):
+                case 0:
+                    data = data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
+                case 1:
+                    data = data[:at] + data[at + chance.randrange(1, 6) :]
+                case 2:
+                    data = data[:at] + chance.choice(_TOKENS) + data[at:]
+                case 3:
+                    end = at + chance.randrange(40)
+                    data = data[:end] + data[at:]
+                case _:
+                    data = data[:at]
+        return data
+
+
+def parse(parser: RequestParser, pieces: list[bytes]) -> tuple[list[list[bytes]], bytes | None]:
+    """Feed pieces; commands and error. What is kept is never more than what was fed."""
+    commands: list[list[bytes]] = []
+    fed = 0
+    for piece in pieces:
+        fed += len(piece)
+        found = parser.parse(piece)
+        commands += found
+        while found and not parser.trusted:
+            assert len(found) == 1, "one command at a time"
+            found = parser.parse(b"")
+            commands += found
+        assert parser.buffered <= fed, "more is kept than was sent"
+    return commands, parser.error
+
+
+def cut(data: bytes, chance: random.Random) -> list[bytes]:
+    """Pieces of one size, from a byte on, or of any sizes."""
+    if chance.random() < 0.5:
+        size = chance.choice((1, 2, 3, 7, 16, 64))
+        return [data[at : at + size] for at in range(0, len(data), size)]
+    places = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 6)))
+    return [data[low:high] for low, high in zip([0, *places], [*places, len(data)], strict=True)]
+
+
+def check(data: bytes, chance: random.Random) -> None:
+    """All that must hold of one input."""
+    expected = parse(Scalar(MAX_BULK), [data])
+    assert parse(RequestParser(MAX_BULK), [data]) == expected, "the quick way differs from the definition"
+    assert parse(RequestParser(MAX_BULK), cut(data, chance)) == expected, "pieces differ from the whole"
+    strict = RequestParser(MAX_BULK)
+    strict.trusted = False
+    commands, error = parse(strict, cut(data, chance))
+    assert commands == expected[0][: len(commands)], "one by one differs from all"
+    assert error is not None or commands == expected[0], "one by one loses commands"
+    run = Scanner(patience=0).scan(data)
+    if run is not None:
+        parser = Scalar(MAX_BULK)
+        assert parser.parse(data[: run.end]) == list(run.commands()), "a run is not what it says"
+        assert parser.at_boundary, "a run ends within a command"
+        assert parser.error is None, "a run holds an error"
+        assert len(run.bodies) == len(run.sizes) == run.count
+        assert list(map(len, run.bodies)) == list(run.sizes)
+
+
+def fuzz(seed: str, inputs: int, seconds: float = float("inf")) -> int:
+    """Check inputs until so many are done or so much time has passed; how many. The first failure names its input."""
+    source = Inputs(seed)
+    end = time.monotonic() + seconds
+    for number in range(inputs):
+        if not number & 255 and time.monotonic() > end:
+            return number
+        data, chance = source.make(number)
+        try:
+            check(data, chance)
+        except Exception as error:
+            raise AssertionError(f"input {seed}/{number}: {error!r}\n{data!r}") from error
+    return inputs
+
+
+def memory_mb() -> float:
+    """The most memory that the process has used so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> int:
+    """Run for long."""
+    parser = argparse.ArgumentParser(prog="python -m tests.engine.wire.fuzz", description=__doc__.split("\n")[0])
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", default=f"{time.time_ns()}")
+    options = parser.parse_args()
+    fuzz(options.seed, 5000)
+    before, begin = memory_mb(), time.monotonic()
+    fuzz(options.seed, options.inputs)
+    grown = memory_mb() - before
+    seconds = time.monotonic() - begin
+    said = f"parsers: {options.inputs:,} inputs of seed {options.seed}, {seconds:.0f} s, {grown:.0f} MB more memory\n"
+    sys.stdout.write(said)
+    return 0 if grown < GROWTH_MB else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""The parsers, thrown at what nobody would send (the short form of ``make fuzz``)."""
+
+from __future__ import annotations
+
+import os
+
+from tests.engine.wire.fuzz import GROWTH_MB, Inputs, fuzz, memory_mb
+
+#: How long it may take; FUZZ_SECONDS in the environment changes it.
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "10"))
+
+
+def test_no_input_makes_the_parsers_disagree() -> None:
+    """Random bytes, changed requests and pipelines, whole and in pieces: one result, no exception, bounded memory."""
+    before = memory_mb()
+    assert fuzz(os.environ.get("FUZZ_SEED", "short"), 1_000_000, SECONDS) > 1000
+    assert memory_mb() - before < GROWTH_MB
+
+
+def test_a_seed_and_a_number_name_an_input() -> None:
+    """The same input comes for them every time."""
+    assert Inputs("a").make(7)[0] == Inputs("a").make(7)[0]
+    assert len({Inputs("a").make(number)[0] for number in range(100)}) > 90

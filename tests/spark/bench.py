@@ -1,0 +1,80 @@
+"""What a test of Spark works with: a server, a client of it, the session, and a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tests.waiting import DEADLINE, wait_for
+
+
+@dataclass
+class Bench:
+    """A server without keys, a client of it, Spark, and a place for a checkpoint."""
+
+    url: str
+    client: redis.Redis
+    spark: SparkSession
+    checkpoint: Path
+    queries: list[StreamingQuery]
+
+    def reader(self, streaming: bool = False, **options: Any) -> Any:
+        reader = self.spark.readStream if streaming else self.spark.read
+        return reader.format("pystreams").options(url=self.url, **options)
+
+    def write(self, frame: DataFrame, **options: Any) -> None:
+        frame.write.format("pystreams").mode("append").options(url=self.url, **options).save()
+
+    def start(self, frame: DataFrame, **options: Any) -> StreamingQuery:
+        """A running query into the memory table `seen`; the checkpoint is the test's one."""
+        return self._started(frame, {}, options)
+
+    def run(self, frame: DataFrame, **options: Any) -> StreamingQuery:
+        """All that is there now, into the memory table `seen` or the format that `options` name."""
+        query = self._started(frame, {"availableNow": True}, options)
+        self.wait(query)
+        return query
+
+    def wait(self, query: StreamingQuery) -> None:
+        assert query.awaitTermination(60), "the query did not end"
+        exception = query.exception()
+        if exception is not None:
+            raise exception
+
+    def _started(self, frame: DataFrame, trigger: dict[str, Any], options: dict[str, Any]) -> StreamingQuery:
+        writer = frame.writeStream.option("checkpointLocation", str(self.checkpoint))
+        if trigger:
+            writer = writer.trigger(**trigger)
+        if "foreach_batch" in options:
+            writer = writer.foreachBatch(options["foreach_batch"])
+        else:
+            writer = writer.format(options.pop("format", "pystreams")).options(url=self.url, **options)
+        query = writer.start()
+        self.queries.append(query)
+        return query
+
+    def add(self, stream: str, count: int, first: int = 0, **more: str) -> None:
+        """`count` entries with the field n counting on from `first`."""
+        pipeline = self.client.pipeline(transaction=False)
+        for n in range(first, first + count):
+            pipeline.xadd(stream, {"n": n, **more})
+        pipeline.execute()
+
+    def numbers(self, stream: str) -> list[int]:
+        """The field n of all entries of a stream, in order."""
+        return [int(fields[b"n"]) for _, fields in self.client.xrange(stream)]
+
+    def group(self, stream: str, name: str = "g") -> dict[str, Any]:
+        return next(group for group in self.client.xinfo_groups(stream) if group["name"] == name.encode())
+
+    def wait_for_group(self, stream: str, **expected: Any) -> None:
+        wait_for(
+            lambda: all(self.group(stream)[name.replace("_", "-")] == value for name, value in expected.items()),
+            f"the group of {stream} to have {expected}",
+            DEADLINE,
+        )

@@ -1,0 +1,199 @@
+"""Batch reads and writes through Spark, on a real Redis and on the engine."""
+
+# ruff: noqa: DTZ001, DTZ006 - what Spark gives and takes as a timestamp has no zone of its own
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import pytest
+import redis
+from chispa import assert_df_equality
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from pyspark.sql.types import Row
+
+from tests.spark.bench import Bench
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_read_without_a_schema(bench: Bench) -> None:
+    """Without a schema a row has the entry's ID, stream, time and fields."""
+    bench.client.xadd("s", {"a": "1", "b": ""}, id="1526919030474-55")
+    bench.client.xadd("s", {b"\xc3\xa9": "ü"}, id="1526919030474-56")
+    rows = bench.reader(stream="s").load().collect()
+    moment = datetime.datetime.fromtimestamp(1526919030.474)
+    assert rows == [
+        Row(_id="1526919030474-55", _stream="s", _timestamp=moment, fields={"a": "1", "b": ""}),
+        Row(_id="1526919030474-56", _stream="s", _timestamp=moment, fields={"é": "ü"}),
+    ]
+
+
+def test_a_read_with_a_schema(bench: Bench) -> None:
+    """With a schema each field is cast; what is missing or cannot be cast is null; columns can be left out."""
+    bench.client.xadd("s", {"n": "1", "x": "1.5", "t": "2013-01-01T05:00:00Z", "raw": b"\xff"}, id="7-1")
+    bench.client.xadd("s", {"n": "one", "x": "-"}, id="7-2")
+    frame = bench.reader(stream="s").schema("x double, n int, _id string, t timestamp, raw binary").load()
+    moment = datetime.datetime.fromtimestamp(1357016400)
+    assert frame.collect() == [
+        Row(x=1.5, n=1, _id="7-1", t=moment, raw=bytearray(b"\xff")),
+        Row(x=None, n=None, _id="7-2", t=None, raw=None),
+    ]
+    assert bench.reader(stream="s").schema("n int").load().count() == 2
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "numbers"),
+    [
+        ("earliest", "latest", [0, 1, 2, 3]),
+        ("2-1", "3-1", [1, 2]),
+        ("(2-1", "(4-1", [2]),
+        ("2", "3", [1, 2]),
+        ('{"s": "3-1"}', '{"s": "9"}', [2, 3]),
+        ("9", "latest", []),
+    ],
+)
+def test_a_read_with_both_ends_given(bench: Bench, starting: str, ending: str, numbers: list[int]) -> None:
+    """A batch holds exactly the entries between its ends."""
+    for n in range(4):
+        bench.client.xadd("s", {"n": n}, id=f"{n + 1}-1")
+    frame = bench.reader(stream="s", startingOffsets=starting, endingOffsets=ending).schema("n int").load()
+    assert [row.n for row in frame.collect()] == numbers
+
+
+def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
+    """From the first entry of a time to the last one before another, for all streams or for each its own."""
+    for stream in ("a", "b"):
+        for n in range(6):
+            bench.client.xadd(stream, {"n": n}, id=f"{1000 * n}-{n + 1}")
+
+    def found(**said: str) -> list[tuple[str, int]]:
+        frame = bench.reader(streams="a,b", **said).schema("_stream string, n int").load()
+        return sorted((row._stream, row.n) for row in frame.collect())
+
+    whole = found(startingTimestamp="1000", endingTimestamp="1970-01-01T00:00:03Z")
+    assert whole == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    each = found(startingTimestamp='{"a": 4001, "b": 5000}', endingTimestamp='{"a": "9000", "b": 5000}')
+    assert each == [("a", 5)]
+    assert found(startingTimestamp="1970-01-01 01:00:05", timeZone="+01:00") == [("a", 5), ("b", 5)]
+
+
+def test_many_streams_in_small_pages(bench: Bench) -> None:
+    """Streams are read together, page by page; one that does not exist is empty."""
+    bench.add("a", 250)
+    bench.add("b", 7)
+    frame = bench.reader(streams="a,b,c", pageSize=10).schema("_stream string, n int").load()
+    counts = {
+        row._stream: (row["count(1)"], row["sum(n)"])
+        for row in frame.groupBy("_stream").agg(f.expr("count(1)"), f.sum("n")).collect()
+    }
+    assert counts == {"a": (250, sum(range(250))), "b": (7, 21)}
+
+
+def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
+    """Every type, unicode, empty strings, line ends in values, a megabyte and nulls are read as they were written."""
+    schema = (
+        "k int, s string, b binary, flag boolean, tiny byte, short short, long long, f float, d double, "
+        "dec decimal(20,6), day date, at timestamp, local timestamp_ntz"
+    )
+    day, at = datetime.date(2013, 1, 1), datetime.datetime(2013, 1, 1, 5, 0, 0, 123456)
+    rows = [
+        (1, "naïve ☃ 𝄞", b"\x00\xff\r\n", True, -128, -32768, -(2**63), 1.5, 0.1, decimal.Decimal("1.5"), day, at, at),
+        (2, "", b"", False, 127, 32767, 2**63 - 1, float("inf"), -0.0, decimal.Decimal(0), day, at, at),
+        (3, "a\r\nb\n$3\r\nxyz\r\n", b"*2\r\n", None, None, None, None, None, 1e300, None, None, None, None),
+        (
+            4,
+            "m" * 1_000_000,
+            b"\n" * 1_000_000,
+            None,
+            0,
+            0,
+            0,
+            0.0,
+            0.0,
+            decimal.Decimal("-0.000001"),
+            None,
+            None,
+            None,
+        ),
+    ]
+    frame = bench.spark.createDataFrame(rows, schema)
+    bench.write(frame, stream="s")
+    again = bench.reader(stream="s").schema(schema).load()
+    assert_df_equality(again.orderBy("k"), frame.orderBy("k"), ignore_nullable=True)
+    assert bench.client.xlen("s") == 4
+
+
+def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
+    """Rows as they were read can be written: the map becomes fields, `_stream` routes, `_id` stays."""
+    bench.client.xadd("a", {"x": "1", "y": b"2"}, id="5-1")
+    bench.client.xadd("b", {"z": ""}, id="6-1")
+    frame = bench.reader(streams="a,b").load().withColumn("_stream", f.concat(f.lit("copy-"), "_stream"))
+    bench.write(frame)
+    assert bench.client.xrange("copy-a") == [(b"5-1", {b"x": b"1", b"y": b"2"})]
+    assert bench.client.xrange("copy-b") == [(b"6-1", {b"z": b""})]
+
+
+def test_trimming_and_nomkstream(bench: Bench) -> None:
+    """`maxlen` trims exactly when not `approximate`; `nomkstream` refuses to make a stream."""
+    frame = bench.spark.range(2500).select(f.col("id").alias("n"))
+    bench.write(frame.coalesce(1), stream="s", maxlen=10, approximate="false", chunkSize=100)
+    assert bench.numbers("s") == list(range(2490, 2500))
+    with pytest.raises(PySparkException, match=r"ROW_REFUSED.*does not exist"):
+        bench.write(frame, stream="t", nomkstream="true")
+    assert bench.client.exists("t") == 0
+
+
+def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:
+    """The error names the row's place among its task's rows and gives the server's words."""
+    rows = bench.spark.createDataFrame([(f"{n}-1", n) for n in (1, 2, 3, 3, 5)], "_id string, n int").coalesce(1)
+    with pytest.raises(PySparkException, match=r"ROW_REFUSED.* Row 3 .*equal or smaller than the target"):
+        bench.write(rows, stream="s")
+    empty = bench.spark.createDataFrame([(1,), (None,)], "n int").coalesce(1)
+    with pytest.raises(PySparkException, match=r"NO_FIELDS.* Row 1 "):
+        bench.write(empty, stream="t")
+
+
+def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None:
+    """Wrong options, wrong types, keys of another kind and servers that are not there are errors with an id."""
+    bench.client.set("text", "x")
+    for load, condition in (
+        (lambda: bench.reader(streem="s").load(), "UNKNOWN_OPTION"),
+        (lambda: bench.reader(stream="s").schema("a interval day to second").load().collect(), "UNSUPPORTED_TYPE"),
+        (lambda: bench.reader(stream="s").schema("_id int").load().collect(), "RESERVED_COLUMN"),
+        (lambda: bench.reader(stream="text").load().collect(), "NOT_A_STREAM"),
+        (lambda: bench.write(bench.spark.range(1)), "MISSING_STREAM"),
+        (lambda: bench.write(bench.spark.sql("select interval '1' day a"), stream="s"), "UNSUPPORTED_TYPE"),
+    ):
+        with pytest.raises(PySparkException, match=condition):
+            load()
+    nowhere = (
+        bench.spark.read.format("pystreams")
+        .options(url="redis://user:s3cret@127.0.0.1:1", stream="s", retryTimeoutMs=0)
+        .load()
+    )
+    with pytest.raises(PySparkException, match="SERVER_UNREACHABLE") as caught:
+        nowhere.collect()
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bench", [pytest.param("redis", marks=pytest.mark.redis)], indirect=True)
+def test_a_password_is_used_and_not_shown(bench: Bench) -> None:
+    """A user with a password reads and writes; a wrong password is an error that does not show it."""
+    bench.client.execute_command("ACL", "SETUSER", "job", "on", ">s3cret", "~*", "+@all")
+    try:
+        bench.add("s", 1)
+        with_password = bench.url.replace("://", "://job:s3cret@")
+        frame = bench.spark.read.format("pystreams").options(url=with_password, stream="s").load()
+        assert frame.count() == 1
+        assert "s3cret" not in frame._jdf.queryExecution().toString()  # type: ignore[operator]
+        wrong = bench.spark.read.format("pystreams").options(url=with_password + "x".join(["", ""]), stream="s")
+        wrong = wrong.option("url", bench.url.replace("://", "://job:wr0ng@"))
+        with pytest.raises(PySparkException, match="SERVER_UNREACHABLE") as caught:
+            wrong.load().collect()
+        assert "wr0ng" not in str(caught.value)
+    finally:
+        bench.client.execute_command("ACL", "DELUSER", "job")
+        assert isinstance(bench.client, redis.Redis)

@@ -1,0 +1,100 @@
+"""Reading through Spark: what only Spark can show. The logic is tested without it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+from spark_streams.monitor import StreamMonitor, StreamReport
+from tests.spark.bench import Bench
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
+    """One stream in several tasks: every good row once, those dropped are reported, and nothing stays pending."""
+    bench.add("in:a", 400)
+    bench.client.xadd("in:a", {"n": "many"})
+    reports: list[StreamReport] = []
+    monitor = StreamMonitor(bench.url, "g", reports.append)
+    bench.spark.streams.addListener(monitor)
+    try:
+        said = {"streamPattern": "in:*", "group": "g", "startingOffsets": "earliest"}
+        said |= {"mode": "DROPMALFORMED", "maxEntriesPerTrigger": "300", "minPartitions": "3"}
+        frame = bench.reader(streaming=True, **said).schema("n int").load()
+        sizes: list[tuple[int, int]] = []
+
+        def look(batch: Any, _number: int) -> None:
+            rows = batch.groupBy(f.spark_partition_id()).agg(f.sum("n"), f.count("n")).collect()
+            sizes.append((len(rows), sum(row[1] for row in rows)))
+
+        bench.run(frame, foreach_batch=look)
+        assert sizes == [(3, sum(range(300))), (3, sum(range(300, 400)))]
+        wait_for(lambda: len(reports) > 1, "reports of both batches")
+    finally:
+        bench.spark.streams.removeListener(monitor)
+    assert (reports[1].stream, reports[1].entries, reports[1].rejected, reports[1].lag_entries) == ("in:a", 101, 1, 0)
+    assert (bench.group("in:a")["pending"], bench.group("in:a")["lag"]) == (0, 0)
+
+
+def test_a_shared_group(bench: Bench) -> None:
+    """Beside a redis-py consumer, a query takes the rest in batches; restarted, it goes on; nothing stays pending."""
+    bench.add("s", 50)
+    bench.client.xgroup_create("s", "g", "0")
+    bench.client.xreadgroup("g", "python", {"s": ">"}, count=10)
+
+    def frame() -> Any:
+        reader = bench.reader(streaming=True, stream="s", group="g", consume="shared", maxEntriesPerTrigger=15)
+        return reader.schema("n int, _deliveries int").load()
+
+    bench.run(frame().select("n", f.col("_deliveries").alias("d")), stream="out")
+    bench.add("s", 5, first=50)
+    bench.run(frame().select("n", f.col("_deliveries").alias("d")), stream="out")
+    assert bench.numbers("out") == list(range(10, 55))
+    assert bench.client.xpending("s", "g")["consumers"] == [{"name": b"python", "pending": 10}]
+
+
+def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
+    """Without a schema the columns are the fields; with Spark's setting on, streams and times narrow what is read."""
+    for n in range(6):
+        bench.client.xadd(f"s{n % 2}", {"n": n, "x": n / 2, "tags": '["a"]'}, id=f"{1_700_000_000_000 + n}-1")
+    frame = bench.reader(streams="s0,s1", inferSchema="true").load()
+    assert frame.schema.simpleString() == (
+        "struct<_id:string,_stream:string,_timestamp:timestamp,n:int,x:double,tags:string>"
+    )
+    moment = datetime.datetime.fromtimestamp(1_700_000_000.002, datetime.UTC)
+    wanted = (f.col("_stream") == "s0") & (f.col("_timestamp") >= f.lit(moment))
+    nested = bench.reader(streams="s0,s1", fieldsType="binary").load()
+    assert dict(nested.dtypes)["fields"] == "map<binary,binary>"
+    bench.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        with_types = bench.reader(streams="s0,s1").schema("_stream string, _timestamp timestamp, n int").load()
+        found = with_types.where(wanted)
+        assert sorted(row.n for row in found.collect()) == [2, 4]
+        assert found.rdd.getNumPartitions() == 1
+    finally:
+        bench.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert sorted(row.n for row in frame.where(wanted).collect()) == [2, 4]
+
+
+def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
+    """Through Spark, too, the error names the stream, the range, the number and the option."""
+    bench.add("s", 10)
+
+    def frame(**said: Any) -> Any:
+        reader = bench.reader(streaming=True, stream="s", startingOffsets="earliest", **said)
+        return reader.schema("n int").load()
+
+    bench.run(frame(), stream="out")
+    bench.add("s", 20, first=10)
+    bench.client.xtrim("s", maxlen=5, approximate=False)
+    with pytest.raises(PySparkException, match=r"ENTRIES_LOST.*'s'.*15 entries.*failOnDataLoss"):
+        bench.run(frame(), stream="out")
+    query = bench.run(frame(failOnDataLoss="false"), stream="out")
+    assert bench.numbers("out") == [*range(10), *range(25, 30)]
+    assert any('"lost":{"s":15}' in source["endOffset"].replace(" ", "") for source in query.lastProgress["sources"])

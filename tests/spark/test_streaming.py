@@ -1,0 +1,216 @@
+"""Streaming reads and writes through Spark, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+from tests.spark.bench import Bench
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.spark
+
+
+def stream_of(bench: Bench, **options: Any) -> DataFrame:
+    """The stream's numbers, read from its first entry through the group g unless `options` say otherwise."""
+    said = {"stream": "s", "group": "g", "startingOffsets": "earliest", **options}
+    said = {name: value for name, value in said.items() if value is not None}
+    frame: DataFrame = bench.reader(streaming=True, **said).schema("_stream string, n int").load()
+    return frame.select("n", frame._stream.alias("origin"))
+
+
+def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
+    """Stopped and started again, a query goes on without loss or repetition, and leaves nothing pending."""
+    bench.add("s", 100)
+    bench.run(stream_of(bench), stream="out")
+    assert bench.numbers("out") == list(range(100))
+    assert bench.group("s")["pending"] == 0
+    bench.add("s", 50, first=100)
+    bench.run(stream_of(bench), stream="out")
+    bench.run(stream_of(bench), stream="out")
+    assert bench.numbers("out") == list(range(150))
+    assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
+    """Each batch has exactly the limit, both streams in proportion; the last one has what is left."""
+    bench.add("big", 900)
+    bench.add("small", 100)
+    sizes: list[dict[str, int]] = []
+
+    def look(frame: DataFrame, _batch: int) -> None:
+        sizes.append({row.origin: row["count"] for row in frame.groupBy("origin").count().collect()})
+
+    frame = stream_of(bench, stream=None, streams="big,small", maxEntriesPerTrigger=300, pageSize=64)
+    bench.run(frame, foreach_batch=look)
+    assert [sum(size.values()) for size in sizes] == [300, 300, 300, 100]
+    assert sizes[0] == {"big": 270, "small": 30}
+    assert sum(size.get("small", 0) for size in sizes) == 100
+    for stream in ("big", "small"):
+        assert (bench.group(stream)["pending"], bench.group(stream)["lag"]) == (0, 0)
+
+
+def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
+    """During a batch its entries, and no others, are pending under the partition's consumer."""
+    bench.add("s", 30)
+    seen: list[tuple[int, list[dict[str, Any]]]] = []
+
+    def look(frame: DataFrame, _batch: int) -> None:
+        frame.count()
+        seen.append((bench.group("s")["pending"], bench.client.xpending("s", "g")["consumers"]))
+
+    bench.run(stream_of(bench, maxEntriesPerTrigger=20, consumer="job"), foreach_batch=look)
+    assert seen == [(20, [{"name": b"job-0", "pending": 20}]), (10, [{"name": b"job-0", "pending": 10}])]
+    assert bench.group("s")["pending"] == 0
+
+
+def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
+    """Once a batch is done, the next trigger acknowledges it, though nothing new has come."""
+    query = bench.start(stream_of(bench), stream="out")
+    wait_for(lambda: bench.client.exists("s"), "the group to be made")
+    bench.add("s", 10)
+    wait_for(lambda: bench.client.xlen("out") == 10, "the batch to be written", 60)
+    bench.wait_for_group("s", pending=0, lag=0)
+    bench.add("s", 5, first=10)
+    wait_for(lambda: bench.client.xlen("out") == 15, "the next batch to be written", 60)
+    bench.wait_for_group("s", pending=0, lag=0)
+    assert query.lastProgress is not None
+    query.stop()
+    assert bench.numbers("out") == list(range(15))
+
+
+def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
+    """A query that starts at the latest entry sees what comes after, also if it is stopped before its first batch."""
+    bench.add("s", 10)
+    query = bench.start(stream_of(bench, startingOffsets="latest"), stream="out")
+    wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be made")
+    query.stop()
+    bench.add("s", 5, first=10)
+    # A checkpoint of its own: the first one may hold a half-written offset, depending on when the query was stopped.
+    bench.checkpoint = bench.checkpoint.with_name("another")
+    bench.run(stream_of(bench, startingOffsets="latest"), stream="out")
+    assert bench.numbers("out") == [10, 11, 12, 13, 14]
+
+
+def test_a_first_batch_that_fails_begins_where_it_began(bench: Bench) -> None:
+    """With `latest`, entries that came for a first batch that failed are not lost: the next run reads them."""
+    bench.client.xgroup_create("s", "g", "$", mkstream=True)
+    bench.add("s", 10)
+    done: list[int] = []
+
+    def fail_once(frame: DataFrame, _batch: int) -> None:
+        done.extend(row.n for row in frame.collect())
+        if len(done) == 10:
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        bench.run(stream_of(bench, startingOffsets="latest"), foreach_batch=fail_once)
+    bench.run(stream_of(bench, startingOffsets="latest"), foreach_batch=fail_once)
+    assert done == [*range(10), *range(10)]
+    assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+def test_without_a_group(bench: Bench) -> None:
+    """A query without a group reads the same and leaves no trace in the stream."""
+    bench.add("s", 20)
+    bench.run(stream_of(bench, group=None, maxEntriesPerTrigger=7), stream="out")
+    assert bench.numbers("out") == list(range(20))
+    assert bench.client.xinfo_groups("s") == []
+
+
+def undo_last_batch(checkpoint: Path) -> None:
+    """Make Spark believe that the last batch it planned was never finished."""
+    last = max(
+        (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+    )
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_replayed_batch_reads_the_same_entries(bench: Bench) -> None:
+    """A batch that is run again has the same rows, though they were delivered, and more have come."""
+    bench.add("s", 25)
+    batches: list[tuple[int, list[int]]] = []
+
+    def look(frame: DataFrame, batch: int) -> None:
+        batches.append((batch, [row.n for row in frame.collect()]))
+
+    bench.run(stream_of(bench, maxEntriesPerTrigger=20), foreach_batch=look)
+    undo_last_batch(bench.checkpoint)
+    bench.add("s", 5, first=25)
+    bench.run(stream_of(bench, maxEntriesPerTrigger=20), foreach_batch=look)
+    assert batches == [
+        (0, list(range(20))),
+        (1, list(range(20, 25))),
+        (1, list(range(20, 25))),
+        (2, list(range(25, 30))),
+    ]
+    assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+def test_a_failed_batch_is_repeated_whole(bench: Bench) -> None:
+    """A batch that fails midway, its entries delivered and pending, is read again in full by the next run."""
+    bench.add("s", 10)
+    done: list[int] = []
+
+    def fail_once(frame: DataFrame, _batch: int) -> None:
+        rows = [row.n for row in frame.collect()]
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("on purpose")
+        done.extend(rows)
+
+    failed: list[bool] = []
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        bench.run(stream_of(bench), foreach_batch=fail_once)
+    assert bench.group("s")["pending"] == 10
+    bench.run(stream_of(bench), foreach_batch=fail_once)
+    assert done == list(range(10))
+    assert (bench.group("s")["pending"], bench.group("s")["lag"]) == (0, 0)
+
+
+def test_other_consumers_pending_entries_are_left_alone(bench: Bench) -> None:
+    """What another consumer of the group holds is neither read again nor acknowledged by the query."""
+    bench.add("s", 5)
+    bench.client.xgroup_create("s", "g", "0")
+    bench.client.xreadgroup("g", "somebody", {"s": ">"}, count=2)
+    bench.run(stream_of(bench, startingOffsets="group"), stream="out")
+    assert bench.numbers("out") == [2, 3, 4]
+    assert bench.client.xpending("s", "g")["consumers"] == [{"name": b"somebody", "pending": 2}]
+
+
+def test_a_stream_that_appears_later_is_read_from_its_first_entry(bench: Bench) -> None:
+    """A query may start before its stream exists, wherever it was told to begin."""
+    bench.run(stream_of(bench, group=None, startingOffsets="latest"), stream="out")
+    bench.add("s", 3)
+    bench.run(stream_of(bench, group=None, startingOffsets="latest"), stream="out")
+    assert bench.numbers("out") == [0, 1, 2]
+
+
+def test_a_stream_that_was_lost_is_an_error(bench: Bench) -> None:
+    """A stream that is gone, or was made anew, is an error that names it; rows are never left out in silence."""
+    bench.add("s", 10)
+    bench.run(stream_of(bench), stream="out")
+    bench.client.delete("s")
+    with pytest.raises(StreamingQueryException, match=r"STREAM_LOST.*'s'.*does not exist"):
+        bench.run(stream_of(bench), stream="out")
+    bench.client.xadd("s", {"n": "1"}, id="1-1")
+    with pytest.raises(StreamingQueryException, match=r"STREAM_LOST.*now ends at 1-1"):
+        bench.run(stream_of(bench), stream="out")
+
+
+def test_progress_shows_offsets(bench: Bench) -> None:
+    """The query's progress tells where it is and where the stream ends."""
+    bench.add("s", 10)
+    query = bench.run(stream_of(bench, maxEntriesPerTrigger=4), stream="out")
+    first = query.recentProgress[0]
+    last_id = bench.client.xinfo_stream("s")["last-generated-id"].decode()
+    assert first["numInputRows"] == 4
+    source = first["sources"][0]
+    assert json.loads(source["latestOffset"])["streams"]["s"] == last_id
+    assert json.loads(query.recentProgress[2]["sources"][0]["endOffset"])["streams"]["s"] == last_id

@@ -1,0 +1,219 @@
+"""Streaming queries while their servers move: a slot of a cluster, a master that dies; and queries over TLS.
+
+Here the queries run; what the connection does by itself is in `tests/spark_streams/client/test_topologies.py`.
+The session's tasks are tried once (`local[2]`), so a query that goes on has met nothing that a task would have to be
+repeated for.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from spark_streams.client.slots import slot_of
+from tests import servers, topologies
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.redis]
+_PATIENCE = 60
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis(redis_process: servers.Running) -> None:
+    """These servers are Debian's."""
+
+
+@contextmanager
+def copying(spark: SparkSession, checkpoint: Path, url: str, **said: Any) -> Iterator[StreamingQuery]:
+    """A running query that copies the stream `in` to `out`, through the group g."""
+    options = {"url": url, "retryTimeoutMs": 40_000}
+    frame = spark.readStream.format("pystreams").options(
+        **options, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=1000
+    )
+    writer = frame.schema("n long").load().writeStream.format("pystreams").options(**options, stream="out", **said)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+class Producer(threading.Thread):
+    """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID says which it is.
+
+    `connect` gives a client of whoever is the master now; with `replicas` an entry counts when as many have it.
+    """
+
+    def __init__(self, connect: Any, replicas: int = 0) -> None:
+        super().__init__(daemon=True)
+        self._connect = connect
+        self._replicas = replicas
+        self._ended = threading.Event()
+        #: Held by whoever wants that meanwhile nothing is added that no replica is known to have.
+        self.turn = threading.Lock()
+        self.count = 0
+
+    def run(self) -> None:
+        client = None
+        while not self._ended.is_set():
+            try:
+                client = client or self._connect()
+                with self.turn:
+                    self._add(client)
+                    self.count += self._counts(client)
+            except redis.RedisError:
+                if client is not None:
+                    client.close()
+                client = None
+            self._ended.wait(0.002)
+        if client is not None:
+            client.close()
+
+    def _add(self, client: redis.Redis) -> None:
+        try:
+            client.xadd("in", {"n": self.count}, id=f"{self.count + 1}-1")
+        except redis.ResponseError as refusal:
+            if "equal or smaller" not in str(refusal):
+                raise
+
+    def _counts(self, client: redis.Redis) -> bool:
+        """Whether as many replicas have it as are wanted; waited for unless it is over."""
+        while self._replicas and client.wait(self._replicas, 500) < self._replicas:
+            if self._ended.is_set():
+                return False
+        return True
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(30)
+
+    def __enter__(self) -> Producer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def wait_for_more(client: Any, query: StreamingQuery, more: int = 100) -> None:
+    """The query has written so many more rows."""
+    reached = client.xlen("out") + more
+    wait_for(lambda: not query.isActive or client.xlen("out") >= reached, "the query to go on", _PATIENCE)
+    problem = query.exception()
+    assert problem is None, str(problem)
+
+
+def assert_all_once(client: Any, query: StreamingQuery, count: int) -> None:
+    """All entries come out, each once and in order, and nothing stays pending.
+
+    The producer has counted `count`; of the last one that it added it may not have learned that a replica has it.
+    """
+    added = client.xlen("in")
+    assert count <= added <= count + 1
+    wait_for(lambda: not query.isActive or client.xlen("out") >= added, "all entries to come out", _PATIENCE)
+    problem = query.exception()
+    assert problem is None, str(problem)
+    wait_for(lambda: client.xpending("in", "g")["pending"] == 0, "the last batch to be acknowledged", _PATIENCE)
+    assert [int(fields[b"n"]) for _, fields in client.xrange("out")] == list(range(added))
+    assert client.xinfo_groups("in")[0]["lag"] == 0
+
+
+def test_slots_move_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """In a cluster the streams that a query reads and writes move to other nodes: every entry comes out once."""
+    with (
+        topologies.cluster() as cluster,
+        cluster.client() as client,
+        Producer(cluster.client) as producer,
+        copying(spark, tmp_path, cluster.url) as query,
+    ):
+        wait_for(lambda: client.exists("out"), "the first batch", _PATIENCE)
+        for stream in (b"in", b"out"):
+            wait_for_more(client, query)
+            slot = slot_of(stream)
+            source, target = cluster.begin_move(slot)
+            wait_for_more(client, query, 1)
+            cluster.end_move(slot, source, target)
+            assert cluster.owner(slot) is target
+            wait_for_more(client, query)
+        producer.end()
+        assert_all_once(client, query, producer.count)
+
+
+def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
+    """Whether a query goes on until so many rows are out.
+
+    If not, it says that rows are lost which no replica had yet, and that its task must run again. That is for Spark,
+    where tasks are tried more than once, or for a new start.
+    """
+    wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to go on", _PATIENCE)
+    problem = query.exception()
+    assert problem is None or "[FENCE_BEHIND]" in str(problem), str(problem)
+    return problem is None
+
+
+def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The master is killed, a replica takes over: the query goes on or starts again; what a replica had counts once."""
+    with (
+        topologies.watched(replicas=2) as watched,
+        Producer(watched.client, replicas=1) as producer,
+        ExitStack() as running,
+    ):
+
+        def start() -> StreamingQuery:
+            said = {"waitReplicas": 1, "waitTimeoutMs": 40_000}
+            return running.enter_context(copying(spark, tmp_path, watched.url, **said))
+
+        query = start()
+        with watched.client() as client:
+            wait_for(lambda: client.exists("out"), "the first batch", _PATIENCE)
+            wait_for_more(client, query)
+        before = watched.now_master()
+        with producer.turn:
+            # A query may read an entry before a replica has it: that one would be lost, and the query say so.
+            watched.server_at(before).process.send_signal(signal.SIGKILL)
+        wait_for(lambda: watched.now_master() != before, "the failover", _PATIENCE)
+        with watched.client() as client:
+            if not goes_on(client, query, client.xlen("out") + 100):
+                query = start()
+            producer.end()
+            if not goes_on(client, query, client.xlen("in")):
+                query = start()
+            assert_all_once(client, query, producer.count)
+
+
+def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    """A query reads and writes with a client's certificate; with one that nobody vouches for it fails and says why."""
+    with topologies.encrypted() as server:
+        said = server.options
+        spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**said, stream="in").save()
+
+        def copy(target: str, **other: str) -> None:
+            source = spark.readStream.format("pystreams").options(**{**said, **other}, stream="in", group="g")
+            frame = source.option("startingOffsets", "earliest").schema("n long").load()
+            writer = frame.writeStream.format("pystreams").options(**{**said, **other}, stream=target)
+            writer = writer.option("checkpointLocation", str(tmp_path / target)).trigger(availableNow=True)
+            query = writer.start()
+            try:
+                assert query.awaitTermination(_PATIENCE)
+            finally:
+                query.stop()
+
+        copy("out")
+        back = spark.read.format("pystreams").options(**said, stream="out").schema("n long").load()
+        assert sorted(row.n for row in back.collect()) == list(range(200))
+        stranger = topologies.certificate(tmp_path, "stranger")
+        unknown = {"tls.certFile": str(stranger.certificate), "tls.keyFile": str(stranger.key)}
+        with pytest.raises(
+            PySparkException, match=r"SERVER_UNREACHABLE.*does not accept this client's TLS.*unknown ca"
+        ):
+            copy("never", **unknown)

@@ -1,0 +1,184 @@
+"""Writes through Spark: once and only once, whatever is repeated; in every mode, and without showing a password."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import functions as f
+
+from tests.spark.bench import Bench
+from tests.spark.test_streaming import undo_last_batch
+
+pytestmark = pytest.mark.spark
+
+
+def copy(bench: Bench, **options: Any) -> None:
+    """What is in the stream s goes to `out`, in batches of twenty, with a query that has the bench's checkpoint."""
+    frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=20)
+    bench.run(frame.schema("n int, _stream string").load().withColumnRenamed("_stream", "origin"), **options)
+
+
+def test_a_replayed_batch_is_not_written_twice(bench: Bench) -> None:
+    """The last entry of the commit log removed, the batch runs again: nothing is added, and the next batch is."""
+    bench.add("s", 50)
+    copy(bench, stream="out")
+    undo_last_batch(bench.checkpoint)
+    bench.add("s", 5, first=50)
+    copy(bench, stream="out")
+    assert bench.numbers("out") == list(range(55))
+    undo_last_batch(bench.checkpoint)
+    copy(bench, stream="out", writeMode="atomic")
+    assert bench.numbers("out") == list(range(55))
+
+
+def test_a_replay_with_other_rows_is_refused(bench: Bench) -> None:
+    """A query that was changed under its checkpoint says so instead of writing what does not belong there."""
+    bench.add("s", 10)
+    copy(bench, stream="out")
+    undo_last_batch(bench.checkpoint)
+    frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=20)
+    with pytest.raises(StreamingQueryException, match=r"REPLAY_DIFFERS.*Partition 0 of batch 0 "):
+        bench.run(frame.schema("n int").load().select((f.col("n") + 1).alias("n")), stream="out")
+    assert bench.numbers("out") == list(range(10))
+
+
+def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Path) -> None:
+    """A write whose tasks die midway, tried again under its name until it is through, and once more: all rows once."""
+    marks = str(tmp_path)
+
+    def die_once(rows: Any) -> Any:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        mark = Path(marks) / str(context.partitionId())
+        for number, row in enumerate(rows):
+            if number == 333 and not mark.exists():
+                mark.touch()
+                raise RuntimeError("on purpose")
+            yield row
+
+    bench.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
+    failures: list[str] = []
+    try:
+        rows = bench.spark.range(0, 2000, 1, 2).rdd.mapPartitions(die_once).toDF("n long")
+        for _ in range(4):
+            try:
+                bench.write(rows, stream="out", writeId="w", chunkSize=100)
+            except PySparkException as failure:
+                failures.append(str(failure))
+    finally:
+        bench.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert 1 <= len(failures) <= 2
+    assert all("on purpose" in failure for failure in failures)
+    assert sorted(bench.numbers("out")) == list(range(2000))
+
+
+def test_batch_modes(bench: Bench) -> None:
+    """append adds, overwrite replaces and keeps the groups, error refuses and ignore leaves a stream that exists."""
+    ten, three = bench.spark.range(10).toDF("n"), bench.spark.range(100, 103).toDF("n").coalesce(1)
+    bench.write(ten, stream="out")
+    bench.write(three, stream="out")
+    assert bench.client.xlen("out") == 13
+    bench.client.xgroup_create("out", "readers", "0")
+    bench.client.xreadgroup("readers", "c", {"out": ">"}, count=4)
+    for mode in ("exactlyOnce", "append"):
+        frame = three.write.format("pystreams").mode("overwrite").options(url=bench.url, stream="out", writeMode=mode)
+        frame.save()
+        assert bench.numbers("out") == [100, 101, 102]
+    assert bench.group("out", "readers")["pending"] == 4
+    bench.spark.range(0).toDF("n").write.format("pystreams").mode("overwrite").options(
+        url=bench.url, stream="out"
+    ).save()
+    assert bench.numbers("out") == []
+    assert bench.group("out", "readers")["name"] == b"readers"
+    with pytest.raises(PySparkException, match="STREAM_EXISTS"):
+        bench.write(three, stream="out", saveMode="error")
+    bench.write(three, stream="out", saveMode="ignore")
+    assert bench.numbers("out") == []
+    bench.write(three, stream="other", saveMode="error")
+    assert bench.numbers("other") == [100, 101, 102]
+    for key in bench.client.scan_iter("pystreams:fence:*"):
+        assert 0 < bench.client.pttl(key) <= 600_000
+
+
+def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> None:
+    """What is trimmed stays pending, goes from the groups too, or is kept; a server that knows none writes nothing."""
+    knows = "engine" in request.node.name
+    left = {"keepref": ([8, 9], 4), "delref": ([8, 9], 0), "acked": ([2, 3, 4, 5, 6, 7, 8, 9], 4)}
+    modes = ("exactlyOnce", "append")
+    for policy, (numbers, pending) in left.items():
+        for mode in modes:
+            bench.client.flushall()
+            bench.add("s", 6)
+            bench.client.xgroup_create("s", "g", "0")
+            taken = bench.client.xreadgroup("g", "c", {"s": ">"}, count=6)[0][1]
+            bench.client.xack("s", "g", *(entry_id for entry_id, _ in taken[:2]))
+            rows = bench.spark.range(6, 10).toDF("n").coalesce(1)
+            said = {"maxlen": 2, "approximate": "false", "refPolicy": policy, "writeMode": mode}
+            if not knows:
+                with pytest.raises(PySparkException, match=rf"NO_REF_POLICY.*'{policy}'.*Redis 8.2"):
+                    bench.write(rows, stream="s", **said)
+                assert bench.numbers("s") == list(range(6))
+                continue
+            bench.write(rows, stream="s", **said)
+            assert (bench.numbers("s"), bench.client.xpending("s", "g")["pending"]) == (numbers, pending), policy
+
+
+def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
+    """Arrays, structs and maps come back from their fields, and rows from one field that holds all of them."""
+    schema = "k int, tags array<string>, place struct<lat:double,lon:decimal(9,4)>, marks map<string,timestamp>"
+    frame = bench.spark.sql(
+        "select 1 k, array('a', null, 'é') tags, named_struct('lat', 1.5D, 'lon', 2.25BD) place, "
+        "map('x', timestamp'2013-01-01 05:00:00.5') marks union all select 2, null, null, null"
+    ).selectExpr("k", "tags", "cast(place as struct<lat:double,lon:decimal(9,4)>) place", "marks")
+    rows = sorted(frame.collect())
+    bench.write(frame, stream="s")
+    assert sorted(bench.reader(stream="s").schema(schema).load().collect()) == rows
+    said = {"valueFormat": "json", "valueField": "row"}
+    bench.write(frame, stream="j", **said)
+    assert sorted(bench.reader(stream="j", **said).schema(schema).load().collect()) == rows
+    objects = [json.loads(fields[b"row"]) for _, fields in bench.client.xrange("j")]
+    assert {"k": 2} in objects
+
+
+def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
+    """Neither explain, nor an error, nor what the UI's SQL tab shows has the password of a URL or an option."""
+    url = bench.url.replace("://", "://job:s3cret@")
+    for said in ({"url": url}, {"url": bench.url, "user": "job", "password": "s3cret"}):
+        frame = bench.spark.read.format("pystreams").options(stream="s", retryTimeoutMs=0, **said).load()
+        shown = frame._jdf.queryExecution().toString()  # type: ignore[operator]
+        shown += frame._jdf.queryExecution().explainString(  # type: ignore[operator]
+            bench.spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")  # type: ignore[union-attr]
+        )
+        assert "s3cret" not in shown
+        for failing in (
+            frame.collect,
+            frame.write.format("pystreams").mode("append").options(stream="t", retryTimeoutMs=0, **said).save,
+        ):
+            with pytest.raises(PySparkException) as caught:
+                failing()
+            assert "SERVER_UNREACHABLE" in str(caught.value)
+            assert "s3cret" not in str(caught.value)
+    bench.client.execute_command("ACL", "SETUSER", "job", "on", ">s3cret", "~*", "+@all")
+    try:
+        bench.add("s", 1)
+        source = bench.spark.readStream.format("pystreams").options(url=url, stream="s", startingOffsets="earliest")
+        writer = source.load().writeStream.format("pystreams").options(url=url, stream="out")
+        query = writer.option("checkpointLocation", str(bench.checkpoint)).trigger(availableNow=True).start()
+        bench.wait(query)
+        plan = query._jsq.explainInternal(True)  # type: ignore[attr-defined]
+        kept = [path.read_bytes() for path in bench.checkpoint.rglob("*") if path.is_file()]
+        assert bench.client.xlen("out") == 1
+        assert "s3cret" not in f"{plan} {query.lastProgress} {kept}"
+    finally:
+        bench.client.execute_command("ACL", "DELUSER", "job")
+    store = bench.spark._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[union-attr]
+    for at in range(store.size()):
+        execution = store.apply(at)
+        assert "s3cret" not in execution.physicalPlanDescription()
+        assert "s3cret" not in execution.modifiedConfigs().toString()

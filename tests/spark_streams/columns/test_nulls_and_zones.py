@@ -1,0 +1,176 @@
+"""`nullValue` and `timeZone`: what they make of texts, of every type, written and read, alone and nested."""
+
+# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import from_arrow_type
+
+from spark_streams.codec import decode_reference
+from spark_streams.columns import inference
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import address, options, positions, time_zones
+from spark_streams.errors import OptionsError
+from spark_streams.read import infer
+from tests.spark_streams.columns.test_json_text import SCALARS, nested, unhurried
+from tests.spark_streams.columns.test_schema import page_of
+from tests.spark_streams.driver import Site
+
+UTC = datetime.UTC
+NULLS = ["\\N", "null", "", "0", "-1", "NaN", "true", "1970-01-01", "[]"]
+
+
+def there_and_back(column: Any, **said: str) -> list[Any]:
+    """The column written as the field x and read again, by either decoder."""
+    kind = from_arrow_type(column.type, prefer_timestamp_ntz=True)
+    given = options.write_options({"stream": "s", **said})
+    schema = WriteSchema.of(t.StructType().add("x", kind), given.null_value, given.json_field, given.zone)
+    (field,) = schema.columns(pa.RecordBatch.from_arrays([column], ["x"]))
+    entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
+    reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **said}))
+    fast = page_of(*entries)
+    slow = decode_reference.ScalarPage(
+        [(b"%d-1" % n, [word for pair in entry.items() for word in pair]) for n, entry in enumerate(entries, 1)]
+    )
+    found = [reading.batch(page, "s").column("x") for page in (fast, slow)]
+    assert found[0].equals(found[1])
+    rows: list[Any] = found[0].to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(("kind", "of"), SCALARS, ids=[str(kind) for kind, _ in SCALARS])
+@unhurried
+@given(null_value=st.sampled_from(NULLS), data=st.data())
+def test_nulls_come_back_as_nulls(kind: Any, of: st.SearchStrategy[Any], null_value: str, data: st.DataObject) -> None:
+    """Of every type, alone and nested: null is read as null, and every value whose text is another one as itself."""
+    shape, strategy = data.draw(st.sampled_from([(kind, of), *nested(kind, of)]))
+    column = pa.array(data.draw(st.lists(st.one_of(st.none(), strategy), min_size=1, max_size=4)), shape)
+    (written,) = WriteSchema(("x",), False, False, False).columns(pa.RecordBatch.from_arrays([column], ["x"]))
+    texts = written[1].to_pylist()
+    expected = [
+        None if text == null_value.encode() else value for text, value in zip(texts, column.to_pylist(), strict=True)
+    ]
+    assert there_and_back(column, nullValue=null_value) == expected
+
+
+def test_a_null_is_nothing_malformed() -> None:
+    """The text that stands for a null is no reason to complain, in columns of whatever type, or in the map."""
+    entry = dict.fromkeys((b"i", b"d", b"s", b"b", b"a"), b"\\N")
+    schema = t.StructType().add("i", "integer").add("d", "double").add("s", "string").add("b", "binary")
+    schema = schema.add("a", t.ArrayType(t.LongType())).add("fields", t.MapType(t.StringType(), t.StringType()))
+    said = options.read_options({"stream": "s", "nullValue": "\\N", "mode": "FAILFAST"})
+    (row,) = ReadSchema.of(schema, said).batch(page_of(entry), "s").to_pylist()
+    assert [row[name] for name in ("i", "d", "s", "b", "a")] == [None] * 5
+    assert dict(row["fields"]) == dict.fromkeys("idsba")
+
+
+def test_types_are_inferred_from_what_is_not_null() -> None:
+    """The text that stands for a null says nothing of its column's type."""
+    found = inference._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
+    assert found == {"n": t.IntegerType(), "m": t.StringType()}
+
+
+def test_so_many_entries_are_looked_at(site: Site) -> None:
+    """samplingSize says how many entries of each stream decide on the types."""
+    for n in range(30):
+        site.client.xadd("s", {"n": n if n < 20 else "many"})
+    there = address.parse(site.url)
+    for size, kind in (("20", t.IntegerType()), ("21", t.StringType())):
+        said = options.read_options({"url": site.url, "stream": "s", "inferSchema": "true", "samplingSize": size})
+        assert infer.schema(said, there)["n"].dataType == kind
+
+
+def test_json_has_nulls_of_its_own() -> None:
+    """A JSON object's members can be null, so nullValue has no meaning there and is refused."""
+    for parse in (options.read_options, options.write_options):
+        with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*nullValue.*valueFormat=json"):
+            parse({"stream": "s", "nullValue": "x", "valueFormat": "json"})
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("UTC", "UTC"),
+        ("Z", "UTC"),
+        ("GMT", "UTC"),
+        ("Etc/UTC", "UTC"),
+        ("+2", "+02:00"),
+        ("GMT-0330", "-03:30"),
+        ("Europe/Berlin", "Europe/Berlin"),
+        (" +05:30 ", "+05:30"),
+    ],
+)
+def test_names_of_zones(text: str, name: str) -> None:
+    """A zone is a name of the database, or an offset; both are what Arrow knows."""
+    assert time_zones.parse(text) == name
+    moment = datetime.datetime(2013, 7, 4, tzinfo=UTC)
+    (shown,) = pa.array([moment], pa.timestamp("us", name)).to_pylist()
+    assert moment.astimezone(time_zones.info(name)).utcoffset() == shown.utcoffset()
+
+
+@pytest.mark.parametrize("text", ["", "Nowhere/Land", "+99", "../etc", "+01:99"])
+def test_zones_that_are_none(text: str) -> None:
+    """What is no zone is an error that says what one is."""
+    with pytest.raises(OptionsError, match=r"INVALID_OPTION.*timeZone.*Europe/Berlin"):
+        options.read_options({"stream": "s", "timeZone": text})
+
+
+def test_the_machines_zone(tmp_path: Path) -> None:
+    """It is that of TZ, else of the system's setting, else UTC."""
+    link = tmp_path / "localtime"
+    assert time_zones.of_machine({}, link) == "UTC"
+    link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")
+    assert time_zones.of_machine({}, link) == "Europe/Berlin"
+    assert time_zones.of_machine({"TZ": ":America/New_York"}, link) == "America/New_York"
+    assert time_zones.of_machine({"TZ": "nonsense"}, link) == "UTC"
+
+
+def test_times_without_a_zone() -> None:
+    """They are in the zone of the option, in columns, in nested values, in JSON rows and in startingTimestamp."""
+    text, moment = "2013-07-04 12:30:00", datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC)
+    kinds = {"plain": t.TimestampType(), "nested": t.ArrayType(t.TimestampType()), "local": t.TimestampNTZType()}
+    schema = t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
+    schema = schema.add("m", t.MapType(t.StringType(), t.StructType().add("at", t.TimestampType())))
+    local = datetime.datetime(2013, 7, 4, 12, 30)
+    expected = {"plain": moment, "nested": [moment], "local": local, "m": [("k", {"at": moment})]}
+    fields = {"plain": text, "nested": f'["{text}"]', "local": text, "m": f'{{"k":{{"at":"{text}"}}}}'}
+    row = f'{{"plain":"{text}","nested":{fields["nested"]},"local":"{text}","m":{fields["m"]}}}'
+    for said, entry in (
+        ({}, {name.encode(): one.encode() for name, one in fields.items()}),
+        ({"valueFormat": "json"}, {b"value": row.encode()}),
+    ):
+        given = options.read_options({"stream": "s", "timeZone": "America/New_York", **said})
+        batch = ReadSchema.of(schema, given).batch(page_of(entry), "s")
+        assert batch.schema == ReadSchema.of(schema).arrow
+        assert batch.to_pylist() == [expected]
+    (start,) = (positions.parse_times(text, None, "America/New_York").default,)
+    assert start == positions.parse_times(moment.isoformat(), None).default
+
+
+def test_times_are_written_in_the_zone() -> None:
+    """With the option timestamps have that zone's offset, without it UTC; either way they are the same moment."""
+    column = pa.array([datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC), None], pa.timestamp("us", "Asia/Tokyo"))
+    for said, plain, in_json in (
+        ({}, "2013-07-04 16:30:00.000000Z", "2013-07-04T16:30:00Z"),
+        ({"timeZone": "America/New_York"}, "2013-07-04 12:30:00.000000-0400", "2013-07-04T12:30:00-04:00"),
+    ):
+        given = options.write_options({"stream": "s", **said})
+        schema = t.StructType().add("at", t.TimestampType()).add("all", t.ArrayType(t.TimestampType()))
+        batch = pa.RecordBatch.from_arrays(
+            [column, pa.array([column.to_pylist(), []], pa.list_(column.type))], ["at", "all"]
+        )
+        written = dict(WriteSchema.of(schema, None, None, given.zone).columns(batch))
+        assert written[b"at"].to_pylist() == [plain.encode(), None]
+        assert written[b"all"].to_pylist() == [f'["{in_json}",null]'.encode(), b"[]"]
+        (rows,) = WriteSchema.of(schema, None, "value", given.zone).columns(batch)
+        assert f'"at":"{in_json}"'.encode() in rows[1].to_pylist()[0]

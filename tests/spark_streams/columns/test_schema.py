@@ -1,0 +1,198 @@
+"""Columns of a read: what becomes of values that fit and of those that do not, in every mode and format."""
+
+# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as t
+
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page
+from spark_streams.columns import inference
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import options
+from spark_streams.errors import DataError, SchemaError
+from tests.spark_streams.driver import schema_of
+
+Entry = dict[bytes, bytes]
+
+
+def page_of(*entries: Entry) -> Page:
+    """A page of entries with the IDs 1-1, 2-1, ..."""
+    frames = b""
+    for n, entry in enumerate(entries, 1):
+        words = [word for pair in entry.items() for word in pair]
+        bulks = b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+        entry_id = b"%d-1" % n
+        frames += b"*2\r\n$%d\r\n%b\r\n*%d\r\n%b" % (len(entry_id), entry_id, len(words), bulks)
+    return decode_page(frames, 0, len(frames), len(entries))
+
+
+def read(schema: str | t.StructType, *entries: Entry, **said: str) -> list[dict[str, Any]]:
+    """The rows of these entries."""
+    known = options.read_options({"stream": "s", **said})
+    batch = ReadSchema.of(schema_of(schema), known).batch(page_of(*entries), "s")
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+GOOD, BAD, EMPTY, NONE = {b"n": b"1"}, {b"n": b"one", b"x": b"\xff"}, {b"n": b""}, {b"m": b"1"}
+
+
+def test_permissive() -> None:
+    """A value that is not of its type is null; so are one that is missing and an empty one, which are not wrong."""
+    rows = read("n int, _corrupt_record string", GOOD, BAD, EMPTY, NONE)
+    assert [row["n"] for row in rows] == [1, None, None, None]
+    records = [row["_corrupt_record"] for row in rows]
+    assert [record is None for record in records] == [True, False, True, True]
+    assert json.loads(records[1]) == {"n": "one", "x": "\ufffd"}
+    named = read("n int, wrong string", BAD, columnNameOfCorruptRecord="wrong")
+    assert json.loads(named[0]["wrong"])["n"] == "one"
+
+
+def test_dropmalformed() -> None:
+    """The rows of malformed entries are left out, those with nulls stay."""
+    assert [row["n"] for row in read("n int", GOOD, BAD, EMPTY, NONE, mode="DROPMALFORMED")] == [1, None, None]
+
+
+def test_failfast() -> None:
+    """A malformed entry is an error that names the entry, its field, its value and the column's type."""
+    assert len(read("n int", GOOD, EMPTY, NONE, mode="failfast")) == 3
+    with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*2-1.*'n'.*'one'.*int32"):
+        read("n int", GOOD, BAD, mode="FAILFAST")
+
+
+def test_a_column_that_is_never_null() -> None:
+    """A field that is missing where the schema says NOT NULL is an error with its entry, not one of the JVM's."""
+    schema = t.StructType().add("n", "integer", nullable=False).add("_id", "string", nullable=False)
+    assert [row["n"] for row in read(schema, GOOD, GOOD)] == [1, 1]
+    assert [row["n"] for row in read(schema, BAD, GOOD, mode="DROPMALFORMED")] == [1]
+    with pytest.raises(DataError, match=r"NULL_IN_COLUMN.*3-1.*'n'"):
+        read(schema, BAD, GOOD, NONE, mode="DROPMALFORMED")
+
+
+def test_text_that_is_not_utf8() -> None:
+    """A string column cannot hold bytes that are not UTF-8: the entry is malformed; a binary column can."""
+    assert read("x string", BAD)[0]["x"] is None
+    with pytest.raises(DataError, match="MALFORMED_ENTRY"):
+        read("x string", BAD, mode="FAILFAST")
+    assert read("x binary", BAD, mode="FAILFAST")[0]["x"] == b"\xff"
+
+
+NESTED = (
+    t.StructType()
+    .add("tags", t.ArrayType(t.StringType()))
+    .add("at", t.StructType().add("lat", t.DoubleType()).add("when", t.TimestampNTZType()))
+    .add("counts", t.MapType(t.StringType(), t.LongType()))
+)
+
+
+def test_nested_values() -> None:
+    """Arrays, structs and maps are read from JSON; what does not fit makes the whole value null and malformed."""
+    entry = {
+        b"tags": b'["a", 1, null, {"b": [true]}]',
+        b"at": b'{"lat": 1.5, "when": "2013-07-04 12:00:00", "more": 1}',
+        b"counts": b'{"x": 1, "y": null}',
+    }
+    wrong = {b"tags": b'{"not": "a list"}', b"at": b'{"lat": "far"}', b"counts": b'{"x": 1.5}'}
+    first, second = read(NESTED, entry, wrong)
+    assert first["tags"] == ["a", "1", None, '{"b":[true]}']
+    assert first["at"] == {"lat": 1.5, "when": datetime.datetime(2013, 7, 4, 12)}
+    assert first["counts"] == [("x", 1), ("y", None)]
+    assert second == {"tags": None, "at": None, "counts": None}
+    assert len(read(NESTED, entry, wrong, mode="DROPMALFORMED")) == 1
+    assert len(read(NESTED, {b"tags": b""}, {b"x": b""}, mode="DROPMALFORMED")) == 2
+
+
+def test_a_row_as_one_json_object() -> None:
+    """With valueFormat=json the columns are the members of one field's object."""
+    schema = "n int, d double, s string, b boolean, t timestamp_ntz, day date, raw binary"
+    row = {"n": 1, "d": 2, "s": "x", "b": True, "t": "2013-07-04T12:00:00", "day": "2013-07-04", "raw": "AP8="}
+    good = {b"data": json.dumps(row).encode(), b"n": b"7"}
+    (found,) = read(schema, good, valueFormat="json", valueField="data")
+    assert found == {
+        "n": 1,
+        "d": 2.0,
+        "s": "x",
+        "b": True,
+        "t": datetime.datetime(2013, 7, 4, 12),
+        "day": datetime.date(2013, 7, 4),
+        "raw": b"\x00\xff",
+    }
+    wrong = [{b"value": text} for text in (b"[1]", b"{", b"\xff", b'{"n": "1"}', b'{"n": 1.0}', b'{"n": true}')]
+    rows = read("n int, _corrupt_record string", *wrong, valueFormat="json")
+    assert [row["n"] for row in rows] == [None] * 6
+    assert rows[1]["_corrupt_record"] == "{"
+    assert read("n int", {b"value": b"{}"}, {b"other": b"1"}, valueFormat="json", mode="FAILFAST") == [{"n": None}] * 2
+
+
+def test_a_decimal_keeps_its_digits() -> None:
+    """A number in JSON does not pass through a float."""
+    schema = t.StructType().add("d", t.DecimalType(38, 18))
+    (found,) = read(schema, {b"value": b'{"d": 12345678901234567890.123456789012345678}'}, valueFormat="json")
+    assert found["d"] == decimal.Decimal("12345678901234567890.123456789012345678")
+
+
+def test_the_number_of_deliveries() -> None:
+    """`_deliveries` is what the group says, and null where there is none."""
+    schema = ReadSchema.of(schema_of("n int, _deliveries int"), None)
+    page = page_of(GOOD, GOOD)
+    assert schema.counts_deliveries
+    assert [row["_deliveries"] for row in schema.batch(page, "s").to_pylist()] == [None, None]
+    batch = schema.batch(page, "s", pa.array([1, 4], pa.int32()), pa.array([False, True]))
+    assert batch.to_pylist() == [{"n": 1, "_deliveries": 4}]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        t.StructField("_id", t.IntegerType()),
+        t.StructField("_corrupt_record", t.IntegerType()),
+        t.StructField("_deliveries", t.StringType()),
+        t.StructField("v", t.VariantType()),
+        t.StructField("a", t.ArrayType(t.VariantType())),
+        t.StructField("c", t.DayTimeIntervalType()),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_refused(field: t.StructField) -> None:
+    """A column whose type no text can have, or that belongs to the connector, is an error before anything is read."""
+    with pytest.raises(SchemaError):
+        read(t.StructType([field]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "-2", ""], t.IntegerType()),
+        (["1", "3000000000"], t.LongType()),
+        (["1", "2.5"], t.DoubleType()),
+        (["true", "False"], t.BooleanType()),
+        (["2013-07-04"], t.DateType()),
+        (["2013-07-04", "2013-07-04T12:00:00Z"], t.TimestampType()),
+        (["2013"], t.IntegerType()),
+        (["1700000000000"], t.LongType()),
+        (["x", "1"], t.StringType()),
+        ([""], t.StringType()),
+    ],
+)
+def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
+    """A field has the narrowest type that all its values have."""
+    assert inference.text_type([text.encode() for text in texts]) == kind
+    assert inference.text_type([b"\xff"]) == t.BinaryType()
+
+
+def test_types_of_json() -> None:
+    """JSON's types are merged: numbers to doubles, structs by their fields, whatever else differs to strings."""
+    one = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
+    other = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
+    assert inference.merged(one, other).simpleString() == (
+        "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string>"
+    )

@@ -1,0 +1,37 @@
+"""A server, a real Redis and the engine in turn, for the connector's tests without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from spark_streams.client import pool
+from tests import servers
+from tests.spark_streams.driver import Site
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    """A server's process, for tests without Spark."""
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    """A client of that server, which has no keys before and after the test."""
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        try:
+            yield made
+        finally:
+            pool.close_all()
+            made.flushall()
+
+
+@pytest.fixture
+def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
+    """The same as an address, a client and the server's kind."""
+    return Site(place.url, client, request.node.callspec.params["place"])

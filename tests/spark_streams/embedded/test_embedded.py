@@ -1,0 +1,371 @@
+"""The embedded engine: one per driver, found by its processes, and gone when the driver is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_streams.config.address import Address
+from spark_streams.embedded import drivers, launcher, processes, record
+from spark_streams.embedded.processes import Process
+from spark_streams.embedded.record import Record
+from spark_streams.errors import EmbeddedError, OptionsError
+from tests import ROOT
+from tests.waiting import wait_for
+
+STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
+Run = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts a Python program as a driver, with its own temporary directory, and kills what is left of it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, directory: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+        surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYSTREAMS_")}
+        surroundings |= {
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "TMPDIR": str(tmp_path),
+            launcher.COMMAND: STANDIN,
+            **environment,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            cwd=directory,
+            env=surroundings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    assert said, "the driver said nothing"
+    return said
+
+
+def state(tmp_path: Path) -> Record:
+    """What the supervisor wrote."""
+    (path,) = tmp_path.glob("pystreams-*/*/state.json")
+    found = record.read(path.parent)
+    assert found is not None
+    return found
+
+
+def gone(tmp_path: Path, left: Record) -> None:
+    """Wait until the engine and its supervisor have ended and nothing is left in the temporary directory."""
+    for process in (left.engine, left.supervisor):
+        assert process is not None
+        wait_for(lambda process=process: not process.runs(), f"process {process} to end")
+    wait_for(lambda: not list(tmp_path.glob("pystreams-*")), "the directory to be removed")
+
+
+MANY = """
+    import subprocess, sys
+    from spark_streams.embedded import launcher as embedded
+    child = "from spark_streams.embedded import launcher as embedded; print(embedded.url())"
+    from spark_streams.embedded import drivers
+    drivers.find()  # whichever of the children comes first is to start it
+    children = [subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    urls = {each.communicate()[0].strip() for each in children}
+    print(*urls, embedded.url(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> None:
+    """Many processes ask at the same moment: one engine starts, outlives them, and the driver finds it too."""
+    driver = run(MANY)
+    first, second, *others = line(driver).split()
+    assert first == second
+    assert not others
+    said = state(tmp_path)
+    assert said.url == first
+    assert said.usable()
+    assert driver.stdin is not None
+    driver.stdin.close()
+    driver.wait()
+    gone(tmp_path, said)
+
+
+ONE = """
+    import sys
+    from spark_streams.embedded import launcher as embedded
+    print(embedded.url(), flush=True)
+    sys.stdin.readline()
+    print(embedded.url(), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signal.Signals) -> None:
+    """Killed without warning, the driver takes the engine with it, and nothing is left."""
+    driver = run(ONE)
+    line(driver)
+    said = state(tmp_path)
+    driver.send_signal(number)
+    gone(tmp_path, said)
+
+
+def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
+    """If the supervisor is killed, the engine does not stay behind, and the next one to ask gets a new engine."""
+    driver = run(ONE)
+    line(driver)
+    before = state(tmp_path)
+    os.kill(before.supervisor.pid, signal.SIGKILL)
+    if sys.platform.startswith("linux"):
+        wait_for(lambda: not before.usable(), "the engine to end")
+    assert driver.stdin is not None
+    driver.stdin.write("\n")
+    driver.stdin.flush()
+    line(driver)
+    after = state(tmp_path)
+    assert after.engine != before.engine
+    driver.kill()
+    gone(tmp_path, after)
+
+
+def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
+    """The error says that it ended, and where its output is."""
+    program = """
+        from spark_streams import errors
+        from spark_streams.embedded import launcher as embedded
+        try:
+            embedded.url()
+        except errors.EmbeddedError as error:
+            print(error.condition, error.parameters["log"], flush=True)
+    """
+    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c raise(SystemExit('no'))"})
+    condition, log = line(driver).split()
+    assert condition == "EMBEDDED_NOT_STARTED"
+    assert Path(log).name == "log"
+    driver.wait()
+    line(run(ONE))
+    assert not Path(log).parent.exists(), "the next driver removes what one that is gone has left"
+
+
+def test_a_package_that_is_missing_is_named(run: Run) -> None:
+    """Where a package that the engine needs is not installed, the error says which, and what else can be done."""
+    program = """
+        from spark_streams import errors
+        from spark_streams.embedded import launcher
+        try:
+            launcher.url()
+        except errors.EmbeddedError as error:
+            print(error)
+    """
+    driver = run(program, **{launcher.COMMAND: f"{sys.executable} -c \"print('missing package nonesuch')\""})
+    assert line(driver) == (
+        f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'nonesuch', which {sys.executable} does not "
+        "have. Install it (pip install nonesuch), or set the option 'url' to a server."
+    )
+
+
+def test_another_drivers_engine_is_out_of_reach() -> None:
+    """A task on another machine, or of another driver, does not take the address for its own."""
+    mine = Process.of(os.getpid())
+    launcher.check_reach(Address("redis://127.0.0.1:1"))
+    launcher.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
+    for driver in (f"elsewhere/{mine}", f"{socket.gethostname()}/{mine.pid}-1", f"{socket.gethostname()}/"):
+        with pytest.raises(EmbeddedError, match="set the option 'url'"):
+            launcher.check_reach(Address("redis://127.0.0.1:1", driver))
+
+
+def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of Spark's belongs to the JVM above it; a user's program does not belong to the JVM of an editor."""
+    me, parent = Process.of(os.getpid()), Process.of(os.getppid())
+    monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    for name in [name for name in os.environ if name.startswith(drivers.SET_BY_SPARK)]:
+        monkeypatch.delenv(name)
+    assert drivers.find_process() == me
+    for name in ("PYTHON_WORKER_FACTORY_SECRET", "PYSPARK_GATEWAY_PORT"):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, "1")
+            assert drivers.find_process() == parent
+
+
+@pytest.mark.parametrize(
+    ("words", "master"),
+    [
+        (["/opt/jdk/bin/java", "--master", "yarn", "x"], "yarn"),
+        (["/opt/jdk/bin/java", "--conf", "spark.master=spark://h:1", "x"], "spark://h:1"),
+        (["/opt/jdk/bin/java", "x"], None),
+    ],
+)
+def test_a_master_that_is_not_local_needs_a_url(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], master: str | None
+) -> None:
+    """On a cluster the missing url is an error that says so, before anything is started."""
+    monkeypatch.setattr(processes, "_command", lambda _pid: words)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    assert processes.spark_master(1) == master
+    if master is not None:
+        with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
+            drivers.check_master(Process.of(os.getpid()))
+
+
+#: Modules of a user, as a directory and as a file, with the names of ours.
+USERS_OWN = {
+    "directories": ("engine/__init__.py", "engine/wire.py", "jobs/__init__.py"),
+    "files": ("engine.py", "jobs.py"),
+}
+
+
+def users_own(directory: Path, kind: str) -> Path:
+    """A directory with modules of a user that have the names of ours; each says whose it is."""
+    for name in USERS_OWN[kind]:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('WHOSE = "the user\'s"\n')
+    return directory
+
+
+SHADOWED = """
+    import sys
+    import engine, jobs
+    from spark_streams.embedded import launcher
+    client = launcher.connect()
+    client.xadd("s", {"n": 1})
+    print(client.xlen("s"), engine.WHOSE, jobs.WHOSE, sep=";", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", list(USERS_OWN))
+@pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
+def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path, kind: str, where: str) -> None:
+    """Modules `engine` and `jobs` of the user's are his alone: the embedded engine is the installed one."""
+    directory = users_own(tmp_path / "own", kind)
+    if where == "PYTHONPATH":
+        place = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
+        driver = run(SHADOWED, tmp_path, **place, **{launcher.COMMAND: ""})
+    else:
+        driver = run(SHADOWED, directory, **{launcher.COMMAND: ""})
+    assert line(driver) == "1;the user's;the user's"
+
+
+def test_the_standard_library_comes_before_the_place_of_the_engine(tmp_path: Path) -> None:
+    """The directory that holds the package is not put on the path: what else lies there replaces nothing."""
+    (tmp_path / "json.py").write_text("raise ImportError('not the standard library')")
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").touch()
+    (tmp_path / "engine" / "__main__.py").write_text("import json\ndef main(words): print(json.dumps(words))\n")
+    bootstrap = ROOT / "spark_streams" / "embedded" / "bootstrap.py"
+    said = subprocess.run(
+        [sys.executable, "-P", str(bootstrap), str(tmp_path), "engine.__main__", "--port", "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(said.stdout) == ["--port", "0"]
+
+
+KEPT = """
+    import sys
+    from spark_streams.embedded import launcher as embedded
+    client = embedded.connect("readings")
+    client.xadd("s", {"run": sys.argv[0]})
+    print(client.xlen("s"), embedded.connect().xlen("s"), flush=True)
+"""
+
+
+def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    """With a data directory the next driver finds what the last one left; the engine in memory is another one."""
+    settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: f"{sys.executable} -m engine --port 0"}
+    for lives in (1, 2):
+        program = run(KEPT, **settings)
+        assert program.stdout is not None
+        assert program.stdout.readline().split() == [str(lives), "0"]
+        program.wait()
+        wait_for(lambda: not any(tmp_path.glob("pystreams-*/*/*/state.json")), "the engine to end with its driver")
+    assert (tmp_path / "home" / "readings" / "appendonlydir").is_dir()
+
+
+SPARK = """
+    import sys
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+    from spark_streams.embedded import launcher as embedded
+    client = embedded.connect()
+    rows = spark.read.format("pystreams").option("stream", "s").load().count()
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    print(rows, client.xlen("s"), jvm, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["python", "jvm"])
+def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
+    """Workers and the user's program share one engine, which is gone when the driver's Python or its JVM is killed."""
+    driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})
+    rows, length, jvm = map(int, line(driver).split())
+    assert (rows, length) == (5, 5)
+    said = state(tmp_path)
+    os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
+    gone(tmp_path, said)
+    wait_for(lambda: not processes.runs(jvm), "the JVM to end")
+
+
+SHADOWED_SPARK = """
+    import os
+    import engine, jobs
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+    rows = spark.read.format("pystreams").option("stream", "s").load().count()
+
+    def owners(batches):
+        import engine, jobs
+        for batch in batches:
+            yield batch.from_pydict({"owners": [engine.WHOSE + "," + jobs.WHOSE] * batch.num_rows})
+
+    seen = {row.owners for row in spark.range(4).mapInArrow(owners, "owners string").collect()}
+    assert seen == {engine.WHOSE + "," + jobs.WHOSE}, seen
+    reader = spark.readStream.format("pystreams").option("stream", "s").option("startingOffsets", "earliest")
+    writer = reader.schema("id long").load().writeStream.format("pystreams").option("stream", "copy")
+    query = writer.option("checkpointLocation", os.environ["TMPDIR"] + "/checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    copied = spark.read.format("pystreams").option("stream", "copy").schema("id long").load().collect()
+    print(rows, sorted(row.id for row in copied), sorted(seen), sep=";", flush=True)
+    spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_with_a_users_own_engine_uses_ours(run: Run, tmp_path: Path) -> None:
+    """Batches and a streaming query work where driver and workers find modules `engine` and `jobs` of the user's."""
+    files, directories = (users_own(tmp_path / kind, kind) for kind in ("files", "directories"))
+    place = {"PYTHONPATH": os.pathsep.join([str(directories), str(ROOT)])}
+    driver = run(SHADOWED_SPARK, files, **place, **{launcher.COMMAND: ""})
+    assert line(driver) == "5;[0, 1, 2, 3, 4];[\"the user's,the user's\"]"

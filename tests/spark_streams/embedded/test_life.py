@@ -1,0 +1,317 @@
+"""The embedded engine's life: every transition of its state machine, and what the states mean for real processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_streams.embedded import launcher, life, record
+from spark_streams.embedded.life import FINAL, TRANSITIONS, Event, State
+from spark_streams.embedded.processes import Process
+from spark_streams.embedded.record import Record
+from tests import ROOT
+from tests.tools import needed
+from tests.waiting import DEADLINE, wait_for
+
+E, S = Event, State
+
+
+class Script:
+    """A host whose events are written down beforehand; between them the clock stands still.
+
+    A number among the events is that many seconds in which nothing happens.
+    """
+
+    def __init__(self, first: Event, *events: Event | float) -> None:
+        self.first = first
+        self.events = list(events)
+        self.entered_states: list[State] = []
+        self.now = 0.0
+
+    def start(self) -> Event:
+        return self.first
+
+    def next_event(self, seconds: float | None) -> Event | None:
+        event = self.events.pop(0)
+        if isinstance(event, Event):
+            return event
+        passed = event if seconds is None else min(event, seconds)
+        self.now += passed
+        if event > passed:
+            self.events.insert(0, event - passed)
+        return None
+
+    def entered(self, state: State) -> None:
+        self.entered_states.append(state)
+
+    def run(self) -> State:
+        return life.run(self, lambda: self.now)
+
+
+NO_NEWS = (E.ANNOUNCED, E.DRIVER_ENDED, E.STOP_ASKED)
+LIVES: list[tuple[list[Event | float], list[State]]] = [
+    ([E.NOT_RUNNABLE], [S.FAILED]),
+    ([E.STARTED, E.ENGINE_ENDED], [S.STARTING, S.FAILED]),
+    ([E.STARTED, E.ANNOUNCED, E.ENGINE_ENDED], [S.STARTING, S.READY, S.ENDED]),
+    ([E.STARTED, 29.0, E.ANNOUNCED, 1e9, E.DRIVER_ENDED, E.ENGINE_ENDED], [S.STARTING, S.READY, S.STOPPING, S.ENDED]),
+    ([E.STARTED, E.ANNOUNCED, E.STOP_ASKED, 4.0, E.ENGINE_ENDED], [S.STARTING, S.READY, S.STOPPING, S.ENDED]),
+    ([E.STARTED, E.DRIVER_ENDED, E.ENGINE_ENDED], [S.STARTING, S.STOPPING, S.ENDED]),
+    ([E.STARTED, E.STOP_ASKED, E.ENGINE_ENDED], [S.STARTING, S.STOPPING, S.ENDED]),
+    (
+        [E.STARTED, E.ANNOUNCED, E.DRIVER_ENDED, 5.0, 1e9, E.ENGINE_ENDED],
+        [S.STARTING, S.READY, S.STOPPING, S.KILLING, S.ENDED],
+    ),
+    ([E.STARTED, 30.0, 1e9, E.ENGINE_ENDED], [S.STARTING, S.GIVING_UP, S.FAILED]),
+    # What changes nothing any more does not prolong the wait either.
+    (
+        [E.STARTED, E.STOP_ASKED, 4.0, *NO_NEWS, 1.0, *NO_NEWS, E.ENGINE_ENDED],
+        [S.STARTING, S.STOPPING, S.KILLING, S.ENDED],
+    ),
+    (
+        [E.STARTED, 30.0, *NO_NEWS, E.ENGINE_ENDED],
+        [S.STARTING, S.GIVING_UP, S.FAILED],
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "states"), LIVES)
+def test_a_life_goes_through_these_states(events: list[Event | float], states: list[State]) -> None:
+    """The events on the left, or seconds without one, lead through the states on the right, and all are used up."""
+    first, *others = events
+    assert isinstance(first, Event)
+    script = Script(first, *others)
+    assert script.run() is states[-1]
+    assert script.entered_states == states
+    assert script.events == []
+
+
+class Recording(dict[tuple[State, Event], State]):
+    """The table of transitions, and which of them were looked up."""
+
+    def __init__(self) -> None:
+        super().__init__(TRANSITIONS)
+        self.walked: set[tuple[State, Event]] = set()
+
+    def __getitem__(self, key: tuple[State, Event]) -> State:
+        self.walked.add(key)
+        return super().__getitem__(key)
+
+
+def test_the_lives_above_walk_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of the table is left out, and none is missing."""
+    recording = Recording()
+    monkeypatch.setattr(life, "TRANSITIONS", recording)
+    for (first, *others), _ in LIVES:
+        assert isinstance(first, Event)
+        Script(first, *others).run()
+    assert recording.walked == TRANSITIONS.keys()
+
+
+def test_every_life_ends_with_its_process() -> None:
+    """In each state the end of the process leads to a final one; a final one is never left."""
+    for state in set(State) - FINAL - {S.NOT_STARTED}:
+        assert TRANSITIONS[state, E.ENGINE_ENDED] in FINAL
+    assert not any(state in FINAL for state, _ in TRANSITIONS)
+
+
+def test_what_cannot_happen_is_an_error() -> None:
+    """An event that has no line in the table for its state is not passed over."""
+    with pytest.raises(KeyError):
+        Script(E.STARTED, E.ANNOUNCED, E.ANNOUNCED).run()
+
+
+# Real processes, with short limits.
+
+SUPERVISOR = """
+import sys
+from spark_streams.embedded import life, supervisor
+life.LIMITS = {state: (0.3, event) for state, (_, event) in life.LIMITS.items()}
+sys.exit(supervisor.main(sys.argv[1:]))
+"""
+READY = "print('ready on 127.0.0.1:7 pid 1', flush=True)"
+STAYS = "import sys, time\ntime.sleep(1000)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+class Case:
+    """A supervisor with an engine that is a few lines of Python, and a driver that ends when it is told to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / f"{record.PREFIX}0" / "driver"
+        self.directory.mkdir(parents=True)
+        self.log = directory / "log"
+        self.driver = subprocess.Popen([needed("cat")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.supervisor: subprocess.Popen[bytes] | None = None
+
+    def supervise(self, *engine: str) -> subprocess.Popen[bytes]:
+        """Start the supervisor of an engine that is those lines."""
+        return self.supervise_command(sys.executable, "-S", "-c", "\n".join(engine))
+
+    def supervise_command(self, *command: str) -> subprocess.Popen[bytes]:
+        words = [str(self.directory), str(Process.of(self.driver.pid))]
+        with (self.directory / "lock").open("w") as lock, self.log.open("wb") as output:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.supervisor = subprocess.Popen(
+                [sys.executable, "-c", SUPERVISOR, *words, str(lock.fileno()), *command],
+                stdout=output,
+                pass_fds=[lock.fileno()],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        return self.supervisor
+
+    def wait_for(self, state: State) -> Record:
+        """The record, once it has that state."""
+
+        def found() -> Record | None:
+            now = record.read(self.directory)
+            return now if now is not None and now.state is state else None
+
+        made = wait_for(found, f"the state {state}")
+        assert made is not None
+        return made
+
+    def end_driver(self) -> None:
+        assert self.driver.stdin is not None
+        self.driver.stdin.close()
+        self.driver.wait()
+
+    def close(self) -> None:
+        assert self.supervisor is not None
+        watched = self.supervisor.poll() is None
+        self.end_driver()
+        self.supervisor.wait(DEADLINE)
+        assert not (watched and self.directory.parent.exists()), "a driver that ends leaves nothing"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Iterator[Case]:
+    made = Case(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_lock_is_held_until_there_is_a_record(case: Case) -> None:
+    """Whoever gets the launcher's lock finds a supervisor at work, even if the launcher is no more."""
+    case.supervise(STAYS)
+    with (case.directory / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = record.read(case.directory)
+    assert found is not None
+    assert found.supervisor.runs()
+
+
+def test_an_address_with_colons_is_put_in_brackets(case: Case) -> None:
+    case.supervise("print('a line before')", "print('ready on ::1:7 pid 1', flush=True)", STAYS)
+    ready = case.wait_for(S.READY)
+    assert ready.url == "redis://[::1]:7"
+    assert ready.usable()
+
+
+def test_a_driver_that_ends_while_the_engine_starts_takes_it_along(case: Case) -> None:
+    supervisor = case.supervise(STAYS)
+    engine = case.wait_for(S.STARTING).engine
+    assert engine is not None
+    case.end_driver()
+    assert supervisor.wait(DEADLINE) == 0
+    assert not engine.runs()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_supervisor_that_is_told_to_end_ends_its_engine(case: Case, number: signal.Signals) -> None:
+    """The record goes, for there is no engine any more; the rest stays as long as the driver does."""
+    supervisor = case.supervise(READY, STAYS)
+    engine = case.wait_for(S.READY).engine
+    assert engine is not None
+    supervisor.send_signal(number)
+    assert supervisor.wait(DEADLINE) == 0
+    assert not engine.runs()
+    assert record.read(case.directory) is None
+    assert case.directory.exists()
+
+
+def test_an_engine_that_does_not_end_is_killed(case: Case) -> None:
+    supervisor = case.supervise(DEAF, READY, STAYS)
+    engine = case.wait_for(S.READY).engine
+    assert engine is not None
+    supervisor.terminate()
+    assert supervisor.wait(DEADLINE) == 0
+    assert not engine.runs()
+
+
+def test_an_engine_that_closes_its_output_is_watched_all_the_same(case: Case) -> None:
+    supervisor = case.supervise(READY, "import os; os.close(1)", STAYS)
+    case.wait_for(S.READY)
+    case.end_driver()
+    assert supervisor.wait(DEADLINE) == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason", "missing"),
+    [
+        ([STAYS], "it was not ready after 0.3 seconds", ""),
+        ([DEAF, STAYS], "it was not ready after 0.3 seconds", ""),
+        (["raise SystemExit(3)"], "it ended with status 3", ""),
+        (["print('missing package nonesuch')", "raise SystemExit(1)"], "it ended with status 1", "nonesuch"),
+    ],
+)
+def test_an_engine_that_is_never_ready_leaves_the_reason(
+    case: Case, lines: list[str], reason: str, missing: str
+) -> None:
+    supervisor = case.supervise(*lines)
+    assert supervisor.wait(DEADLINE) == 1
+    failed = case.wait_for(S.FAILED)
+    assert (failed.reason, failed.missing) == (reason, missing)
+    assert not failed.usable()
+
+
+def test_a_command_that_cannot_be_run_is_the_reason(case: Case) -> None:
+    supervisor = case.supervise_command("/nonesuch/engine", "--port", "0")
+    assert supervisor.wait(DEADLINE) == 1
+    assert case.wait_for(S.FAILED).reason == "/nonesuch/engine: No such file or directory"
+
+
+def test_what_the_engine_prints_is_in_the_log(case: Case) -> None:
+    """All of it, also after the announcement, also what would fill a pipe."""
+    supervisor = case.supervise("print('first')", READY, "print(100_000 * 'x', flush=True)")
+    assert supervisor.wait(DEADLINE) == 0
+    assert case.log.read_text() == f"first\nready on 127.0.0.1:7 pid 1\n{100_000 * 'x'}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
+def test_a_log_that_cannot_be_written_does_not_end_the_engine(case: Case) -> None:
+    case.log = Path("/dev/full")
+    case.supervise("print('first')", READY, "print('more', flush=True)", STAYS)
+    assert case.wait_for(S.READY).usable()
+
+
+def test_who_asks_while_an_engine_ends_waits_and_starts_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two engines never run for the same directory, and nobody is given the address of one that is ending."""
+    me = Process.of(os.getpid())
+    with subprocess.Popen([needed("cat")], stdin=subprocess.PIPE) as other:
+        Record(S.STOPPING, Process.of(other.pid), me, "redis://127.0.0.1:1").write(tmp_path)
+
+        def pause(_seconds: float) -> None:
+            assert other.stdin is not None
+            other.stdin.close()
+            other.wait()
+
+        def start(directory: Path, *_: object) -> subprocess.Popen[bytes]:
+            assert other.poll() is not None
+            Record(S.READY, me, me, "redis://127.0.0.1:2").write(directory)
+            supervisor = subprocess.Popen([sys.executable, "-c", ""])
+            supervisor.wait()
+            return supervisor
+
+        monkeypatch.setattr("spark_streams.embedded.launcher.time.sleep", pause)
+        monkeypatch.setattr(launcher, "_start", start)
+        with (tmp_path / "lock").open("w") as lock:
+            assert launcher._ready(tmp_path, me, lock.fileno(), []).url == "redis://127.0.0.1:2"

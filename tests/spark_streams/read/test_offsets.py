@@ -1,0 +1,79 @@
+"""Offsets, as the checkpoint keeps them: every version is read, what is no offset is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_streams.errors import StreamError
+from spark_streams.read.offsets import VERSION, Offsets, SharedBatch
+from spark_streams.stream_id import ZERO, StreamId
+from tests.spark_streams.test_stream_id import IDS, unhurried
+
+GOLDEN = sorted(Path(__file__).parent.glob("offsets_v*.json"))
+
+
+@unhurried
+@given(st.dictionaries(st.text(), IDS))
+def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
+    """Offsets written as JSON and read again are equal, and equal offsets have equal texts."""
+    offsets = Offsets(streams)
+    text = json.dumps(offsets.to_json())
+    assert Offsets.from_json(json.loads(text)) == offsets
+    assert json.dumps(Offsets(dict(reversed(streams.items()))).to_json()) == text
+
+
+FLIGHTS = {"flights": StreamId(1795163372693, 12), "weather": ZERO}
+MEANT = {
+    "offsets_v1": Offsets(FLIGHTS),
+    "offsets_v2": Offsets(
+        FLIGHTS,
+        added={"flights": 336776, "weather": 0},
+        deleted={"flights": StreamId(1795163372700, 0)},
+        cuts={"flights": ((StreamId(1795163372000, 0), 500), (StreamId(1795163372693, 12), None))},
+        begins={"weather": ZERO},
+        lost={"flights": 3},
+    ),
+    "offsets_v2_shared": Offsets(
+        {}, shared=SharedBatch(8, 5, reads={"flights": (500, 500), "weather": (0,)}, claims={"weather": 12})
+    ),
+}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_offsets_of_every_version_are_read(path: Path) -> None:
+    """The golden file of each version is read by today's code, and those of today's version are what it writes."""
+    golden = json.loads(path.read_text())
+    assert Offsets.from_json(golden) == MEANT[path.stem]
+    if golden["version"] == VERSION:
+        assert MEANT[path.stem].to_json() == golden
+
+
+def test_every_version_has_a_golden_file() -> None:
+    """No version is without one, today's included."""
+    assert {json.loads(path.read_text())["version"] for path in GOLDEN} == set(range(1, VERSION + 1))
+    assert {path.stem for path in GOLDEN} == set(MEANT)
+
+
+@pytest.mark.parametrize(
+    ("offset", "condition"),
+    [
+        ({"version": VERSION + 1, "streams": {}}, "OFFSET_VERSION"),
+        ({}, "OFFSET_MALFORMED"),
+        ({"version": 1}, "OFFSET_MALFORMED"),
+        ({"version": 1, "streams": []}, "OFFSET_MALFORMED"),
+        ({"version": 1, "streams": {"a": "x"}}, "OFFSET_MALFORMED"),
+        ({"version": 0, "streams": {}}, "OFFSET_MALFORMED"),
+        ({"version": 2, "streams": {}, "cuts": {"a": ["1-1"]}}, "OFFSET_MALFORMED"),
+        ({"version": 2, "streams": {}, "shared": {}}, "OFFSET_MALFORMED"),
+    ],
+)
+def test_offsets_of_another_kind_are_refused(offset: dict[str, object], condition: str) -> None:
+    """An offset that this source has not written is an error that says so, never a position."""
+    with pytest.raises(StreamError) as caught:
+        Offsets.from_json(offset)
+    assert caught.value.condition == condition

@@ -1,0 +1,312 @@
+"""Reading by ranges, driven as Spark drives it, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from spark_streams.errors import StreamError
+from tests.spark_streams.driver import Query, Site, numbers
+
+
+def test_batches_follow_each_other(site: Site) -> None:
+    """Every entry is in exactly one batch; what is finished is acknowledged, an idle stream's last batch included."""
+    site.add("s", 100)
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=30)
+    assert numbers(query.drain()) == list(range(100))
+    assert [len(batch) for batch in query.batches] == [30, 30, 30, 10]
+    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+    site.add("s", 10, first=100)
+    assert numbers(query.trigger() or []) == list(range(100, 110))
+    assert site.group()["pending"] == 10
+    assert query.trigger() is None
+    assert site.group()["pending"] == 0
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_stream_is_split(site: Site, group: str | None) -> None:
+    """minPartitions parts a batch into ranges of equal size, each in the stream's order; their union is the batch."""
+    site.add("s", 1000)
+    said = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=4, **said)
+    assert numbers(query.trigger() or []) == list(range(1000))
+    assert query.partitions == [[250] * 4]
+    if group:
+        consumers = site.client.xpending("s", "g")["consumers"]
+        assert consumers == [{"name": b"spark-%d" % i, "pending": 250} for i in range(4)]
+        assert query.trigger() is None
+        assert site.group()["pending"] == 0
+
+
+def test_no_partition_has_more_than_its_limit(site: Site) -> None:
+    """maxEntriesPerPartition is kept exactly; a replay has the same partitions, whatever the option says by then."""
+    site.add("s", 1001)
+    query = site.query(stream="s", maxEntriesPerPartition=300, group="g")
+    query.trigger()
+    first = query.partitions[0]
+    assert sum(first) == 1001
+    assert max(first) <= 300
+    assert len(first) == 4
+    query.restart(maxEntriesPerPartition=100)
+    assert numbers(query.run()) == list(range(1001))
+    assert query.partitions == [first, first]
+
+
+def test_streams_share_partitions(site: Site) -> None:
+    """Each stream has at least one partition; large ones get more."""
+    site.add("big", 900)
+    site.add("small", 10)
+    query = site.query(streams="big,small", minPartitions=4)
+    query.trigger()
+    assert query.partitions[0][-1] == 10
+    assert len(query.partitions[0]) >= 4
+
+
+def test_cursor_moves_the_group_alone(site: Site) -> None:
+    """With ack=cursor nothing is ever pending, and the group's last-delivered ID is what is finished."""
+    site.add("s", 20)
+    query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)
+    query.trigger()
+    assert (site.group()["pending"], site.group()["last-delivered-id"]) == (0, b"0-0")
+    query.trigger()
+    assert (site.group()["pending"], site.group()["last-delivered-id"]) == (0, b"10-1")
+    assert query.trigger() is None
+    assert site.group()["last-delivered-id"] == b"20-1"
+
+
+def test_none_leaves_the_group_as_it_is(site: Site) -> None:
+    """With ack=none the group says where to begin, and no more."""
+    site.add("s", 20)
+    site.client.xgroup_create("s", "g", "5-1")
+    query = site.query(stream="s", group="g", ack="none", startingOffsets="group")
+    assert numbers(query.drain()) == list(range(5, 20))
+    assert (site.group()["pending"], site.group()["last-delivered-id"]) == (0, b"5-1")
+
+
+def test_a_pattern_finds_new_streams(site: Site) -> None:
+    """A stream that appears while the query runs is read from its first entry; others are left alone."""
+    site.add("in:a", 5)
+    site.add("other", 5)
+    query = site.query(streamPattern="in:*", startingOffsets="latest", group="g")
+    assert query.trigger() is None
+    site.add("in:b", 3)
+    site.add("in:a", 2, first=5)
+    assert sorted(numbers(query.drain())) == [0, 1, 2, 5, 6]
+    assert site.group("in:b")["pending"] == 0
+
+
+def test_a_start_by_time(site: Site) -> None:
+    """startingTimestamp begins with the first entry of that millisecond or later, for each stream its own."""
+    site.add("a", 10)
+    site.add("b", 10)
+    starting = json.dumps({"a": 4, "b": "1970-01-01T00:00:00.009"})
+    query = Query(site.url, streams="a,b", startingTimestamp=starting)
+    assert numbers(query.drain()) == [3, 4, 5, 6, 7, 8, 9, 8, 9]
+
+
+def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
+    """A stream that a pattern finds after an availableNow query began is read by the next one, from its first entry."""
+    site.add("p:a", 3)
+    said = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
+    query = site.query(**said)
+    query.reader.prepareForTriggerAvailableNow()
+    assert numbers(query.trigger() or []) == [0, 1]
+    site.add("p:b", 4)
+    site.add("p:a", 4, first=3)
+    assert numbers(query.drain()) == [2]
+    query.restart()
+    query.reader.prepareForTriggerAvailableNow()
+    assert sorted(numbers(query.drain())) == sorted([3, 4, 5, 6, 0, 1, 2, 3])
+    assert [len(batch) for batch in query.batches[2:]] == [2, 2, 2, 2]
+    assert (site.group("p:b")["pending"], site.group("p:b")["lag"]) == (0, 0)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("there", [0, 5], ids=["no stream yet", "five entries"])
+def test_a_start_that_the_stream_has_not_reached(site: Site, group: str | None, there: int) -> None:
+    """A query may begin at an ID or a time to come: what comes before is not read, and is no loss if it goes."""
+    site.add("s", there)
+    site.add("t", 1)
+    said = {} if group is None else {"group": group}
+    query = site.query(streams="s,t", startingOffsets='{"s": "21-0", "t": "earliest"}', **said)
+    assert numbers(query.drain()) == [0]
+    site.add("s", 10, first=there)
+    site.client.xtrim("s", maxlen=2, approximate=False)
+    assert query.trigger() is None
+    site.add("t", 1, first=1)
+    assert numbers(query.drain()) == [1]
+    query.restart()
+    site.add("s", 10, first=there + 10)
+    expected = [n for n in range(there + 20) if n >= 20]
+    assert numbers(query.drain()) == expected
+    site.add("s", 3, first=30)
+    assert numbers(query.trigger() or []) == [30, 31, 32]
+    assert numbers(query.run()) == [30, 31, 32]
+    site.client.xtrim("s", maxlen=1, approximate=False)
+    site.add("s", 3, first=33)
+    site.client.xtrim("s", maxlen=2, approximate=False)
+    with pytest.raises(StreamError, match="ENTRIES_LOST"):
+        query.drain()
+
+
+def test_a_batch_waits_for_enough_entries(site: Site) -> None:
+    """minEntriesPerTrigger is waited for after the first batch, but no longer than maxTriggerDelay."""
+    site.add("s", 5)
+    query = site.query(stream="s", minEntriesPerTrigger=10, maxTriggerDelay="1h")
+    assert len(query.trigger() or []) == 5
+    site.add("s", 9, first=5)
+    assert query.trigger() is None
+    site.add("s", 1, first=14)
+    assert len(query.trigger() or []) == 10
+    site.add("s", 1, first=15)
+    query.restart(maxTriggerDelay="0")
+    assert len(query.trigger() or []) == 1
+
+
+def test_a_batch_has_about_so_many_bytes(site: Site) -> None:
+    """maxBytesPerTrigger is kept as nearly as entries of like size allow."""
+    site.add("s", 400, payload="x" * 1000)
+    query = site.query(stream="s", maxBytesPerTrigger=100_000)
+    assert len(query.drain()) == 400
+    assert all(70 <= len(batch) <= 100 for batch in query.batches[:-1])
+
+
+def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
+    """What comes after the start of an availableNow query is not read."""
+    site.add("s", 25)
+    query = site.query(stream="s", maxEntriesPerTrigger=10)
+    query.reader.prepareForTriggerAvailableNow()
+    site.add("s", 25, first=25)
+    assert len(query.drain()) == 25
+
+
+LOSSES = ["trimmed", "deleted", "stream deleted", "stream made anew", "server empty"]
+
+
+def lose(site: Site, how: str) -> None:
+    """Take away what the query, which has read ten entries of thirty, has not read yet."""
+    if how == "trimmed":
+        site.client.xtrim("s", minid="16-1", approximate=False)
+    elif how == "deleted":
+        site.client.xdel("s", "15-1", "16-1")
+    elif how == "stream deleted":
+        site.client.delete("s")
+    elif how == "stream made anew":
+        site.client.delete("s")
+        site.add("s", 5, first=100)
+    else:
+        site.client.flushall()
+
+
+@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize("group", [None, "g"])
+def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
+    """Entries that are gone before they were read fail the query: what, where, how many, which option to set."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, **({} if group is None else {"group": group}))
+    query.trigger()
+    lose(site, how)
+    with pytest.raises(StreamError, match="failOnDataLoss") as caught:
+        query.trigger()
+    assert "'s'" in str(caught.value)
+    assert caught.value.condition == ("ENTRIES_LOST" if how in ("trimmed", "deleted") else "STREAM_LOST")
+    if how == "trimmed":
+        assert "5 entries after 10-1, up to 16-0" in str(caught.value)
+    if how == "deleted" and site.kind == "engine":
+        assert "2 entries after 10-1" in str(caught.value)
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_lost_data_is_passed_over(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false there is a warning, a count in the offset, and all that is left is read, once."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
+    query.trigger()
+    lose(site, how)
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        found = numbers(query.drain())
+        if how in ("stream deleted", "server empty"):
+            assert found == []
+            site.add("s", 5, first=100)
+            found = numbers(query.drain())
+    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)]}.get(how, range(100, 105))
+    assert found == list(left)
+    assert "LOST" in caplog.text
+    if how == "trimmed":
+        assert query.offset("lost") == {"s": 5}
+    caplog.clear()
+    site.add("s", 3, first=200)
+    assert numbers(query.drain()) == [200, 201, 202]
+    assert "LOST" not in caplog.text
+
+
+def test_a_stream_made_anew_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
+    """With failOnDataLoss=false a new stream is read whole, though its IDs are smaller than those that were read."""
+    site.add("s", 30, first=100)
+    query = site.query(stream="s", failOnDataLoss="false")
+    query.drain()
+    site.client.delete("s")
+    site.add("s", 4)
+    query.plan()
+    query.restart()
+    assert numbers(query.run()) == [0, 1, 2, 3]
+    site.add("s", 2, first=4)
+    assert numbers(query.drain()) == [4, 5]
+
+
+def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
+    """What is trimmed after a batch was planned, and before it was read, is noticed by the task."""
+    site.add("s", 30)
+    query = site.query(stream="s")
+    query.plan()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    (part,) = query.reader.partitions(start, end)
+    site.client.xtrim("s", maxlen=20, approximate=False)
+    with pytest.raises(StreamError, match=r"\[ENTRIES_LOST\].* 10 entries"):
+        list(query.reader.read(part))
+
+
+def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
+    """A new query takes the stream as it is; only what is lost from then on counts."""
+    site.add("s", 30)
+    site.client.xtrim("s", maxlen=20, approximate=False)
+    site.client.xdel("s", "25-1")
+    query = site.query(stream="s", maxEntriesPerTrigger=7)
+    assert len(query.drain()) == 19
+    later = Query(site.url, stream="s", startingOffsets="12-1")
+    assert len(later.drain()) == 18
+
+
+def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
+    """A group whose last ID lies before the checkpoint shows that the server has lost data."""
+    site.add("s", 30)
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
+    query.trigger()
+    query.plan()
+    site.client.xgroup_setid("s", "g", "3-1")
+    with pytest.raises(StreamError, match=r"GROUP_BEHIND.*'g'.*3-1"):
+        query.run()
+    query.restart(failOnDataLoss="false")
+    assert numbers(query.run()) == list(range(10, 20))
+
+
+def test_finished_entries_are_trimmed(site: Site) -> None:
+    """trimOnCommit removes what is finished, up to what another group has yet to read or to acknowledge."""
+    site.add("s", 30)
+    site.client.xgroup_create("s", "other", "0")
+    site.client.xreadgroup("other", "c", {"s": ">"}, count=15)
+    site.client.xack("s", "other", *(f"{n}-1" for n in range(1, 8)))
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=10, trimOnCommit="true")
+    query.trigger()
+    assert site.client.xlen("s") == 30
+    query.trigger()
+    assert site.client.xrange("s")[0][0] == b"8-1"
+    site.client.xack("s", "other", *(f"{n}-1" for n in range(8, 16)))
+    query.drain()
+    assert site.client.xrange("s")[0][0] == b"16-1"
+    site.client.xgroup_destroy("s", "other")
+    site.add("s", 1, first=30)
+    assert numbers(query.drain()) == [30]
+    assert site.client.xlen("s") == 0

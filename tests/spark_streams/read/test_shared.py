@@ -1,0 +1,279 @@
+"""Sharing a group with programs that are not Spark: redis-py consumers that take part, die, and come back."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from spark_streams.client.slots import slot_of
+from spark_streams.errors import StreamError
+from spark_streams.read.shared import protocol
+from tests.spark_streams.driver import Query, Site, numbers
+from tests.waiting import wait_for
+
+SCHEMA = "_id string, n int, _deliveries int"
+
+
+def query_of(site: Site, **said: Any) -> Query:
+    return Query(
+        site.url, SCHEMA, **{"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", **said}
+    )
+
+
+def taken(reply: Any) -> list[int]:
+    """The numbers of the entries that a redis-py consumer got."""
+    return [int(fields[b"n"]) for _, entries in reply for _, fields in entries]
+
+
+def test_a_group_is_shared(site: Site) -> None:
+    """What the query takes and what a redis-py consumer takes is together everything, and nothing twice."""
+    site.add("s", 50)
+    query = query_of(site, maxEntriesPerTrigger=10)
+    mine: list[int] = []
+    theirs: list[int] = []
+    while len(mine) + len(theirs) < 50:
+        reply = site.client.xreadgroup("g", "python", {"s": ">"}, count=5) if query.log else []
+        theirs += taken(reply)
+        for _, entries in reply:
+            site.client.xack("s", "g", *(entry_id for entry_id, _ in entries))
+        mine += numbers(query.trigger() or [])
+    assert sorted(mine + theirs) == list(range(50))
+    assert theirs
+    assert query.trigger() is None
+    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+    names = [consumer["name"] for consumer in site.client.xinfo_consumers("s", "g")]
+    assert names == [b"python"]
+
+
+def test_entries_are_pending_for_the_batchs_consumers(site: Site) -> None:
+    """Each partition is a consumer of its own, named after the batch; it is removed when the batch is finished."""
+    site.add("s", 30)
+    query = query_of(site, consumerPrefix="job", minPartitions=3)
+    assert sorted(numbers(query.trigger() or [])) == list(range(30))
+    assert query.partitions == [[10, 10, 10]]
+    consumers = site.client.xpending("s", "g")["consumers"]
+    assert consumers == [{"name": b"job-1-%d" % i, "pending": 10} for i in range(3)]
+    assert query.trigger() is None
+    assert site.client.xinfo_consumers("s", "g") == []
+
+
+def test_a_retry_and_a_replay_get_what_the_first_attempt_got(site: Site) -> None:
+    """Run again, by another worker or another driver, a partition has the same rows, though others have read on."""
+    site.add("s", 20)
+    query = query_of(site, maxEntriesPerTrigger=8)
+    first = query.trigger()
+    site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
+    assert numbers(query.run()) == numbers(first or [])
+    query.restart()
+    again = query.run()
+    assert numbers(again) == numbers(first or [])
+    assert [row["_deliveries"] for row in again] == [3] * 8
+    assert numbers(query.drain()) == list(range(13, 20))
+
+
+def test_a_long_history_is_read_page_by_page(site: Site) -> None:
+    """A partition larger than a page is the same on every attempt; what was deleted meanwhile is left out."""
+    site.add("s", 100)
+    query = query_of(site, pageSize=7)
+    assert numbers(query.trigger() or []) == list(range(100))
+    site.client.xdel("s", *(f"{n}-1" for n in range(7, 30)))
+    assert numbers(query.run()) == [n for n in range(100) if not 6 <= n < 29]
+    assert query.trigger() is None
+    assert site.group()["pending"] == 0
+
+
+def test_two_attempts_at_once_take_once(site: Site) -> None:
+    """Of two attempts of a task, whichever is first takes; the other gets the same, and nothing lies in between."""
+    site.add("s", 20)
+    query = query_of(site, maxEntriesPerTrigger=10)
+    query.plan()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    (part,) = query.reader.partitions(start, end)
+    one, other = (query.reader.read(pickle.loads(pickle.dumps(part))) for _ in range(2))
+    rows = [[row["n"] for batch in attempt for row in batch.to_pylist()] for attempt in (one, other)]
+    assert rows == [list(range(10)), list(range(10))]
+    assert site.group()["pending"] == 10
+
+
+def test_a_task_that_wakes_up_too_late_takes_nothing(site: Site) -> None:
+    """An attempt that begins after its batch was finished takes no entries that nobody would output."""
+    site.add("s", 20)
+    query = query_of(site, maxEntriesPerTrigger=10)
+    query.trigger()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    (part,) = query.reader.partitions(start, end)
+    assert len(query.drain()) == 10
+    site.add("s", 5, first=20)
+    assert list(query.reader.read(part)) == []
+    assert site.group()["pending"] == 0
+    assert numbers(query.drain()) == [20, 21, 22, 23, 24]
+
+
+def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
+    """What a consumer has left pending for claimIdleMs is read by the query; a consumer that lives keeps its own."""
+    site.add("s", 20)
+    query = query_of(site, claimIdleMs=50)
+    query.reader.initialOffset()
+    site.client.xreadgroup("g", "dead", {"s": ">"}, count=5)
+    wait_for(lambda: site.client.xpending_range("s", "g", "-", "+", 10, "dead", idle=60), "the entries to be idle")
+    site.client.xreadgroup("g", "alive", {"s": ">"}, count=5)
+    rows = query.trigger() or []
+    assert sorted(numbers(rows)) == [*range(5), *range(10, 20)]
+    assert {row["n"]: row["_deliveries"] for row in rows}[0] == 2
+    again = query.run()
+    assert sorted(numbers(again)) == sorted(numbers(rows))
+    # The dead one comes back: what it had is not its own any more.
+    assert site.client.xreadgroup("g", "dead", {"s": "0"}) == [[b"s", []]]
+    assert site.client.xack("s", "g", *(f"{n}-1" for n in range(6, 11))) == 5
+    assert query.trigger() is None
+    assert site.group()["pending"] == 0
+
+
+def test_without_claiming_others_keep_what_they_have(site: Site) -> None:
+    """Without claimIdleMs no entry of another consumer is touched, however long it lies there."""
+    site.add("s", 10)
+    query = query_of(site)
+    query.reader.initialOffset()
+    site.client.xreadgroup("g", "slow", {"s": ">"}, count=5)
+    assert numbers(query.drain()) == list(range(5, 10))
+    assert site.client.xpending("s", "g")["consumers"] == [{"name": b"slow", "pending": 5}]
+
+
+def test_poison_goes_to_the_dead_letter_stream(site: Site) -> None:
+    """An entry delivered more often than maxDeliveries goes there whole, with reason, count and origin."""
+    site.add("s", 3)
+    site.client.xadd("s", {"n": "99", b"raw\xff": b"\r\n\xfe"}, id="50-1")
+    query = query_of(site, claimIdleMs=1, maxDeliveries=3, deadLetterStream="dead")
+    query.reader.initialOffset()
+    site.client.xreadgroup("g", "crashing", {"s": ">"})
+    for _ in range(2):
+        site.client.xclaim("s", "g", "crashing", 0, ["50-1"])
+    wait_for(lambda: len(site.client.xpending_range("s", "g", "-", "+", 10, idle=2)) == 4, "the entries to be idle")
+    assert numbers(query.trigger() or []) == [0, 1, 2]
+    ((_, letter),) = site.client.xrange("dead")
+    assert letter == {
+        b"_stream": b"s",
+        b"_id": b"50-1",
+        b"_reason": b"delivered more than 3 times",
+        b"_deliveries": b"4",
+        b"n": b"99",
+        b"raw\xff": b"\r\n\xfe",
+    }
+    assert query.trigger() is None
+    assert site.group()["pending"] == 0
+    assert site.client.xlen("dead") == 1
+
+
+def test_a_query_that_fails_again_and_again_gets_past_its_poison(site: Site) -> None:
+    """A batch that is replayed more often than maxDeliveries goes to the dead-letter stream, and the query goes on."""
+    site.add("s", 2)
+    query = query_of(site, maxDeliveries=3, deadLetterStream="dead")
+    query.trigger()
+    assert [len(query.run()) for _ in range(4)] == [2, 2, 0, 0]
+    site.add("s", 1, first=2)
+    assert numbers(query.drain()) == [2]
+    assert site.client.xlen("dead") == 2
+
+
+def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
+    """A query begun anew with the same name reads what its former life had taken and never finished."""
+    site.add("s", 10)
+    old = query_of(site, maxEntriesPerTrigger=4)
+    assert numbers(old.trigger() or []) == [0, 1, 2, 3]
+    new = query_of(site, maxEntriesPerTrigger=100)
+    assert sorted(numbers(new.drain())) == list(range(10))
+    assert site.group()["pending"] == 0
+    assert site.client.xinfo_consumers("s", "g") == []
+
+
+def test_available_now_ends(site: Site) -> None:
+    """What comes after the start of an availableNow query does not keep it running."""
+    site.add("s", 25)
+    query = query_of(site, maxEntriesPerTrigger=10)
+    query.reader.prepareForTriggerAvailableNow()
+    rows = numbers(query.trigger() or [])
+    site.add("s", 10, first=25)
+    rows += numbers(query.drain())
+    assert rows[:25] == list(range(25))
+    assert len(rows) <= 35
+
+
+def test_a_pattern_with_a_group(site: Site) -> None:
+    """A stream that is found later gets the group, from its first entry."""
+    site.add("in:a", 3)
+    query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", consume="shared", startingOffsets="earliest")
+    assert numbers(query.drain()) == [0, 1, 2]
+    site.add("in:b", 2, first=10)
+    assert numbers(query.drain()) == [10, 11]
+
+
+def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
+    """A group that was removed while the query runs is an error; with failOnDataLoss=false it is made anew."""
+    site.add("s", 5)
+    query = query_of(site)
+    query.drain()
+    site.client.xgroup_destroy("s", "g")
+    with pytest.raises(StreamError, match="GROUP_LOST"):
+        query.trigger()
+    query.restart(failOnDataLoss="false")
+    assert numbers(query.drain()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted"])
+def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Trimmed or deleted before any consumer was given them, they are an error, or a warning; what was read may go."""
+    site.add("s", 30)
+    query = query_of(site, maxEntriesPerTrigger=5)
+    query.trigger()
+    site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
+    site.client.xtrim("s", minid="6-1", approximate=False)
+    assert numbers(query.trigger() or []) == [*range(10, 15)]
+    site.client.xdel("s", "7-1", "14-1")
+    assert numbers(query.trigger() or []) == [*range(15, 20)]
+    if how == "deleted":
+        site.client.xdel("s", "25-1")
+    else:
+        site.client.xtrim("s", maxlen=5 if how == "trimmed" else 0, approximate=False)
+    count = {"trimmed": "5 entries", "emptied": "10 entries", "deleted": "an unknown number"}[how]
+    with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*'s'.*lost {count}.* after 20-1"):
+        query.trigger()
+    query.restart(failOnDataLoss="false")
+    left = {"trimmed": [*range(25, 30)], "emptied": [], "deleted": [n for n in range(20, 30) if n != 24]}[how]
+    site.add("s", 5, first=30)
+    with caplog.at_level("WARNING", "spark_streams"):
+        assert sorted(numbers(query.drain())) == [*left, *range(30, 35)]
+    assert caplog.text.count("ENTRIES_LOST") == 1
+
+
+def test_finished_entries_are_trimmed(site: Site) -> None:
+    """trimOnCommit leaves what any consumer of any group has yet to acknowledge."""
+    site.add("s", 10)
+    query = query_of(site, trimOnCommit="true")
+    query.reader.initialOffset()
+    site.client.xreadgroup("g", "slow", {"s": ">"}, count=2)
+    site.client.xack("s", "g", "1-1")
+    query.drain()
+    assert site.client.xrange("s")[0][0] == b"2-1"
+    site.client.xack("s", "g", "2-1")
+    site.add("s", 1, first=10)
+    query.drain()
+    assert site.client.xlen("s") == 0
+
+
+@pytest.mark.parametrize("stream", ["s", "name:{7}", "a}b", "{}x"])
+def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
+    """In a cluster one node has both, whatever the stream's name."""
+    assert slot_of(protocol.ledger_key(stream, "g", "p")) == slot_of(stream.encode())
+    assert protocol.ledger_key("a", "bc", "p") != protocol.ledger_key("a:1", "c", "p")
+
+
+@pytest.mark.parametrize(
+    ("lag", "parts", "most", "expected"),
+    [(0, 4, 10, (0,)), (10, 3, 10, (3, 3, 4)), (2, 4, 10, (1, 1)), (100, 2, 10, (10, 10))],
+)
+def test_shares_of_a_batch(lag: int, parts: int, most: int, expected: tuple[int, ...]) -> None:
+    """What is there is shared equally, up to the most that one task may take."""
+    assert protocol.shares(lag, parts, most) == expected

@@ -1,0 +1,189 @@
+"""A query whose connection is cut at any step of the protocol goes on by itself: no task has to be repeated for it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import hiredis
+import pyarrow as pa
+import pytest
+
+from spark_streams.client import link as link_module
+from spark_streams.client import pool
+from spark_streams.client.connection import Connection
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import ServerError, WriteError
+from spark_streams.write.at_least_once import PlainSender
+from spark_streams.write.encoding import Packer
+from spark_streams.write.exactly_once import FencedSender
+from spark_streams.write.fence import Writer
+from tests.chaos.proxy import Proxy, proxy
+from tests.spark_streams.driver import Query, Site, numbers
+
+
+@pytest.fixture
+def between(site: Site) -> Iterator[Proxy]:
+    """A proxy in front of the site's server."""
+    with proxy(site.client.connection_pool.connection_kwargs["port"]) as made:
+        yield made
+        pool.close_all()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"group": "g"},
+        {"group": "g", "pageSize": 3},
+        {"group": "g", "minPartitions": 3},
+        {"group": "g", "ack": "cursor"},
+        {"group": "g", "consume": "shared"},
+        {"group": "g", "streamPattern": "s*", "stream": None},
+    ],
+    ids=str,
+)
+def test_a_query_rides_through_cuts(site: Site, between: Proxy, said: dict[str, Any]) -> None:
+    """Every entry comes out once, in order, and nothing stays pending, whichever byte is the last to get through."""
+    options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **said}
+    options = {name: value for name, value in options.items() if value is not None}
+    site.add("s", 1)
+    query = Query(f"redis://127.0.0.1:{between.port}", "n int", **options)
+    seen = numbers(query.drain())
+    for count in range(1, 3000, 67):
+        site.add("s", 10, first=len(seen))
+        between.cut_after(count)
+        found = numbers(query.drain())
+        assert sorted(found) == list(range(len(seen), len(seen) + 10)), count
+        seen += found
+    assert between.cuts > 15
+    if "group" in said:
+        assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+
+
+class Refusing(threading.Thread):
+    """A server that refuses every command but ECHO so many times, in the words given, and then has an empty stream."""
+
+    def __init__(self, words: str, times: int) -> None:
+        super().__init__(daemon=True)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._words = words.encode()
+        self.left = times
+
+    def run(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        reader = hiredis.Reader()
+        with client:
+            while data := client.recv(1 << 16):
+                reader.feed(data)
+                while (command := reader.gets()) is not False:
+                    client.sendall(self._reply(command))
+
+    def _reply(self, command: list[bytes]) -> bytes:
+        if command[0] == b"ECHO":
+            return b"$%d\r\n%b\r\n" % (len(command[1]), command[1])
+        if command[0] == b"CLIENT":
+            return b"+OK\r\n"
+        if self.left:
+            self.left -= 1
+            return b"-%b\r\n" % self._words
+        return b"*0\r\n"
+
+    def end(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.join(10)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LOADING Redis is loading the dataset in memory",
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        "READONLY You can't write against a read only replica.",
+        "CLUSTERDOWN The cluster is down",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+    ],
+    ids=lambda words: words.split()[0],
+)
+def test_what_a_server_refuses_for_the_moment_is_asked_again(words: str) -> None:
+    """Commands and pages alike; and when the time for that is spent, the error has the server's words."""
+    server = Refusing(words, 6)
+    server.start()
+    try:
+        connection = Connection(Address(f"redis://127.0.0.1:{server.port}"))
+        assert connection.command("XRANGE", "s", "-", "+") == []
+        server.left = 6
+        buffer, stop = connection.receive(connection.request([("XRANGE", "s", "-", "+")]))
+        assert bytes(buffer[:stop]) == b"*0\r\n"
+        assert server.left == 0
+        connection.close()
+        server.left = 1 << 30
+        impatient = Connection(Address(f"redis://127.0.0.1:{server.port}", retry_ms=50))
+        with pytest.raises(ServerError, match=f"SERVER_REFUSED.*{words.split(maxsplit=1)[0]}"):
+            impatient.command("XLEN", "s")
+        impatient.close()
+    finally:
+        server.end()
+
+
+def test_a_command_that_blocks_is_given_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that blocks for longer than the socket's timeout is no server that does not answer; one that hangs is."""
+    monkeypatch.setattr(link_module, "_TIMEOUT_SECONDS", 0.2)
+    connection = Connection(Address(site.url, retry_ms=0))
+    assert connection.pipeline([("XREAD", "BLOCK", 600, "STREAMS", "s", "$")]) == [None]
+    assert connection.command("PING") == b"PONG"
+    connection.close()
+    silent = socket.create_server(("127.0.0.1", 0))
+    try:
+        with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*[Tt]ime"):
+            Connection(Address(f"redis://127.0.0.1:{silent.getsockname()[1]}", retry_ms=0)).command("PING")
+    finally:
+        silent.close()
+
+
+def write(sender: FencedSender | PlainSender, options: WriteOptions) -> None:
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(30), pa.int64())})
+    for parcels in Packer(options, WriteSchema(("n",), False, False, False)).chunks(iter([rows])):
+        sender.submit(parcels)
+
+
+def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site) -> None:
+    """If the connection breaks before WAIT, another server may answer: its record is looked at, not taken on trust."""
+    options = WriteOptions(stream="s", chunk_size=10, wait_replicas=1, wait_timeout=20)
+    connection = Connection(Address(site.url))
+    sender = FencedSender(connection, Writer("query", 0, 0), options, lasting=True)
+    write(sender, options)
+    for courier in sender._couriers.values():
+        courier.finish()
+    site.client.flushall()  # this is another server now, which did not get what the one before had confirmed
+    site.client.client_kill_filter(_type="normal", skipme=True)
+    with pytest.raises(WriteError, match="FENCE_BEHIND"):
+        sender.finish()
+    assert site.client.keys("*") == []
+    connection.close()
+
+
+def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replicated(site: Site) -> None:
+    """WAIT speaks of its own connection's writes, so where another one has confirmed rows the task fails."""
+    options = WriteOptions(stream="s", mode="append", chunk_size=10, wait_replicas=1, wait_timeout=20)
+    connection = Connection(Address(site.url))
+    sender = PlainSender(connection, options)
+    write(sender, options)
+    site.client.client_kill_filter(_type="normal", skipme=True)
+    with pytest.raises(WriteError, match=r"NOT_REPLICATED.*An unknown number of replicas"):
+        sender.finish()
+    assert site.client.xlen("s") >= 30
+    connection.close()

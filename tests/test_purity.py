@@ -1,0 +1,107 @@
+"""Which package may import which, and that the core does no I/O, reads no clock, draws no number and logs nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+#: What the core may use of the standard library, and of others: arithmetic, containers, types, and codecs of bytes.
+PURE = {
+    "__future__",
+    "abc",
+    "array",
+    "bisect",
+    "collections",
+    "collections.abc",
+    "dataclasses",
+    "enum",
+    "fractions",
+    "functools",
+    "hashlib",
+    "heapq",
+    "hmac",
+    "itertools",
+    "math",
+    "operator",
+    "re",
+    "struct",
+    "typing",
+    "weakref",
+    "zlib",
+    "numpy",
+    "numpy.typing",
+    "pyarrow",
+    "zstandard",
+}
+#: Names that reach for the outside without an import.
+FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
+#: For each package of ours, what of ours it may import besides itself.
+ARROWS = {
+    "engine/core": {"engine.text", "engine.settings", "engine.version"},
+    "engine/wire": {"engine.text", "engine.core.protocol"},
+    "engine/shell": {"engine"},
+    "spark_streams": set(),
+    "jobs": {"spark_streams"},
+}
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The full names of what a module imports, those for the type checker alone included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: a relative import"
+            assert node.module
+            for alias in node.names:
+                inside = (ROOT / node.module.replace(".", "/") / f"{alias.name}.py").exists()
+                yield f"{node.module}.{alias.name}" if inside else node.module
+
+
+def ours(name: str) -> bool:
+    return name.partition(".")[0] in {"engine", "spark_streams", "jobs", "tests", "benchmarks"}
+
+
+def within(name: str, packages: set[str]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+@pytest.mark.parametrize("path", modules("engine/core"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_core_is_pure(path: Path) -> None:
+    """A module of the core imports nothing that could do I/O, tell the time, draw a number or log."""
+    assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
+    names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert names & FORBIDDEN_NAMES == set()
+
+
+@pytest.mark.parametrize("package", list(ARROWS))
+def test_arrows_between_packages_go_one_way(package: str) -> None:
+    """A package imports of ours only itself and what the layout allows it."""
+    own = package.replace("/", ".")
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(package)
+        for name in imports(path)
+        if ours(name) and not within(name, ARROWS[package] | {own})
+    ]
+    assert wrong == []
+
+
+def test_the_engine_knows_nothing_of_spark() -> None:
+    """No module of the engine imports pyspark, pandas or the connector."""
+    wrong = [
+        (str(path), name)
+        for path in modules("engine")
+        for name in imports(path)
+        if within(name, {"pyspark", "pandas", "spark_streams", "jobs"})
+    ]
+    assert wrong == []

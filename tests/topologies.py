@@ -1,0 +1,280 @@
+"""Real servers in other forms than one on a port: a cluster, a master with replica and Sentinels, TLS.
+
+Each is a context manager that leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from tests import servers, tools
+from tests.waiting import wait_for
+
+
+@dataclass
+class Cluster:
+    """Three masters that share the slots."""
+
+    nodes: list[servers.Running]
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes[:2])
+
+    def client(self) -> redis.RedisCluster:
+        return redis.RedisCluster(host=self.nodes[0].host, port=self.nodes[0].port, protocol=2)
+
+    def _cli(self, node: servers.Running, *words: str) -> str:
+        command = [tools.needed("redis-cli"), "-h", node.host, "-p", str(node.port), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def owner(self, slot: int) -> servers.Running:
+        """The node that serves the slot."""
+        with redis.Redis(host=self.nodes[0].host, port=self.nodes[0].port, protocol=2) as client:
+            for first, last, held, *_ in client.execute_command("CLUSTER", "SLOTS"):
+                if first <= slot <= last:
+                    return next(node for node in self.nodes if node.port == held[1])
+        raise LookupError(slot)
+
+    def begin_move(self, slot: int) -> tuple[servers.Running, servers.Running]:
+        """The slot is on its way from its node to another: keys that are not at the first are to be asked for there."""
+        source = self.owner(slot)
+        target = next(node for node in self.nodes if node is not source)
+        source_id, target_id = self._cli(source, "cluster", "myid"), self._cli(target, "cluster", "myid")
+        self._cli(target, "cluster", "setslot", str(slot), "importing", source_id)
+        self._cli(source, "cluster", "setslot", str(slot), "migrating", target_id)
+        return source, target
+
+    def move_keys(self, slot: int, source: servers.Running, target: servers.Running, count: int = 1000) -> int:
+        """Move up to so many keys; how many there were."""
+        keys = self._cli(source, "cluster", "getkeysinslot", str(slot), str(count)).splitlines()
+        for key in keys:
+            self._cli(source, "migrate", target.host, str(target.port), key, "0", "5000")
+        return len(keys)
+
+    def end_move(self, slot: int, source: servers.Running, target: servers.Running) -> None:
+        """All keys that are left follow, and everybody is told."""
+        while self.move_keys(slot, source, target):
+            pass
+        name = self._cli(target, "cluster", "myid")
+        for node in (target, source, *self.nodes):
+            self._cli(node, "cluster", "setslot", str(slot), "node", name)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A cluster of three masters."""
+    with ExitStack() as stack:
+        flags = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+        nodes = [
+            # Without one of its own the bus would be 10,000 ports further on, where there may be none.
+            stack.enter_context(servers.redis(*flags, "--cluster-port", str(servers.free_port())))
+            for _ in range(3)
+        ]
+        addresses = [f"{node.host}:{node.port}" for node in nodes]
+        create = [tools.needed("redis-cli"), "--cluster", "create", *addresses, "--cluster-yes"]
+        subprocess.run(create, capture_output=True, check=True, timeout=60)
+        for node in nodes:
+            with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
+                wait_for(lambda: b"cluster_state:ok" in _info(client), "the cluster to agree")
+        yield Cluster(nodes)
+
+
+def _info(client: redis.Redis) -> bytes:
+    said = client.execute_command("CLUSTER", "INFO")
+    return said if isinstance(said, bytes) else "".join(f"{k}:{v} " for k, v in said.items()).encode()
+
+
+@dataclass
+class Watched:
+    """A master, its replicas, and three Sentinels that watch them."""
+
+    master: servers.Running
+    replicas: list[servers.Running]
+    sentinels: list[int]
+
+    @property
+    def url(self) -> str:
+        return "redis+sentinel://" + ",".join(f"127.0.0.1:{port}" for port in self.sentinels) + "/main"
+
+    def now_master(self) -> int:
+        """The port of the master that a Sentinel names."""
+        with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
+            return int(sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1])
+
+    def client(self) -> redis.Redis:
+        """A client of the master that a Sentinel names; it is not followed further."""
+        return redis.Redis(port=self.now_master(), protocol=2, socket_timeout=5)
+
+    def server_at(self, port: int) -> servers.Running:
+        return next(each for each in (self.master, *self.replicas) if each.port == port)
+
+    def failover(self) -> None:
+        """A replica becomes the master, the master its replica."""
+        before = self.now_master()
+        with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
+            wait_for(lambda: _asked_to_fail_over(sentinel), "a Sentinel to start the failover")
+        wait_for(lambda: self.now_master() != before, "the failover", 40)
+        with redis.Redis(port=before, protocol=2) as old:
+            wait_for(lambda: old.execute_command("ROLE")[0] == b"slave", "the old master to become a replica", 40)
+
+
+def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
+    try:
+        sentinel.execute_command("SENTINEL", "FAILOVER", "main")
+    except redis.ResponseError:
+        return False
+    return True
+
+
+@contextmanager
+def watched(replicas: int = 1) -> Iterator[Watched]:
+    """A master with replicas and three Sentinels."""
+    with ExitStack() as stack:
+        master = stack.enter_context(servers.redis("--repl-diskless-sync-delay", "0"))
+        following = [
+            stack.enter_context(servers.redis("--replicaof", f"{master.host} {master.port}")) for _ in range(replicas)
+        ]
+        for replica in following:
+            with redis.Redis(port=replica.port, protocol=2) as client:
+                wait_for(lambda: client.info("replication")["master_link_status"] == "up", "a replica to follow", 30)
+        ports = [
+            stack.enter_context(
+                servers.sentinel(
+                    f"sentinel monitor main {master.host} {master.port} 2",
+                    "sentinel down-after-milliseconds main 1000",
+                    "sentinel failover-timeout main 5000",
+                )
+            ).port
+            for _ in range(3)
+        ]
+        for port in ports:
+            with redis.Redis(port=port, protocol=2) as client:
+                wait_for(lambda: _knows(client, replicas), "the Sentinels to know each other and the replicas", 40)
+        yield Watched(master, following, ports)
+
+
+def _knows(sentinel: redis.Redis, replicas: int) -> bool:
+    try:
+        said = sentinel.execute_command("SENTINEL", "MASTER", "main")
+    except (redis.ConnectionError, redis.ResponseError):
+        return False
+    if not isinstance(said, dict):
+        said = dict(zip(said[::2], said[1::2], strict=True))
+    named = {(k if isinstance(k, str) else k.decode()): v for k, v in said.items()}
+    return int(named["num-other-sentinels"]) == 2 and int(named["num-slaves"]) == replicas
+
+
+@dataclass
+class Encrypted:
+    """A server that speaks TLS alone and wants a certificate of its clients; the files of both sides."""
+
+    port: int
+    ca: Path
+    certificate: Path
+    key: Path
+    flags: tuple[str, ...]
+    """What makes another server or a Sentinel speak TLS in the same way."""
+
+    @property
+    def url(self) -> str:
+        return f"rediss://localhost:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The connector's options for it."""
+        files = {"tls.caFile": self.ca, "tls.certFile": self.certificate, "tls.keyFile": self.key}
+        return {"url": self.url, **{name: str(path) for name, path in files.items()}}
+
+    def client(self, port: int | None = None) -> redis.Redis:
+        return redis.Redis(
+            host="localhost",
+            port=port or self.port,
+            protocol=2,
+            ssl=True,
+            ssl_ca_certs=str(self.ca),
+            ssl_certfile=str(self.certificate),
+            ssl_keyfile=str(self.key),
+        )
+
+
+@dataclass
+class Certificate:
+    """A certificate and its key, as files."""
+
+    certificate: Path
+    key: Path
+
+
+def certificate(directory: Path, name: str, authority: Certificate | None = None) -> Certificate:
+    """One for localhost, by the authority; without one it is an authority itself."""
+    made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
+    new = ("req", "-newkey", "rsa:2048", "-nodes", "-keyout", made.key)
+    if authority is None:
+        _openssl(
+            *new,
+            "-x509",
+            "-out",
+            made.certificate,
+            "-days",
+            "2",
+            "-subj",
+            f"/CN=test {name}",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
+        )
+        return made
+    request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
+    extensions.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
+    _openssl(*new, "-out", request, "-subj", "/CN=localhost")
+    _openssl(
+        "x509",
+        "-req",
+        "-in",
+        request,
+        "-CA",
+        authority.certificate,
+        "-CAkey",
+        authority.key,
+        "-CAcreateserial",
+        "-out",
+        made.certificate,
+        "-days",
+        "2",
+        "-extfile",
+        extensions,
+    )
+    return made
+
+
+@contextmanager
+def encrypted(*more: str) -> Iterator[Encrypted]:
+    """A server with TLS and client certificates; ``more`` are flags."""
+    with tempfile.TemporaryDirectory(prefix="ps-tls-") as name:
+        directory = Path(name)
+        authority = certificate(directory, "ca")
+        server, client = (certificate(directory, side, authority) for side in ("server", "client"))
+        port = servers.free_port()
+        flags = (
+            "--tls-cert-file",
+            str(server.certificate),
+            "--tls-key-file",
+            str(server.key),
+            "--tls-ca-cert-file",
+            str(authority.certificate),
+            "--tls-replication",
+            "yes",
+        )
+        with servers.redis("--tls-port", str(port), *flags, *more):
+            yield Encrypted(port, authority.certificate, client.certificate, client.key, flags)
+
+
+def _openssl(*words: str | Path) -> None:
+    subprocess.run([tools.needed("openssl"), *map(str, words)], capture_output=True, check=True)
