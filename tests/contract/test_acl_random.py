@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.clients.acl import RuleError, User, merged
+from engine.core.clients.acl.selector import RuleError
+from engine.core.clients.acl.user import User, merged
 from engine.core.table.registry import COMMANDS
 from engine.text import messages
 from tests.harness.clients import SocketClient
@@ -66,7 +67,7 @@ def _ours(user: User, argv: list[str]) -> tuple[str, str]:
 def _taken(user: User, op: bytes) -> object:
     """What ACL SETUSER would answer."""
     try:
-        user.take(op, False)
+        user.apply(op, False)
     except RuleError as error:
         return Error(messages.acl_rule_refused(op, error.reason).decode())
     return b"OK"

@@ -1,8 +1,8 @@
 """The users of a server: who is logged in as whom, and what was refused.
 
-Each session has its :class:`engine.core.clients.acl.User`; dispatch looks at ``session.limited`` alone, which is kept
-true where there is anything to be checked. Whoever changes a user must call :meth:`Accounts.changed` afterwards, or
-sessions go on with what they were allowed before. Where users are kept between runs is the shell's
+Each session has its :class:`engine.core.clients.acl.user.User`. Dispatch looks at ``session.limited`` alone, which is
+kept true where there is anything to be checked. Whoever changes a user must call :meth:`Accounts.changed` afterwards,
+or sessions go on with what they were allowed before. Where users are kept between runs is the shell's
 (:attr:`Accounts.file`).
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from engine.core.clients.acl import RuleError, User, merged
+from engine.core.clients.acl.selector import RuleError
+from engine.core.clients.acl.user import User, merged
 from engine.core.clients.acl_log import AclLog
 from engine.core.clients.session import Session
 from engine.core.clients.sessions import Sessions
@@ -80,7 +81,7 @@ class Accounts:
         new = old.copy() if old is not None else User(name, self.all_channels)
         for op in ops:
             try:
-                new.take(op, self.all_channels)
+                new.apply(op, self.all_channels)
             except RuleError as error:
                 raise CommandError(messages.acl_rule_refused(op, error.reason)) from None
         if old is None:
@@ -117,8 +118,8 @@ class Accounts:
 
     def _follow_password(self) -> None:
         password = self._config.text("requirepass")
-        self.default.take(b"resetpass", False)
-        self.default.take(b">" + password if password else b"nopass", False)
+        self.default.apply(b"resetpass", False)
+        self.default.apply(b">" + password if password else b"nopass", False)
         self.changed()
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ class Accounts:
         said = False
         for rule in rules:
             try:
-                user.take(rule, self.all_channels)
+                user.apply(rule, self.all_channels)
             except RuleError as error:
                 # Each unknown name is told; of other mistakes the first, because it may be why the next ones are some.
                 if error.unknown:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.core.clients.acl import User
+from engine.core.clients.acl.user import User
 from engine.core.protocol.replies import Reply
 from engine.core.protocol.run import Run
 from engine.core.table.registry import Command

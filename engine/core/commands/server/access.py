@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.core.clients.accounts import DEFAULT, AclFile, UsersError
-from engine.core.clients.acl import CATEGORIES, Selector, in_category
+from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set, Simple
 from engine.core.table.registry import COMMANDS, Command, command, container

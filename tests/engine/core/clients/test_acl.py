@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core import commands as _commands  # noqa: F401 - fills the command table
-from engine.core.clients.acl import CATEGORIES, RuleError, User, merged
+from engine.core.clients.acl.selector import CATEGORIES, RuleError
+from engine.core.clients.acl.user import User, merged
 from engine.core.table.registry import COMMANDS
 
 A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b"))
@@ -18,7 +19,7 @@ AFTER_ALL = b"does not have any effect"
 
 def user(*rules: str, all_channels: bool = False) -> User:
     one = User(b"u", all_channels)
-    one.take_all([rule.encode() for rule in rules], all_channels)
+    one.apply_all([rule.encode() for rule in rules], all_channels)
     return one
 
 
@@ -80,7 +81,7 @@ def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
     """ACL LIST's line for what ACL SETUSER was given, in the form of Redis 7.2 and later."""
     ops, _ = merged(rules.encode().split())
     one = User(b"u")
-    one.take_all(ops, False)
+    one.apply_all(ops, False)
     assert shown(one) == line
 
 
@@ -119,14 +120,14 @@ def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
 def test_what_is_no_rule_is_refused_with_redis_s_reason(rules: str, reason: bytes) -> None:
     ops, _ = merged(rules.encode().split())
     with pytest.raises(RuleError) as raised:
-        User(b"u").take_all(ops, False)
+        User(b"u").apply_all(ops, False)
     assert reason in raised.value.reason
 
 
 def test_a_pattern_cannot_hold_blanks() -> None:
     for rule in (b"~a b", b"&a b", b"~a\0"):
         with pytest.raises(RuleError):
-            User(b"u").take(rule, False)
+            User(b"u").apply(rule, False)
 
 
 @pytest.mark.parametrize(
@@ -242,14 +243,14 @@ def test_a_line_is_read_back(rules: list[str]) -> None:
     one = User(b"u")
     for rule in rules:
         try:
-            one.take(rule.replace(",", " ").encode(), False)
+            one.apply(rule.replace(",", " ").encode(), False)
         except RuleError:
             continue
     words = one.line().split(b" ")
     ops, open_at = merged(words[2:])
     assert open_at is None
     again = User(b"u")
-    again.take_all(ops, False)
+    again.apply_all(ops, False)
     assert again.line() == one.line()
     assert again.free == one.free
     for first, second in zip(one.selectors, again.selectors, strict=True):

@@ -1,19 +1,17 @@
-"""Users and their rules: what each may call, which keys it may read and write, which channels it may use.
+"""A selector: one set of permissions, which commands may be called, which keys read and written, which channels used.
 
-A user has a root selector and perhaps more (``(...)`` in its rules); a command is allowed if one selector allows all of
-it. Rules are taken one at a time, as ACL SETUSER and the lines of a file give them; a :class:`RuleError` says why one
+Rules are applied one at a time, as ACL SETUSER and the lines of a file give them; a :class:`RuleError` says why one
 cannot be. What a command touches is read from the command table, so a command that is declared wrongly there is
-guarded wrongly here. Who is logged in, and what is remembered of refusals, is :mod:`engine.core.clients.accounts`'s.
+guarded wrongly here.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.core.clients.foreign import FOREIGN
+from engine.core.clients.acl.foreign import FOREIGN
 from engine.core.table.registry import COMMANDS, Command
 from engine.text import messages
 from engine.text.globs import matches
@@ -43,13 +41,12 @@ CATEGORIES = (
     "scripting",
 )
 READ, WRITE = 1, 2
-_HASH = re.compile(rb"[0-9a-f]{64}")
 _SPACE = re.compile(rb"[ \t\n\v\f\r\0]")
 _PREFIXES = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 
 class RuleError(ValueError):
-    """A rule that cannot be taken; the text says why. ``unknown``: it names a command or category that there is not."""
+    """A rule that cannot be applied; the text says why. ``unknown``: it names no command or category."""
 
     def __init__(self, reason: bytes, *, unknown: bool = False) -> None:
         super().__init__(reason)
@@ -121,8 +118,8 @@ class Selector:
 
     # -- rules ------------------------------------------------------------------------------------------------------
 
-    def take(self, rule: bytes) -> None:
-        """Take one rule; a RuleError where it is none."""
+    def apply(self, rule: bytes) -> None:
+        """Apply one rule; a RuleError where it is none."""
         match rule.lower():
             case b"allkeys" | b"~*":
                 self.all_keys = True
@@ -137,16 +134,16 @@ class Selector:
                 self.all_channels = False
                 self.channels.clear()
             case b"allcommands" | b"+@all":
-                self._take_everything(True)
+                self._apply_everything(True)
             case b"nocommands" | b"-@all":
-                self._take_everything(False)
+                self._apply_everything(False)
             case _:
-                self._take_pattern(rule)
+                self._apply_pattern(rule)
 
-    def _take_pattern(self, rule: bytes) -> None:
+    def _apply_pattern(self, rule: bytes) -> None:
         first = rule[:1]
         if first in (b"~", b"%"):
-            self._take_keys(rule)
+            self._apply_keys(rule)
         elif first == b"&":
             if self.all_channels:
                 raise RuleError(messages.ACL_AFTER_ALL_CHANNELS)
@@ -154,13 +151,13 @@ class Selector:
                 raise RuleError(messages.ACL_SYNTAX)
             self.channels[rule[1:]] = None
         elif rule[:2] in (b"+@", b"-@"):
-            self._take_category(rule)
+            self._apply_category(rule)
         elif first in (b"+", b"-"):
-            self._take_command(rule)
+            self._apply_command(rule)
         else:
             raise RuleError(messages.ACL_SYNTAX)
 
-    def _take_keys(self, rule: bytes) -> None:
+    def _apply_keys(self, rule: bytes) -> None:
         if self.all_keys:
             raise RuleError(messages.ACL_AFTER_ALL_KEYS)
         access, pattern = READ | WRITE, rule[1:]
@@ -174,13 +171,13 @@ class Selector:
         else:
             self.patterns[pattern] = self.patterns.get(pattern, 0) | access
 
-    def _take_everything(self, allowed: bool) -> None:
+    def _apply_everything(self, allowed: bool) -> None:
         self.all_commands = allowed
         self.allowed = {one.full_name for one in all_commands()} if allowed else set()
         self.first_words.clear()
         self.rules = [b"+@all" if allowed else b"-@all"]
 
-    def _take_category(self, rule: bytes) -> None:
+    def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
         if name not in CATEGORIES:
             raise RuleError(messages.ACL_UNKNOWN, unknown=True)
@@ -188,20 +185,20 @@ class Selector:
             self._allow(one, rule[:1] == b"+")
         self._show(rule)
 
-    def _take_command(self, rule: bytes) -> None:
+    def _apply_command(self, rule: bytes) -> None:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = _named(name)
         if found is None and name.lower() in FOREIGN:
             # Redis has it, the engine has not: files written for Redis can be loaded, and there is nothing to guard.
             pass
         elif found is None:
-            self._take_first_word(name, allowed)
+            self._apply_first_word(name, allowed)
         else:
             for one in (found, *found.subcommands.values()):
                 self._allow(one, allowed)
         self._show(rule)
 
-    def _take_first_word(self, name: bytes, allowed: bool) -> None:
+    def _apply_first_word(self, name: bytes, allowed: bool) -> None:
         """``+select|0``: a command with this as its first argument."""
         command, bar, word = name.rpartition(b"|")
         found = _named(command)
@@ -303,156 +300,3 @@ def _key_access(rule: bytes) -> tuple[int, bytes]:
     if not access:
         raise RuleError(messages.ACL_SYNTAX)
     return access, pattern
-
-
-class User:
-    """A user. ``free``: nothing is forbidden, so nobody needs to look."""
-
-    __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
-
-    def __init__(self, name: bytes, all_channels: bool = False) -> None:
-        self.name = name
-        self.enabled = False
-        self.nopass = False
-        #: SHA-256 in hexadecimal digits, in the order in which they were added.
-        self.passwords: dict[bytes, None] = {}
-        self.sanitize = True
-        #: The root selector, then the others.
-        self.selectors = [Selector(all_channels)]
-        self.free = False
-
-    @classmethod
-    def all_powerful(cls, name: bytes) -> User:
-        """A user that may do everything, without a password."""
-        user = cls(name)
-        user.take_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
-        return user
-
-    def copy(self) -> User:
-        """Another user with the same name and rules."""
-        other = User(self.name)
-        other.become(self)
-        other.passwords = dict(self.passwords)
-        other.selectors = [selector.copy() for selector in self.selectors]
-        return other
-
-    def become(self, other: User) -> None:
-        """Have the rules of ``other`` from now on."""
-        for name in self.__slots__:
-            if name != "name":
-                setattr(self, name, getattr(other, name))
-
-    # -- rules ------------------------------------------------------------------------------------------------------
-
-    def take_all(self, rules: Iterable[bytes], all_channels: bool) -> None:
-        """Take rules one after the other; ``all_channels`` is what new selectors and ``reset`` begin with."""
-        for rule in rules:
-            self.take(rule, all_channels)
-
-    def take(self, rule: bytes, all_channels: bool) -> None:
-        """Take one rule, perhaps a whole selector in parentheses."""
-        self._take(rule, all_channels)
-        self.free = self.selectors[0].allows_all
-
-    def _take(self, rule: bytes, all_channels: bool) -> None:
-        match rule.lower():
-            case b"on":
-                self.enabled = True
-            case b"off":
-                self.enabled = False
-            case b"nopass":
-                self.nopass = True
-                self.passwords.clear()
-            case b"resetpass":
-                self.nopass = False
-                self.passwords.clear()
-            case b"sanitize-payload":
-                self.sanitize = True
-            case b"skip-sanitize-payload":
-                self.sanitize = False
-            case b"clearselectors":
-                del self.selectors[1:]
-            case b"reset":
-                self.become(User(self.name, all_channels))
-            case _ if rule[:1] in (b">", b"#"):
-                self.passwords[_hashed(rule)] = None
-                self.nopass = False
-            case _ if rule[:1] in (b"<", b"!"):
-                if self.passwords.pop(_hashed(rule), self) is self:
-                    raise RuleError(messages.ACL_NO_SUCH_PASSWORD)
-            case _ if rule[:1] == b"(" and rule[-1:] == b")":
-                selector = Selector(all_channels)
-                for inner in rule[1:-1].split():
-                    selector.take(inner)
-                self.selectors.append(selector)
-            case _:
-                self.selectors[0].take(rule)
-
-    # -- showing ----------------------------------------------------------------------------------------------------
-
-    def flags(self) -> list[bytes]:
-        """``on`` or ``off``, ``nopass``, and how RESTORE treats it."""
-        flags = [b"on" if self.enabled else b"off"]
-        if self.nopass:
-            flags.append(b"nopass")
-        flags.append(b"sanitize-payload" if self.sanitize else b"skip-sanitize-payload")
-        return flags
-
-    def line(self) -> bytes:
-        """The line of ACL LIST, of a file: ``user name rules``."""
-        root, *others = self.selectors
-        words = [b"user", self.name, *self.flags(), *(b"#" + password for password in self.passwords), root.line()]
-        return b" ".join([*words, *(b"(%b)" % other.line() for other in others)])
-
-    # -- checking ---------------------------------------------------------------------------------------------------
-
-    def knows(self, password: bytes) -> bool:
-        """Whether the user may log in with this password."""
-        return self.enabled and (self.nopass or hashlib.sha256(password).hexdigest().encode() in self.passwords)
-
-    def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Why no selector allows ``argv``; None where one does."""
-        worst: Denial | None = None
-        for selector in self.selectors:
-            denial = selector.denial(command, argv)
-            if denial is None:
-                return None
-            if worst is None or denial.rank > worst.rank:
-                worst = denial
-        return worst
-
-    def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Whether it may be subscribed to all of these."""
-        return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
-            any(one.may_use(name, True) for one in self.selectors) for name in patterns
-        )
-
-
-def _hashed(rule: bytes) -> bytes:
-    """The hash of the password that a rule names."""
-    if rule[:1] in (b">", b"<"):
-        return hashlib.sha256(rule[1:]).hexdigest().encode()
-    if not _HASH.fullmatch(rule[1:]):
-        raise RuleError(messages.ACL_PASSWORD_HASH)
-    return rule[1:]
-
-
-def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
-    """Rules from words that blanks divided: the words of a selector are put together again.
-
-    The second value is where a selector begins that does not end, None if there is none.
-    """
-    rules: list[bytes] = []
-    open_at: bytes | None = None
-    parts: list[bytes] = []
-    for word in words:
-        if open_at is None and word[:1] == b"(":
-            open_at, parts = word, []
-        if open_at is None:
-            rules.append(word)
-            continue
-        parts.append(word)
-        if word[-1:] == b")":
-            rules.append(b" ".join(parts))
-            open_at = None
-    return rules, open_at

@@ -1,0 +1,170 @@
+"""A user: passwords, and selectors that say what he may do.
+
+A user has a root selector and perhaps more (``(...)`` in the rules); a command is allowed if one selector allows all of
+it. Who is logged in, and what is remembered of refusals, is :mod:`engine.core.clients.accounts`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from engine.core.clients.acl.selector import Denial, RuleError, Selector
+from engine.core.table.registry import Command
+from engine.text import messages
+
+_HASH = re.compile(rb"[0-9a-f]{64}")
+
+
+class User:
+    """A user. ``free``: nothing is forbidden, so nobody needs to look."""
+
+    __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
+
+    def __init__(self, name: bytes, all_channels: bool = False) -> None:
+        self.name = name
+        self.enabled = False
+        self.nopass = False
+        #: SHA-256 in hexadecimal digits, in the order in which they were added.
+        self.passwords: dict[bytes, None] = {}
+        self.sanitize = True
+        #: The root selector, then the others.
+        self.selectors = [Selector(all_channels)]
+        self.free = False
+
+    @classmethod
+    def all_powerful(cls, name: bytes) -> User:
+        """A user that may do everything, without a password."""
+        user = cls(name)
+        user.apply_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
+        return user
+
+    def copy(self) -> User:
+        """Another user with the same name and rules."""
+        other = User(self.name)
+        other.become(self)
+        other.passwords = dict(self.passwords)
+        other.selectors = [selector.copy() for selector in self.selectors]
+        return other
+
+    def become(self, other: User) -> None:
+        """Have the rules of ``other`` from now on."""
+        for name in self.__slots__:
+            if name != "name":
+                setattr(self, name, getattr(other, name))
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+
+    def apply_all(self, rules: Iterable[bytes], all_channels: bool) -> None:
+        """Apply rules one after the other; ``all_channels`` is what new selectors and ``reset`` begin with."""
+        for rule in rules:
+            self.apply(rule, all_channels)
+
+    def apply(self, rule: bytes, all_channels: bool) -> None:
+        """Apply one rule, perhaps a whole selector in parentheses."""
+        self._apply(rule, all_channels)
+        self.free = self.selectors[0].allows_all
+
+    def _apply(self, rule: bytes, all_channels: bool) -> None:
+        match rule.lower():
+            case b"on":
+                self.enabled = True
+            case b"off":
+                self.enabled = False
+            case b"nopass":
+                self.nopass = True
+                self.passwords.clear()
+            case b"resetpass":
+                self.nopass = False
+                self.passwords.clear()
+            case b"sanitize-payload":
+                self.sanitize = True
+            case b"skip-sanitize-payload":
+                self.sanitize = False
+            case b"clearselectors":
+                del self.selectors[1:]
+            case b"reset":
+                self.become(User(self.name, all_channels))
+            case _ if rule[:1] in (b">", b"#"):
+                self.passwords[_hashed(rule)] = None
+                self.nopass = False
+            case _ if rule[:1] in (b"<", b"!"):
+                if self.passwords.pop(_hashed(rule), self) is self:
+                    raise RuleError(messages.ACL_NO_SUCH_PASSWORD)
+            case _ if rule[:1] == b"(" and rule[-1:] == b")":
+                selector = Selector(all_channels)
+                for inner in rule[1:-1].split():
+                    selector.apply(inner)
+                self.selectors.append(selector)
+            case _:
+                self.selectors[0].apply(rule)
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    def flags(self) -> list[bytes]:
+        """``on`` or ``off``, ``nopass``, and how RESTORE treats it."""
+        flags = [b"on" if self.enabled else b"off"]
+        if self.nopass:
+            flags.append(b"nopass")
+        flags.append(b"sanitize-payload" if self.sanitize else b"skip-sanitize-payload")
+        return flags
+
+    def line(self) -> bytes:
+        """The line of ACL LIST, of a file: ``user name rules``."""
+        root, *others = self.selectors
+        words = [b"user", self.name, *self.flags(), *(b"#" + password for password in self.passwords), root.line()]
+        return b" ".join([*words, *(b"(%b)" % other.line() for other in others)])
+
+    # -- checking ---------------------------------------------------------------------------------------------------
+
+    def knows(self, password: bytes) -> bool:
+        """Whether the user may log in with this password."""
+        return self.enabled and (self.nopass or hashlib.sha256(password).hexdigest().encode() in self.passwords)
+
+    def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
+        """Why no selector allows ``argv``; None where one does."""
+        worst: Denial | None = None
+        for selector in self.selectors:
+            denial = selector.denial(command, argv)
+            if denial is None:
+                return None
+            if worst is None or denial.rank > worst.rank:
+                worst = denial
+        return worst
+
+    def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
+        """Whether it may be subscribed to all of these."""
+        return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
+            any(one.may_use(name, True) for one in self.selectors) for name in patterns
+        )
+
+
+def _hashed(rule: bytes) -> bytes:
+    """The hash of the password that a rule names."""
+    if rule[:1] in (b">", b"<"):
+        return hashlib.sha256(rule[1:]).hexdigest().encode()
+    if not _HASH.fullmatch(rule[1:]):
+        raise RuleError(messages.ACL_PASSWORD_HASH)
+    return rule[1:]
+
+
+def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
+    """Rules from words that blanks divided: the words of a selector are put together again.
+
+    The second value is where a selector begins that does not end, None if there is none.
+    """
+    rules: list[bytes] = []
+    open_at: bytes | None = None
+    parts: list[bytes] = []
+    for word in words:
+        if open_at is None and word[:1] == b"(":
+            open_at, parts = word, []
+        if open_at is None:
+            rules.append(word)
+            continue
+        parts.append(word)
+        if word[-1:] == b")":
+            rules.append(b" ".join(parts))
+            open_at = None
+    return rules, open_at
