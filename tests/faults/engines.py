@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
+from engine.core.environment.host import WithoutProcess
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
+from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.files import Files
-from engine.shell.durability.persistence import Persistence
 from tests.faults.disk import Crash, Disk
 from tests.replay import NOW_US
 
@@ -24,6 +26,8 @@ class HandWorkers:
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
         self.waiting: list[tuple[Callable[[], None], Done]] = []
+        #: What is to be done in the loop.
+        self.next: list[Callable[[], None]] = []
 
     def sync(self, work: Callable[[], None], done: Done) -> None:
         self.waiting.append((work, done))
@@ -47,8 +51,30 @@ class HandWorkers:
             else:
                 done(None)
 
+    def soon(self, work: Callable[[], None]) -> None:
+        self.next.append(work)
+
+    def turn(self) -> None:
+        """The loop goes on."""
+        work, self.next = self.next, []
+        for one in work:
+            one()
+
     def close(self) -> None:
-        self.run()
+        """Do what waits, and tell nobody."""
+        for work, _ in self.waiting:
+            with suppress(OSError):
+                work()
+        self.waiting.clear()
+
+
+class Host(WithoutProcess):
+    """Remembers whether the process was told to end."""
+
+    ends = False
+
+    def shut_down(self) -> None:
+        self.ends = True
 
 
 class Engine:
@@ -72,18 +98,23 @@ class Engine:
         self.files = files or Disk()
         self.workers = HandWorkers(at_once=at_once)
         self.seconds = 100.0
+        self.core.host = self.host = Host()
         self.now_us = now_us
-        self.persistence = Persistence(self.core, self.workers, self.files, lambda: self.seconds, lambda: self.now_us)
-        self.persistence.start()
+        self.durability = DiskDurability(self.core, self.workers, self.files, lambda: self.seconds, lambda: self.now_us)
+        self.durability.start()
         self.session = self.core.open_session(self.now_us)
 
     @property
+    def directory(self) -> Path:
+        return self.folder.parent
+
+    @property
     def log(self):
-        return self.persistence.log
+        return self.durability.log
 
     @property
     def folder(self) -> Path:
-        return self.persistence.appendonly.directory
+        return self.durability.appendonly.directory
 
     def run(self, line: str, *more: Any) -> Any:
         """A command, and the end of its turn. An error comes back as its text."""
@@ -96,17 +127,19 @@ class Engine:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
-            self.persistence.take(effects)
-        work = self.core.host.pending[:]
-        self.core.host.pending.clear()
+            self.durability.take(effects)
+        work = self.host.pending[:]
+        self.host.pending.clear()
         for one in work:
             one()
+        self.workers.turn()
 
     def tick(self, seconds: float = 0.1) -> None:
         """Time passes, a tenth of a second at the least."""
         self.seconds += seconds
         self.now_us += int(seconds * 1e6)
-        self.persistence.tick()
+        self.durability.tick()
+        self.workers.turn()
 
     def die(self) -> None:
         """The process is gone without another word; its descriptors are closed."""
@@ -114,10 +147,10 @@ class Engine:
         self.files.end()
 
     def close(self) -> None:
-        self.persistence.close()
+        self.durability.close()
 
     def info(self) -> dict[str, Any]:
-        return dict(self.persistence.info())
+        return dict(self.durability.info())
 
 
 __all__ = ["Crash", "Disk", "Engine", "HandWorkers"]

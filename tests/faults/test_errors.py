@@ -20,7 +20,7 @@ IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"
 def restarted(engine: Engine, **settings: str) -> Engine:
     """Another life in the same directory."""
     engine.die()
-    return Engine(engine.persistence.directory, Disk(), **settings)
+    return Engine(engine.directory, Disk(), **settings)
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
@@ -110,7 +110,7 @@ def test_a_block_that_cannot_be_taken_back(tmp_path):
     engine.files.fail("write", errno.EIO)
     engine.files.fail("cut", errno.EIO)
     engine.run("XADD s 2-1 a 2")
-    assert engine.log.broken
+    assert engine.log.is_broken
     engine.files.heal()
     engine.tick(5)
     assert engine.run("XADD s 3-1 a 3") == b"3-1"
@@ -245,7 +245,7 @@ def test_no_appendfsync_on_rewrite(tmp_path):
     engine.workers.run(1)
     engine.run("BGSAVE SCHEDULE")
     before = engine.files.calls.count("sync")
-    if engine.persistence.appendonly.rewriting:
+    if engine.durability.rewrites.is_running:
         engine.run("XADD s 2-1 a 1")
         assert engine.files.calls.count("sync") == before
     engine.workers.run()

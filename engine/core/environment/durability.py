@@ -16,8 +16,9 @@ from engine.text import messages
 class Durability(Protocol):
     """The keeper of the data."""
 
-    #: Whether there is an append-only file.
-    logging: bool
+    @property
+    def logging(self) -> bool:
+        """Whether there is an append-only file."""
 
     def save(self) -> Reply:
         """Write a snapshot now."""

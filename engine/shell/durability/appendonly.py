@@ -1,19 +1,15 @@
-"""The append-only file as a whole: its directory, its manifest, loading it, rewriting it.
+"""The files of the append-only log: directory, manifest, loading them, and how a new base takes their place.
 
-A rewrite takes an image of the keyspace, lets a thread write it as the new base, and then changes the manifest. What
-happens meanwhile goes to a new increment that the manifest names at once (the usual way: nothing has to be kept in
-memory), or, where there is no healthy file to go on from, is kept in memory and written when the base is there.
-
-Every step leaves a directory that loads: new files are complete and on the disk before the manifest names them, old
-ones are deleted after it no longer does. The temporary manifest is written before a new base gets its name, so that
-files without a manifest are only ever found where the very first one was being made, and a lost manifest is noticed.
+When what is written is the business of :mod:`engine.shell.durability.rewriting`. Here is how: every step leaves a
+directory that loads. New files are complete and on the disk before the manifest names them, old ones are deleted after
+it no longer does. The temporary manifest is written before a new base gets its name, so that files without a manifest
+are only ever found where the very first one was being made, and a lost manifest is noticed.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,9 +19,10 @@ from engine.core.formats import export
 from engine.core.keyspace import image
 from engine.shell.durability import manifest as manifests
 from engine.shell.durability import snapshot
+from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.blocks import DamagedError, TornError, head
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
-from engine.shell.durability.log import ALWAYS, Beside, Effects, Log
+from engine.shell.durability.log import Beside, Effects, Log, encoded, framed
 from engine.shell.durability.manifest import (
     BASE,
     INCREMENT,
@@ -39,52 +36,28 @@ from engine.shell.durability.replay import LoadError, Replay
 from engine.shell.observation.reporting import LOG
 
 _BASE_CHUNK = 1 << 20
+#: Bases that are being written, or were when the process died.
+_TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
 class AppendOnly:
     """The append-only file called ``name`` in ``directory``."""
 
-    def __init__(
-        self,
-        core: Core,
-        files: Files,
-        directory: Path,
-        name: str,
-        sync: Beside,
-        save: Beside,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, core: Core, files: Files, directory: Path, name: str, log: Log, delete: Beside) -> None:
         self._core = core
         self._files = files
-        self._save = save
-        self._clock = clock
-        self._sync = sync
+        self._log = log
+        #: Runs what deletes large files beside the loop.
+        self._delete = delete
         self.directory = directory
         self.name = name
         self.manifest = Manifest()
-        self.log = Log(files, sync, clock)
         self.base_size = 0
         self._older_size = 0
-        #: A rewrite is under way; when it began, by ``clock``.
-        self.rewriting = False
-        self.began = 0.0
-        self.last_seconds = -1
-        self.last_ok = True
-        #: Called at the end of a rewrite.
-        self.on_rewritten: Callable[[], None] = lambda: None
-        self._abandoned = False
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of the files and of rewriting them. Times are in seconds, -1: there was none."""
-        return {
-            "aof_rewrite_in_progress": int(self.rewriting),
-            "aof_last_rewrite_time_sec": self.last_seconds,
-            "aof_current_rewrite_time_sec": int(self._clock() - self.began) if self.rewriting else -1,
-            "aof_last_bgrewrite_status": "ok" if self.last_ok else "err",
-            "aof_current_size": self.size,
-            "aof_base_size": self.base_size,
-            "aof_pending_rewrite": 0,
-        }
+        """What INFO tells of the files. Sizes are in bytes."""
+        return {"aof_current_size": self.size, "aof_base_size": self.base_size, "aof_pending_rewrite": 0}
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -97,13 +70,9 @@ class AppendOnly:
         return self.directory / f"temp-{self.name}.manifest"
 
     @property
-    def _temporary_base(self) -> Path:
-        return self.directory / f"temp-rewriteaof-bg-{os.getpid()}.aof"
-
-    @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return self._older_size + self.log.size
+        return self._older_size + self._log.size
 
     def _numbered(self) -> re.Pattern[str]:
         return re.compile(re.escape(self.name) + r"\.([0-9]+)\.(base|incr)\.[a-z]+")
@@ -177,35 +146,37 @@ class AppendOnly:
 
     def _measure(self) -> None:
         """Know the size of all files but the one that is written to."""
-        self._older_size = sum(self._size_of(one) for one in self.manifest.files if self._path(one) != self.log.path)
+        self._older_size = sum(self._size_of(one) for one in self.manifest.files if self._path(one) != self._log.path)
 
     def _path(self, entry: Entry) -> Path:
         return self.directory / entry.name
 
     # -- the file in use ----------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Begin to write behind what has been loaded; for a core with keys and no files, a base is made first."""
-        self._make_directory()
+    def open(self) -> bool:
+        """Begin to write behind what has been loaded; False where a base must be made first, as there are keys but no
+        files.
+        """
+        self.make_directory()
         if self.manifest.increments:
             path = self._path(self.manifest.increments[-1])
-            self.log.use(path, self._files.open_append(path), self._files.size(path))
+            self._log.use(path, self._files.open_append(path), self._files.size(path))
         elif any(len(db) for db in self._core.databases) and self.manifest.base is None:
-            suffix = self._base_suffix()
-            self._write_base(image.take(self._core.databases, self._core.config, self._core.changes.now), suffix)
-            self._commit(suffix, [])
+            return False
         else:
-            self._new_increment()
-        self._clear_temporaries()
+            self.new_increment()
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
+        return True
 
-    def _make_directory(self) -> None:
+    def make_directory(self) -> None:
+        """The files' directory is there afterwards."""
         if self._files.size(self.directory) < 0:
             self._files.make_directory(self.directory)
             self._files.sync_directory(self.directory.parent)
 
-    def _new_increment(self) -> None:
+    def new_increment(self) -> int:
+        """Let the log go on in a new file; its number. What was appended so far is on the disk."""
         seq = self.manifest.increment_seq + 1
         entry = Entry(f"{self.name}.{seq}{INCREMENT_SUFFIX}", seq, INCREMENT)
         path = self._path(entry)
@@ -217,136 +188,98 @@ class AppendOnly:
             self._files.close(fd)
             raise
         self.manifest = changed
-        self.log.use(path, fd, 0)
+        self._log.use(path, fd, 0)
         self._measure()
+        return seq
 
-    def _clear_temporaries(self) -> None:
-        for name in self._files.names(self.directory):
-            if name.startswith(("temp-rewriteaof-", f"temp-{self.name}.")):
+    def clear_temporaries(self) -> None:
+        """Remove bases that nobody is writing any more; a temporary manifest too, where there is a real one."""
+        names = self._files.names(self.directory)
+        manifest = self._temporary_manifest.name if self._manifest_path.name in names else ""
+        for name in names:
+            if name.startswith(_TEMPORARY_BASE) or name == manifest:
                 self._files.remove(self.directory / name)
 
-    def close(self) -> None:
-        """Write and sync what there is, and stop. An OSError where that is not possible."""
-        self._abandoned = self.rewriting
-        self.log.close()
+    # -- a new base ---------------------------------------------------------------------------------------------------
 
-    def switch_off(self) -> None:
-        """The log is no longer wanted; its files stay as they are."""
-        self._abandoned = self.rewriting
-        with suppress(OSError):
-            self.log.close()
-        self.log.forget()
-        self.log.tee = None
+    def attempt(self) -> Attempt:
+        """A new temporary file for a base."""
+        return Attempt(self._files, self.directory, _TEMPORARY_BASE, ".aof")
 
-    # -- rewriting ----------------------------------------------------------------------------------------------------
-
-    def _base_suffix(self) -> str:
+    def base_suffix(self) -> str:
+        """What a base's name ends with, which is its format, as the configuration says now."""
         return OWN_SUFFIX if self._core.config.flag("aof-use-rdb-preamble") else RESP_SUFFIX
 
-    def rewrite(self) -> None:
-        """Begin to replace all files by a new base and what comes from now on. An OSError where it cannot begin."""
-        assert not self.rewriting
-        log = self.log
-        if log.is_open and log.settle():
-            self._new_increment()
-            first = self.manifest.increments[-1].seq
-        else:
-            log.tee = []
-            first = 0
-        taken = image.take(self._core.databases, self._core.config, self._core.changes.now)
-        suffix = self._base_suffix()
-        self.rewriting, self._abandoned, self.began = True, False, self._clock()
-
-        def done(error: OSError | None) -> None:
-            self._written(error, suffix, first)
-
-        self._make_directory()
-        self._save(lambda: self._write_base(taken, suffix), done)
-
-    def _write_base(self, taken: image.Image, suffix: str) -> None:
+    def write_base(self, attempt: Attempt, taken: image.Image, suffix: str) -> None:
+        """Write a base to the attempt's temporary file, on the disk when this returns."""
         if suffix == OWN_SUFFIX:
-            snapshot.write(self._files, self._temporary_base, taken)
+            snapshot.write(self._files, attempt.temporary, taken, attempt.check)
             return
-        fd = self._files.create(self._temporary_base)
+        fd = self._files.create(attempt.temporary)
         try:
             size = 0
             for chunk in _chunks(taken):
+                attempt.check()
                 size += write_all(self._files, fd, [head(size, chunk), chunk])
             self._files.sync(fd)
         finally:
             self._files.close(fd)
 
-    def _written(self, error: OSError | None, suffix: str, first: int) -> None:
-        if error is None and not self._abandoned:
-            try:
-                if first:
-                    self._commit(suffix, None, first)
-                else:
-                    self._commit(suffix, self.log.tee or [])
-            except OSError as problem:
-                error = problem
-        self.log.tee = None
-        self.rewriting = False
-        self.last_seconds = int(self._clock() - self.began)
-        if self._abandoned or error is not None:
-            with suppress(OSError):
-                self._files.remove(self._temporary_base)
-        if not self._abandoned:
-            self.last_ok = error is None
-            if error is not None:
-                LOG.error("rewriting the append-only file failed: %s", error)
-        self.on_rewritten()
+    def commit(self, attempt: Attempt, suffix: str, *, first: int = 0, tail: Effects | None = None) -> None:
+        """The attempt's base is the beginning of the log from now on: what comes behind it is in the increments from
+        number ``first`` on, or else it is ``tail``, for which there will be a new increment.
 
-    def _commit(self, suffix: str, tail: Effects | None, first: int = 0) -> None:
-        """The temporary base, and an increment with ``tail`` (None: those from ``first`` on), are the file from now
-        on.
+        An OSError where that failed. Then the files are what they were, or the log's file is given up.
         """
-        files, old = self._files, self.manifest
+        files, old, log = self._files, self.manifest, self._log
         seq = old.base_seq + 1
         base = Entry(f"{self.name}.{seq}{suffix}", seq, BASE)
         changed = old.rewritten(base, first)
-        entry: Entry | None = None
-        if tail is not None:
+        new_log: tuple[Path, int, int] | None = None
+        if not first:
             seq = old.increment_seq + 1
             entry = Entry(f"{self.name}.{seq}{INCREMENT_SUFFIX}", seq, INCREMENT)
             changed = old.rewritten(base, seq).with_increment(entry)
-        new_log: tuple[Path, int, int] | None = None
         write_new(files, self._temporary_manifest, changed.encode())
-        if entry is not None:
+        if not first:
             new_log = self._increment_with(entry, tail or [])
+        unsure = False
         try:
-            files.rename(self._temporary_base, self._path(base))
+            attempt.put_in_place(self._path(base))
+            unsure = True
             files.rename(self._temporary_manifest, self._manifest_path)
-        except OSError:
+            # From here on a crash of the process finds the new files; the old ones are kept until that is sure.
+            self.manifest = changed
+            files.sync_directory(self.directory)
+        except OSError as error:
             if new_log is not None:
                 files.close(new_log[1])
-                # Whether the disk has the new manifest is not known: what is added to the old files may not be found.
-                self.log.broken = self.log.is_open
+                if unsure and log.is_open:
+                    # Which manifest the disk has is not known: what is added to the old files may not be found.
+                    log.give_up(error)
             raise
-        # From here on a crash finds the new files; the old ones are kept until that is sure.
-        self.manifest = changed
         if new_log is not None:
-            self.log.drop_waiting()
-            self.log.use(*new_log)
+            log.drop_waiting()
+            log.use(*new_log)
         self._measure()
         self.base_size = self._size_of(base)
-        files.sync_directory(self.directory)
-        self._save(lambda: self._delete_history(changed), self._history_deleted)
+        self._delete(lambda: self._delete_history(changed), lambda error: self._history_deleted(changed, error))
 
     def _increment_with(self, entry: Entry, tail: Effects) -> tuple[Path, int, int]:
         path = self._path(entry)
         fd = self._files.create(path)
+        size = 0
         try:
-            fresh = Log(self._files, self._sync, self._clock)
-            fresh.policy = ALWAYS
-            fresh.use(path, fd, 0)
-            fresh.append(tail)
-            if not fresh.flush(force=True) and fresh.error is not None:
-                raise fresh.error
+            if tail:
+                commands, _ = encoded(tail)
+                size = write_all(self._files, fd, framed(b"".join(commands), 0))
+                self._files.sync(fd)
         except OSError:
             self._files.close(fd)
+            with suppress(OSError):
+                self._files.remove(path)
             raise
-        return path, fd, fresh.size
+        return path, fd, size
 
     def _delete_history(self, current: Manifest) -> None:
         """Delete what the manifest calls history, and numbered files that it does not name."""
@@ -359,11 +292,11 @@ class AppendOnly:
         for one in current.history:
             self._files.remove(self._path(one))
 
-    def _history_deleted(self, error: OSError | None) -> None:
-        if error is not None or self._abandoned:
+    def _history_deleted(self, gone: Manifest, error: OSError | None) -> None:
+        if error is not None:
             return
         try:
-            changed = self.manifest.without_history()
+            changed = self.manifest.without(gone.history)
             replace_file(self._files, self._manifest_path, changed.encode(), self._temporary_manifest)
         except OSError as problem:
             LOG.warning("the manifest still names files that are gone: %s", problem)

@@ -8,10 +8,9 @@ from typing import Protocol
 
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
+from engine.shell.durability.disk import DiskDurability, Replies
 from engine.shell.durability.log import Effects
-from engine.shell.durability.persistence import Persistence, Replies
 from engine.shell.durability.threads import Threads
-from engine.shell.observation.reporting import LOG
 
 #: Seconds between two looks at what is due.
 _PERIOD = 0.1
@@ -47,28 +46,28 @@ class Driver:
         self._runner = runner
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self.persistence = Persistence(core, Threads(loop))
+        self.disk = DiskDurability(core, Threads(loop))
 
     def start(self) -> None:
         """Load, and keep what happens from now on. A ConfigError says why that is not possible."""
-        persistence, runner = self.persistence, self._runner
-        persistence.start()
-        runner.gate.settle = persistence.settle_turn
-        persistence.gate = runner.gate
-        persistence.on_wake = runner.settle
-        runner.on_effects = persistence.take
+        disk, runner = self.disk, self._runner
+        disk.start()
+        runner.gate.settle = disk.settle_turn
+        disk.gate = runner.gate
+        disk.on_wake = runner.settle
+        runner.on_effects = disk.take
         runner.settle()
         self._tick()
 
     def _tick(self) -> None:
-        self.persistence.tick()
+        self.disk.tick()
         self._timer = self._loop.call_later(_PERIOD, self._tick)
 
     def end_by_signal(self, directive: str) -> bool:
         """Whether the process may end as ``shutdown-on-sigterm`` (or ``-sigint``) says."""
         word = self._core.config.text(directive).upper()
         try:
-            self.persistence.end({word} - {b"DEFAULT"})
+            self.disk.end({word} - {b"DEFAULT"})
         except CommandError:
             return False
         return True
@@ -78,7 +77,4 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._runner.gate.end_turn()
-        try:
-            self.persistence.close()
-        except OSError as error:
-            LOG.error("at the end: %s", error)
+        self.disk.close()

@@ -1,9 +1,10 @@
 """The writer of the append-only file's newest increment: effects in, blocks on the disk, as ``appendfsync`` says.
 
-It owns the descriptor and what waits to be written; which files there are is :mod:`engine.shell.durability.manifest`'s
-and :mod:`engine.shell.rewriting`'s. It never drops what it was given: where the disk refuses, the bytes wait, the file
-is cut back to its last whole block, and :meth:`Log.flush` tries again whenever it is called. After a failed fsync
-nobody knows what the file holds; then only a new file helps (:attr:`Log.broken`), written from memory.
+It owns the descriptor and what waits to be written; which files there are is the business of
+:mod:`engine.shell.durability.appendonly`. It never drops what it was given: where the disk refuses, the bytes wait, the
+file is cut back to its last whole block, and :meth:`Log.flush` tries again whenever it is called. A file that cannot be
+trusted any more is written to no more; then only a new one helps, written from memory
+(:mod:`engine.shell.durability.states.log_file` has the states).
 
 With ``everysec`` fsync runs beside the loop. While one runs, new blocks wait for it (two seconds at the most, then
 they are written all the same, at the risk of being held up), as a write to a file that is being synced may be.
@@ -19,6 +20,7 @@ import hiredis
 
 from engine.shell.durability.blocks import BLOCK_LIMIT, head
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_file
 
 Effects = list[tuple[int, list[bytes] | bytes]]
 #: Runs the first function in another thread, one after the other, then the second in the loop with the error, if any.
@@ -27,6 +29,8 @@ Beside = Callable[[Callable[[], None], Callable[[OSError | None], None]], None]
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
 _LONGEST_WAIT = 2.0
+#: (Looking a member up in its class takes longer, and :meth:`Log.flush` is called for every turn.)
+_OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
 class Log:
@@ -46,12 +50,13 @@ class Log:
         self.appended = self.written = self.synced = 0
         #: What the last write or fsync failed with; None while all is well.
         self.error: OSError | None = None
-        #: An fsync failed, or a block could not be taken back: this file is written to no more.
-        self.broken = False
         #: Writes that did not wait for an fsync any longer, and fsyncs.
         self.delayed = 0
         self.syncs = 0
+        self._file = log_file()
         self._fd = -1
+        #: Counts the files that were in use: an fsync that ends late is told from one of the present file.
+        self._number = 0
         self._db = -1
         self._waiting: list[bytes] = []
         #: Effects since an image was taken, for the file that will stand behind that image's; None: nobody wants them.
@@ -63,7 +68,19 @@ class Log:
     @property
     def is_open(self) -> bool:
         """Whether there is a file."""
-        return self._fd >= 0
+        return self._file.state is not LogFile.CLOSED
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether only a new file helps."""
+        return self._file.state is LogFile.BROKEN
+
+    @property
+    def trouble(self) -> str:
+        """Why the log does not take what happens; empty while it does."""
+        if self._file.state in (_HELD_UP, LogFile.BROKEN):
+            return str(self.error and (self.error.strerror or self.error))
+        return ""
 
     @property
     def waiting(self) -> int:
@@ -78,7 +95,7 @@ class Log:
     def facts(self) -> dict[str, Any]:
         """What INFO tells of the file that is written to."""
         return {
-            "aof_last_write_status": "ok" if self.error is None and not self.broken else "err",
+            "aof_last_write_status": "err" if self.trouble else "ok",
             "aof_buffer_length": self.waiting,
             "aof_pending_bio_fsync": int(self._syncing),
             "aof_delayed_fsync": self.delayed,
@@ -90,58 +107,61 @@ class Log:
     def use(self, path: Path, fd: int, size: int) -> None:
         """Go on in another file, of ``size`` bytes. What was appended so far is on the disk."""
         assert not self._waiting, "what waits belongs into the file before"
-        self._leave()
+        if self.is_open:
+            self._leave()
+            self._reached(self.written)
+        self._file.fire(LogFileEvent.OPENED)
         self.path, self._fd, self.size = path, fd, size
+        self._number += 1
         self._db = -1
-        self.error, self.broken = None, False
+        self.error = None
 
     def drop_waiting(self) -> None:
-        """What waits has found its way to the disk in another form."""
+        """What waits has found its way to the disk in another form, or is wanted by nobody."""
         self._waiting = []
         self._waits_since = None
         self.written = self.appended
 
     def settle(self) -> bool:
         """Bring all that was appended to the disk now; whether that went well."""
-        if not self.flush(force=True) or self._waiting:
+        if not self.is_open:
+            return True
+        if not self.flush(force=True):
             return False
         try:
             self._sync_now()
-        except OSError as error:
-            self._fail(error, broken=True)
+        except OSError:
             return False
         return True
 
+    def give_up(self, error: OSError) -> None:
+        """Write to the file no more: what it holds does not match the data, because of ``error``."""
+        self.error = error
+        self._file.fire(LogFileEvent.SPOILT)
+
     def _leave(self) -> None:
-        fd = self._fd
-        self._fd = -1
-        if fd >= 0:
-            # An fsync of it may be under way, or wait for its turn.
-            self._beside(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
-            self._reached(self.written)
+        fd, self._fd = self._fd, -1
+        self._file.fire(LogFileEvent.LEFT)
+        # An fsync of it may be under way, or wait for its turn.
+        self._beside(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
-        """Write and sync all that is there, and close; an OSError where that is not possible."""
-        if self._fd < 0:
+        """Write and sync all that is there, and close. An OSError where that failed: what was not written is dropped.
+
+        Nothing is added to a broken file: a whole block behind half a one makes it unreadable.
+        """
+        if not self.is_open:
             return
-        fd = self._fd
         try:
+            if self.is_broken:
+                raise self.error or OSError("the file cannot be used any more")
             if self._waiting:
                 self._write()
-            self._files.sync(fd)
-            self.synced = self.written
+            self._sync_now()
         finally:
-            self._fd = -1
-            self._files.close(fd)
-
-    def forget(self) -> None:
-        """Leave the file as it is, and what waits unwritten: the log is switched off."""
-        if self._fd >= 0:
-            self._files.close(self._fd)
-        self._fd = -1
-        self.drop_waiting()
-        self.synced = self.written
-        self.error, self.broken = None, False
+            self._leave()
+            self.drop_waiting()
+            self.path, self.size, self.error = None, 0, None
 
     # -- appending ----------------------------------------------------------------------------------------------------
 
@@ -151,15 +171,7 @@ class Log:
             self.tee += effects
         if self._fd < 0:
             return
-        out: list[bytes] = []
-        db = self._db
-        pack = hiredis.pack_command
-        for index, argv in effects:
-            if index != db:
-                out.append(_select(index))
-                db = index
-            out.append(argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
-        self._db = db
+        out, self._db = encoded(effects, self._db)
         self._waiting += out
         self.appended += sum(map(len, out))
 
@@ -168,17 +180,18 @@ class Log:
 
         ``force``: do not wait for an fsync that runs.
         """
-        if self.broken or self._fd < 0:
-            return not self._waiting and not self.broken
+        state = self._file.state
+        if state is not _OPEN and state is not _HELD_UP:
+            return state is LogFile.CLOSED
         try:
             if self._waiting and (force or not self._better_wait()):
                 self._write()
             if self.policy == ALWAYS and self.synced < self.written and not self.spare_syncs:
                 self._sync_now()
-        except OSError as error:
-            self._fail(error, broken=self.broken)
+        except OSError:
             return False
-        if not self._waiting:
+        if state is _HELD_UP and not self._waiting:
+            self._file.fire(LogFileEvent.TAKEN)
             self.error = None
         if self.policy == EVERY_SECOND:
             self._sync_in_time()
@@ -196,28 +209,25 @@ class Log:
         return False
 
     def _write(self) -> None:
-        commands = b"".join(self._waiting)
-        block = [commands] if len(commands) > BLOCK_LIMIT else [head(self.size, commands), commands]
+        block = framed(b"".join(self._waiting), self.size)
         try:
             size = write_all(self._files, self._fd, block)
-        except OSError:
-            self._take_back()
+        except OSError as error:
+            self.error = error
+            self._file.fire(LogFileEvent.REFUSED if self._take_back() else LogFileEvent.SPOILT)
             raise
         self.size += size
         self._waiting = []
         self._waits_since = None
         self.written = self.appended
 
-    def _take_back(self) -> None:
-        """A block may have been written in part: the file ends where it ended before."""
+    def _take_back(self) -> bool:
+        """Cut off what a refused write may have left of a block; whether the file ends where it ended before."""
         try:
             self._files.cut(self._fd, self.size)
         except OSError:
-            self.broken = True
-
-    def _fail(self, error: OSError, *, broken: bool) -> None:
-        self.error = error
-        self.broken = broken
+            return False
+        return True
 
     # -- syncing ------------------------------------------------------------------------------------------------------
 
@@ -225,8 +235,8 @@ class Log:
         self.syncs += 1
         try:
             self._files.sync(self._fd)
-        except OSError:
-            self.broken = True
+        except OSError as error:
+            self.give_up(error)
             raise
         self._reached(self.written)
 
@@ -238,17 +248,17 @@ class Log:
 
     def sync_beside(self) -> None:
         """Begin an fsync of all that is written."""
-        fd, target = self._fd, self.written
+        fd, number, target = self._fd, self._number, self.written
         self._syncing = True
         self.syncs += 1
         self._last_sync = self._clock()
-        self._beside(lambda: self._files.sync(fd), lambda error: self._synced_beside(fd, target, error))
+        self._beside(lambda: self._files.sync(fd), lambda error: self._synced_beside(number, target, error))
 
-    def _synced_beside(self, fd: int, target: int, error: OSError | None) -> None:
+    def _synced_beside(self, number: int, target: int, error: OSError | None) -> None:
         self._syncing = False
         if error is not None:
-            if fd == self._fd:
-                self._fail(error, broken=True)
+            if number == self._number and self.is_open:
+                self.give_up(error)
             return
         self._reached(target)
         if self._waiting:
@@ -258,6 +268,23 @@ class Log:
         if target > self.synced:
             self.synced = target
             self.on_synced()
+
+
+def encoded(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
+    """Effects as commands in RESP, behind others that ended in the database ``db`` (-1: none); which one it is then."""
+    out: list[bytes] = []
+    pack = hiredis.pack_command
+    for index, argv in effects:
+        if index != db:
+            out.append(_select(index))
+            db = index
+        out.append(argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
+    return out, db
+
+
+def framed(commands: bytes, place: int) -> list[bytes]:
+    """Commands as a block that begins at ``place`` in its file."""
+    return [commands] if len(commands) > BLOCK_LIMIT else [head(place, commands), commands]
 
 
 def _select(index: int) -> bytes:

@@ -83,8 +83,9 @@ class Manifest:
         history = tuple(Entry(one.name, one.seq, HISTORY) for one in gone)
         return Manifest(base, tuple(one for one in self.increments if one.seq >= first), self.history + history)
 
-    def without_history(self) -> Manifest:
-        return replace(self, history=())
+    def without(self, gone: tuple[Entry, ...]) -> Manifest:
+        """The same without those entries of its history."""
+        return replace(self, history=tuple(one for one in self.history if one not in gone))
 
     def encode(self) -> bytes:
         """The file's content."""

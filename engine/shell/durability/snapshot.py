@@ -20,7 +20,7 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -48,9 +48,10 @@ _SYNC_EVERY = 64 << 20
 class _Writer:
     """The file while it is written."""
 
-    def __init__(self, files: Files, fd: int) -> None:
+    def __init__(self, files: Files, fd: int, check: Callable[[], None]) -> None:
         self._files = files
         self._fd = fd
+        self._check = check
         self._buffers: list[Buffer] = []
         self._waiting = 0
         self._not_synced = 0
@@ -80,6 +81,7 @@ class _Writer:
 
     def flush(self) -> None:
         """Hand over what waits."""
+        self._check()
         write_all(self._files, self._fd, [buffer for buffer in self._buffers if len(buffer)])
         self._not_synced += self._waiting
         self._buffers = []
@@ -89,11 +91,14 @@ class _Writer:
             self._not_synced = 0
 
 
-def write(files: Files, path: Path, image: Image) -> int:
-    """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet."""
+def write(files: Files, path: Path, image: Image, check: Callable[[], None] = lambda: None) -> int:
+    """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet.
+
+    ``check`` is called before each large write: an OSError of it ends the writing.
+    """
     fd = files.create(path)
     try:
-        size = _write(_Writer(files, fd), image)
+        size = _write(_Writer(files, fd, check), image)
         files.sync(fd)
     finally:
         files.close(fd)

@@ -24,8 +24,11 @@ class Workers(Protocol):
     def save(self, work: Work, done: Done) -> None:
         """Do it in the thread that saves."""
 
+    def soon(self, work: Callable[[], None]) -> None:
+        """Do it in the loop, when what runs there now is done."""
+
     def close(self) -> None:
-        """Wait for what runs."""
+        """Do what was asked for and wait for it. What it comes to is told no more."""
 
 
 class Threads:
@@ -35,6 +38,7 @@ class Threads:
         self._loop = loop
         self._syncing = ThreadPoolExecutor(1, "sync")
         self._saving = ThreadPoolExecutor(1, "save")
+        self._is_closed = False
 
     def sync(self, work: Work, done: Done) -> None:
         """Have a file synced."""
@@ -51,11 +55,21 @@ class Threads:
                 # A mistake of ours must not pass for success, nor end the thread's loop unheard.
                 error = OSError(f"{type(error).__name__}: {error}")
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(done, error)
+                self._loop.call_soon_threadsafe(self._tell, done, error)
 
         executor.submit(work).add_done_callback(finished)
 
+    def _tell(self, done: Done, error: OSError | None) -> None:
+        # After the end the files may belong to another engine.
+        if not self._is_closed:
+            done(error)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Have something done in the loop."""
+        self._loop.call_soon(work)
+
     def close(self) -> None:
         """Wait for what runs, and end."""
+        self._is_closed = True
         self._saving.shutdown(wait=True)
         self._syncing.shutdown(wait=True)

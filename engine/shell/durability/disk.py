@@ -1,0 +1,450 @@
+"""Durability of one engine: what is loaded at the start, where effects go, when something is written, what clients
+hear.
+
+It ties the log (:mod:`engine.shell.durability.log`) and the snapshots (:mod:`engine.shell.durability.saving`) to the
+core, the configuration and the event loop, and decides who may begin to write. What runs in the background are state
+machines (:mod:`engine.shell.durability.states`). The rules that must hold: effects reach the log in the order in which
+they happened, before their replies leave; while the log cannot be written no command that writes is run; files are only
+touched by the engine that holds the directory's lock.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.protocol.replies import CommandError, Reply, Simple
+from engine.settings.kinds import ConfigError
+from engine.shell.clock import now_us
+from engine.shell.durability.appendonly import AppendOnly
+from engine.shell.durability.files import Files
+from engine.shell.durability.loading import Loader
+from engine.shell.durability.log import ALWAYS, Effects, Log
+from engine.shell.durability.ownership import Ownership
+from engine.shell.durability.replay import LoadError
+from engine.shell.durability.rewriting import Rewrites
+from engine.shell.durability.saving import TEMPORARY, Snapshots
+from engine.shell.durability.states.life import Life, LifeEvent, life
+from engine.shell.durability.switching import LogSwitch
+from engine.shell.durability.threads import Workers
+from engine.shell.observation.reporting import LOG
+from engine.text import messages
+
+#: INFO persistence in its order: Redis's names, our own begin with ``engine_``. Then the lines that stand there while
+#: there is a log, and the last one.
+_LINES = (
+    "loading",
+    "async_loading",
+    "rdb_changes_since_last_save",
+    "rdb_bgsave_in_progress",
+    "rdb_last_save_time",
+    "rdb_last_bgsave_status",
+    "rdb_last_bgsave_time_sec",
+    "rdb_current_bgsave_time_sec",
+    "rdb_saves",
+    "aof_enabled",
+    "aof_rewrite_in_progress",
+    "aof_rewrite_scheduled",
+    "aof_last_rewrite_time_sec",
+    "aof_current_rewrite_time_sec",
+    "aof_last_bgrewrite_status",
+    "aof_last_write_status",
+)
+_LINES_OF_LOG = (
+    "aof_current_size",
+    "aof_base_size",
+    "aof_pending_rewrite",
+    "aof_buffer_length",
+    "aof_pending_bio_fsync",
+    "aof_delayed_fsync",
+    "engine_aof_fsyncs",
+)
+_LAST_LINE = "engine_loading_seconds"
+
+
+class Replies(Protocol):
+    """What can hold replies back until the log has what they tell of."""
+
+    def shut(self) -> None:
+        """Hold everything back until the end of this event-loop iteration."""
+
+    def shut_if_crowded(self) -> bool:
+        """As :meth:`shut`, where most replies wait for the end of the iteration anyway; whether it is shut."""
+
+
+class DiskDurability:
+    """See the module. ``gate`` holds replies back until :meth:`settle_turn` has been called (None: no gate)."""
+
+    def __init__(
+        self,
+        core: Core,
+        workers: Workers,
+        files: Files | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = now_us,
+    ) -> None:
+        self.core = core
+        self._workers = workers
+        self._clock = clock
+        self._now_us = now
+        files = files or Files()
+        config = core.config
+        directory = Path(os.fsdecode(config.text("dir"))).absolute()
+        folder = directory / os.fsdecode(config.text("appenddirname"))
+        name = os.fsdecode(config.text("appendfilename"))
+        flush = self._flush_effects
+        self._life = life()
+        self._ownership = Ownership(files, directory, TEMPORARY)
+        self.log = Log(files, workers.sync, clock)
+        self.appendonly = AppendOnly(core, files, folder, name, self.log, workers.save)
+        self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, clock, flush)
+        self.switch = LogSwitch(config, self._ownership, self.appendonly, self.rewrites, self.log)
+        self.snapshots = Snapshots(core, files, workers.save, clock, lambda: now() // 1000, flush)
+        self._loader = Loader(core, self.appendonly, self.snapshots, now)
+        self.gate: Replies | None = None
+        #: Called after the core did something outside a client's turn.
+        self.on_wake: Callable[[], None] = lambda: None
+        self._waiting: dict[Session, None] = {}
+        self._loading_seconds = 0.0
+
+    # -- start and end ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
+        config = self.core.config
+        wanted = config.flag("appendonly")
+        if wanted and not self._ownership.take():
+            raise ConfigError(self._ownership.refusal)
+        began = self._clock()
+        try:
+            self._loader.load(from_log=wanted)
+            if wanted:
+                self._open_log()
+        except (LoadError, OSError) as error:
+            self._life.fire(LifeEvent.LOAD_FAILED)
+            self._ownership.release()
+            if isinstance(error, LoadError):
+                raise ConfigError(str(error)) from None
+            raise ConfigError(f"{error.filename or self._ownership.directory}: {error.strerror or error}") from None
+        self._loading_seconds = self._clock() - began
+        self._life.fire(LifeEvent.LOADED)
+        self.core.durability = self
+        self.log.on_synced = self._tell_waiting
+        self.rewrites.on_ended = self._rewritten
+        self.snapshots.on_ended = self._go_on
+        for name in ("appendfsync", "no-appendfsync-on-rewrite", "save", "stop-writes-on-bgsave-error"):
+            config.on_change(name, self._follow)
+        config.on_change("appendonly", self._follow_switch)
+        self._follow()
+
+    def _open_log(self) -> None:
+        if not self.appendonly.open():
+            self.rewrites.write_now()
+        self.appendonly.clear_temporaries()
+        self.switch.opened()
+
+    def end(self, words: set[bytes]) -> None:
+        if self._life.fire(LifeEvent.SHUTDOWN) is Life.ENDING:
+            return
+        saved = False
+        try:
+            saved = self._save_for_the_last_time(words, forced=b"FORCE" in words)
+        finally:
+            self._life.fire(LifeEvent.SAVED if saved else LifeEvent.SAVE_FAILED)
+            self._follow()
+        if not saved:
+            raise CommandError(messages.SHUTDOWN_FAILED)
+        self.snapshots.abandon()
+        self.rewrites.abandon()
+
+    def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
+        """Bring to the disk what belongs there; whether the process may end. What goes wrong is in its log."""
+        self._flush_effects()
+        try:
+            if self.switch.is_wanted and (not self.switch.is_on or not self.log.settle()):
+                # There is no file that can be trusted, but there may be room for a new one.
+                self.switch.rewrite_now()
+        except OSError as error:
+            LOG.error("at the end the append-only file cannot be written: %s", error)
+            if not forced:
+                return False
+        # Where nothing has changed there is nothing to save, unless it is asked for.
+        wanted = (
+            b"NOSAVE" not in words
+            and bool(self.snapshots.points)
+            and self.core.changes.dirty
+            and self._ownership.take()
+        )
+        try:
+            if b"SAVE" in words or wanted:
+                self._save_now()
+        except CommandError as error:
+            LOG.error("at the end: %s", error.text.decode())
+            return forced
+        return True
+
+    def close(self) -> None:
+        """The end: what was taken is on the disk, as far as it lets us; nothing more will be taken."""
+        self._life.fire(LifeEvent.CLOSED)
+        self.snapshots.abandon()
+        self.rewrites.abandon()
+        try:
+            self.log.close()
+        except OSError as error:
+            LOG.error("the end of the append-only file was not written: %s", error)
+        self._workers.close()
+        if self.switch.is_wanted:
+            with suppress(OSError):
+                self.appendonly.clear_temporaries()
+        self._ownership.release()
+
+    # -- effects ------------------------------------------------------------------------------------------------------
+
+    def take(self, effects: Effects) -> None:
+        """The effects of a turn, whose replies have not left yet."""
+        log = self.log
+        log.append(effects)
+        gate = self.gate
+        if gate is not None and log.policy == ALWAYS:
+            gate.shut()
+        elif gate is None or not gate.shut_if_crowded():
+            self.settle()
+
+    def settle_turn(self) -> bool:
+        """As :meth:`settle`, at the end of a turn; whether what was done in it may be told."""
+        return self.settle() or self.log.policy != ALWAYS
+
+    def settle(self) -> bool:
+        """Write what was taken; whether it is as safe as ``appendfsync`` promises."""
+        safe = self.log.flush()
+        if (not safe) != bool(self.core.admission.refuse_writes):
+            self._judge()
+        return safe
+
+    def _flush_effects(self) -> None:
+        """What the present turn has done so far belongs before an image of the present moment."""
+        effects = self.core.changes.effects[:]
+        self.core.changes.effects.clear()
+        if effects:
+            self.take(effects)
+
+    def _judge(self) -> None:
+        """Decide whether commands that write may run."""
+        core, trouble = self.core, self.log.trouble
+        if self._life.state in (Life.ENDING, Life.CLOSED):
+            core.admission.refuse_writes = messages.SHUTTING_DOWN
+        elif trouble:
+            if not core.admission.refuse_writes:
+                LOG.error("%s cannot be written, commands that write are refused: %s", self.log.path, trouble)
+            core.admission.refuse_writes = messages.misconf_log(trouble)
+        elif not self.snapshots.last_ok and self.snapshots.points and core.config.flag("stop-writes-on-bgsave-error"):
+            core.admission.refuse_writes = messages.MISCONF_SNAPSHOT
+        else:
+            if core.admission.refuse_writes:
+                LOG.info("the disk takes what is written again: commands that write are run")
+            core.admission.refuse_writes = b""
+
+    # -- what begins when ---------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Ten times a second."""
+        self.log.flush()
+        self._judge()
+        self.begin_what_is_due()
+
+    def begin_what_is_due(self) -> None:
+        """Begin to write a file in the background, if one is wanted and no other is being written."""
+        if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
+            return
+        if self.rewrites.is_scheduled or self._needs_rewrite():
+            self.switch.begin_rewrite()
+            self._follow()
+        elif self.snapshots.is_scheduled or self._needs_save():
+            self.snapshots.begin()
+            self._follow()
+
+    def _needs_rewrite(self) -> bool:
+        if not self.switch.is_wanted or not self.rewrites.is_due:
+            return False
+        return self.switch.must_retry or self.log.is_broken or (self.log.is_open and self.rewrites.has_grown())
+
+    def _needs_save(self) -> bool:
+        if not self.snapshots.due():
+            return False
+        if not self._ownership.take():
+            self.snapshots.postpone()
+            return False
+        LOG.info("%d changes since the last snapshot: saving", self.core.changes.dirty)
+        return True
+
+    def _begin_after_reply(self) -> None:
+        """Begin when the present command is done: a transaction is in the image as a whole, or not at all."""
+        self.core.host.after_reply(self.begin_what_is_due)
+
+    def _rewritten(self, good: bool) -> None:
+        self.switch.rewritten(good=good)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Something was written: what waited for that may begin."""
+        self._follow()
+        self.begin_what_is_due()
+
+    # -- configuration ------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        core, log = self.core, self.log
+        log.policy = core.config.text("appendfsync")
+        busy = self.rewrites.is_running or self.snapshots.is_running
+        log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
+        core.changes.recording = log.is_open or log.tee is not None
+        self._judge()
+
+    def _follow_switch(self) -> None:
+        """CONFIG SET appendonly."""
+        if not self.switch.differs():
+            return
+        if self._life.state is not Life.RUNNING:
+            raise ConfigError("the server is shutting down")
+        self._flush_effects()
+        try:
+            if self.switch.is_wanted:
+                self.switch.turn_off()
+            else:
+                self.switch.turn_on()
+        finally:
+            self._follow()
+        # Who waits for the log hears that there is none any more.
+        self._tell_waiting()
+
+    # -- what the core asks -------------------------------------------------------------------------------------------
+
+    @property
+    def logging(self) -> bool:
+        return self.switch.is_on
+
+    def _check(self) -> None:
+        """Files are only written while the data are good for that, and by the owner of the directory."""
+        if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
+            raise CommandError(messages.SHUTTING_DOWN)
+        if not self._ownership.take():
+            raise CommandError(messages.save_failed(self._ownership.refusal))
+
+    def save(self) -> Reply:
+        if self.snapshots.is_running:
+            raise CommandError(messages.SAVE_RUNNING)
+        self._save_now()
+        return Simple(b"OK")
+
+    def _save_now(self) -> None:
+        self._check()
+        try:
+            self.snapshots.save()
+        except OSError as error:
+            raise CommandError(messages.save_failed(error.strerror or str(error))) from None
+        finally:
+            self._follow()
+
+    def save_beside(self, *, schedule: bool) -> Reply:
+        if self.snapshots.is_running:
+            raise CommandError(messages.SAVE_RUNNING)
+        self._check()
+        if self.rewrites.is_running and not schedule:
+            raise CommandError(messages.SAVE_BLOCKED)
+        self.snapshots.ask()
+        if self.rewrites.is_running:
+            return Simple(messages.SAVE_SCHEDULED)
+        self._begin_after_reply()
+        return Simple(messages.SAVE_STARTED)
+
+    def rewrite(self) -> Reply:
+        if self.rewrites.is_running:
+            raise CommandError(messages.REWRITE_RUNNING)
+        self._check()
+        self.rewrites.ask()
+        if self.snapshots.is_running:
+            return Simple(messages.REWRITE_SCHEDULED)
+        self._begin_after_reply()
+        return Simple(messages.REWRITE_STARTED)
+
+    def last_save(self) -> int:
+        return self.snapshots.last_save_ms // 1000
+
+    def place(self) -> int:
+        # What this turn has done is written as one block: a place within it stands for its end.
+        return self.log.appended + bool(self.core.changes.effects)
+
+    def is_safe(self, place: int) -> bool:
+        return self.log.synced >= place
+
+    def tell(self, session: Session) -> None:
+        self._waiting[session] = None
+
+    def _tell_waiting(self) -> None:
+        if self._waiting:
+            # Not within the command that is being run, if one is.
+            self._workers.soon(self._wake_waiting)
+
+    def _wake_waiting(self) -> None:
+        sessions, self._waiting = self._waiting, {}
+        for session in sessions:
+            self.core.wake(session, self._now_us())
+        self.on_wake()
+
+    def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
+        if self._life.state is not Life.RUNNING:
+            raise CommandError(messages.SHUTTING_DOWN)
+        if from_log:
+            if not self.switch.is_on:
+                raise CommandError(messages.NO_PERSISTENCE)
+            self._flush_effects()
+            if not self.log.settle():
+                raise CommandError(messages.save_failed(self.log.trouble))
+        elif save:
+            self._save_now()
+        else:
+            self._flush_effects()
+        self._life.fire(LifeEvent.RELOAD)
+        try:
+            self._loader.load_again(from_log=from_log, flush=flush or from_log)
+            self._life.fire(LifeEvent.LOADED)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the data are not whole
+            # What is in memory now is neither what it was nor what is on the disk.
+            LOG.critical("the data could not be loaded again, the engine stops: %s", error)
+            self._life.fire(LifeEvent.LOAD_FAILED)
+            self.core.host.shut_down()
+            raise CommandError(messages.load_failed(str(error))) from None
+        finally:
+            self._follow()
+        if self.switch.is_wanted and not from_log and not (save and flush):
+            self._log_what_was_loaded()
+
+    def _log_what_was_loaded(self) -> None:
+        """The log tells of other data than there are now: nothing may be added to it before it is written anew."""
+        try:
+            self.switch.rewrite_now()
+        except OSError as error:
+            if self.log.is_open:
+                self.log.give_up(error)
+        self._follow()
+
+    def info(self) -> list[tuple[str, Any]]:
+        facts = {
+            "loading": 0,
+            "async_loading": 0,
+            "rdb_changes_since_last_save": self.core.changes.dirty,
+            "aof_enabled": int(self.switch.is_on),
+            "engine_loading_seconds": f"{self._loading_seconds:.3f}",
+            **self.snapshots.facts(),
+            **self.rewrites.facts(),
+            **self.appendonly.facts(),
+            **self.log.facts(),
+        }
+        lines = (*_LINES, *(_LINES_OF_LOG if self.switch.is_on else ()), _LAST_LINE)
+        return [(name, facts[name]) for name in lines]

@@ -1,0 +1,65 @@
+"""From the disk into the core: at the start, and again for DEBUG RELOAD and LOADAOF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.core.dispatch import Core
+from engine.core.keyspace.waiters import WaitingRoom
+from engine.shell.durability.appendonly import AppendOnly
+from engine.shell.durability.saving import Snapshots
+from engine.shell.observation.reporting import LOG
+
+
+class Loader:
+    """Fills one core from its log or its snapshot. A LoadError or an OSError where that is not possible."""
+
+    def __init__(self, core: Core, appendonly: AppendOnly, snapshots: Snapshots, now_us: Callable[[], int]) -> None:
+        self._core = core
+        self._appendonly = appendonly
+        self._snapshots = snapshots
+        self._now_us = now_us
+
+    def load(self, *, from_log: bool) -> None:
+        """Load what the engine left when it ended: the log if that is wanted and there is one, else the snapshot."""
+        core = self._core
+        core.changes.set_time(self._now_us())
+        core.changes.replaying = True
+        try:
+            if from_log and self._appendonly.find():
+                self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
+                self._report("append-only file")
+            elif self._snapshots.load() >= 0:
+                self._report("snapshot")
+        finally:
+            core.changes.replaying = False
+        core.changes.dirty = 0
+
+    def _report(self, what: str) -> None:
+        keys = sum(len(db) for db in self._core.databases)
+        LOG.info("loaded %d keys from the %s in %s", keys, what, self._snapshots.path.parent)
+
+    def load_again(self, *, from_log: bool, flush: bool) -> None:
+        """Read the data again, on top of what there is unless ``flush``. The caller sees to what is recorded."""
+        core = self._core
+        dirty = core.changes.dirty
+        core.changes.recording, core.changes.replaying, core.admission.refuse_writes = False, True, b""
+        # Whoever waits for a key is not served from data that are half there.
+        rooms = [db.waiting for db in core.databases]
+        for db in core.databases:
+            db.waiting = WaitingRoom()
+        try:
+            if flush:
+                for db in core.databases:
+                    db.clear()
+            if from_log:
+                self._appendonly.load(self._now_us(), cut=False)
+            else:
+                self._snapshots.load()
+        finally:
+            core.changes.replaying = False
+            core.changes.dirty = dirty
+            for db, room in zip(core.databases, rooms, strict=True):
+                db.waiting = room
+                for key in room.awaited():
+                    db.signal(key)

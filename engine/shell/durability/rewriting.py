@@ -1,0 +1,180 @@
+"""Rewriting the log: an image of the keyspace becomes its new base, and what comes from then on stands behind it.
+
+It decides when an attempt begins and what happens meanwhile; how files take each other's place is
+:mod:`engine.shell.durability.appendonly`'s, the states are in :mod:`engine.shell.durability.states.rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.dispatch import Core
+from engine.core.keyspace import image
+from engine.shell.durability.appendonly import AppendOnly
+from engine.shell.durability.attempt import Attempt
+from engine.shell.durability.log import Beside, Log
+from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
+from engine.shell.observation.reporting import LOG
+
+#: Seconds between attempts that are begun by themselves, after one has failed: first and longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+class Rewrites:
+    """The rewrites of one log, one at a time. ``flush_effects`` brings what the present turn has done to the log: it
+    belongs before an image of the present moment.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        appendonly: AppendOnly,
+        log: Log,
+        beside: Beside,
+        clock: Callable[[], float],
+        flush_effects: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._appendonly = appendonly
+        self._log = log
+        self._beside = beside
+        self._clock = clock
+        self._flush_effects = flush_effects
+        self._machine = rewrite()
+        #: Called when one has ended that was not abandoned, with whether it went well.
+        self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
+        #: By ``clock``.
+        self._began = 0.0
+        #: Seconds that the last one took; -1: there was none.
+        self._last_seconds = -1
+        self._last_ok = True
+        self._attempt: Attempt | None = None
+        self._pause = _FIRST_PAUSE
+        self._retry_at = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a base is being written."""
+        return self._machine.state in (Rewrite.BESIDE, Rewrite.ALONE)
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether one is to begin as soon as it can."""
+        return self._machine.state is Rewrite.SCHEDULED
+
+    @property
+    def is_due(self) -> bool:
+        """Whether one may begin by itself: not too soon after one that has failed."""
+        return self._clock() >= self._retry_at
+
+    def has_grown(self) -> bool:
+        """Whether the log is so much larger than its base that auto-aof-rewrite-percentage asks for a rewrite."""
+        config = self._core.config
+        percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
+        if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
+            return False
+        base_size = self._appendonly.base_size
+        return (size - base_size) * 100 >= percentage * max(base_size, 1)
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of rewriting. Times are in seconds, -1: there was none."""
+        return {
+            "aof_rewrite_in_progress": int(self.is_running),
+            "aof_rewrite_scheduled": int(self.is_scheduled),
+            "aof_last_rewrite_time_sec": self._last_seconds,
+            "aof_current_rewrite_time_sec": int(self._clock() - self._began) if self.is_running else -1,
+            "aof_last_bgrewrite_status": "ok" if self._last_ok else "err",
+        }
+
+    def ask(self) -> None:
+        """Have one begun as soon as that is possible."""
+        self._machine.fire(RewriteEvent.ASKED)
+
+    def begin(self, *, keeps_log: bool) -> None:
+        """Begin one. An OSError where it cannot begin.
+
+        ``keeps_log``: what happens while the base is written belongs into the log (else nobody wants a log, and the
+        base is all there will be).
+        """
+        log = self._log
+        self._flush_effects()
+        suffix = self._appendonly.base_suffix()
+        self._began = self._clock()
+        try:
+            self._appendonly.make_directory()
+            beside = log.is_open and log.settle()
+            first = self._appendonly.new_increment() if beside else 0
+        except OSError as error:
+            self._end(error)
+            raise
+        attempt, taken = (
+            self._appendonly.attempt(),
+            image.take(self._core.databases, self._core.config, self._core.changes.now),
+        )
+        self._machine.fire(RewriteEvent.BEGUN_BESIDE if beside else RewriteEvent.BEGUN_ALONE)
+        self._attempt = attempt
+        if keeps_log and not beside:
+            log.tee = []
+        self._beside(
+            lambda: self._appendonly.write_base(attempt, taken, suffix),
+            lambda error: self._written(attempt, suffix, first, error),
+        )
+
+    def _written(self, attempt: Attempt, suffix: str, first: int, error: OSError | None) -> None:
+        if attempt.abandoned:
+            attempt.remove()
+            return
+        if error is None:
+            try:
+                self._appendonly.commit(attempt, suffix, first=first, tail=self._log.tee)
+            except OSError as problem:
+                error = problem
+        self._end(error)
+        self.on_ended(error is None)
+
+    def write_now(self) -> None:
+        """Rewrite the log at once, and let the engine wait; the log's file is healthy then. An OSError where that
+        failed: the log is what it was before, or its file is given up.
+        """
+        self.abandon()
+        self._flush_effects()
+        suffix = self._appendonly.base_suffix()
+        self._began = self._clock()
+        self._attempt = attempt = self._appendonly.attempt()
+        self._machine.fire(RewriteEvent.BEGUN_ALONE)
+        try:
+            self._appendonly.make_directory()
+            self._appendonly.write_base(
+                attempt, image.take(self._core.databases, self._core.config, self._core.changes.now), suffix
+            )
+            self._appendonly.commit(attempt, suffix)
+        except Exception as error:
+            self._end(error)
+            raise
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        attempt, self._attempt = self._attempt, None
+        self._log.tee = None
+        self._last_seconds = int(self._clock() - self._began)
+        self._last_ok = error is None
+        self._machine.fire(RewriteEvent.WRITTEN if error is None else RewriteEvent.FAILED)
+        if error is None:
+            self._pause, self._retry_at = _FIRST_PAUSE, 0.0
+            return
+        LOG.error("the append-only file was not rewritten: %s", error)
+        if attempt is not None:
+            attempt.remove()
+        self._retry_at = self._clock() + self._pause
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def abandon(self) -> None:
+        """Forget the one that is running or wanted, if there is one."""
+        if self._machine.state is Rewrite.IDLE:
+            return
+        self._machine.fire(RewriteEvent.ABANDONED)
+        self._log.tee = None
+        if self._attempt is not None:
+            self._attempt.abandon()
+            self._attempt = None

@@ -1,0 +1,77 @@
+"""Rewriting the log: BGREWRITEAOF, a log that has grown, one that is broken, and the first base of a new one.
+
+             ASKED
+    IDLE ─────────────> SCHEDULED <─┐ ASKED
+     │ ^ <───────────────  │    └───┘
+     │ │ ABANDONED, FAILED │
+     │ │                   │ BEGUN_BESIDE          BEGUN_ALONE
+     │ │                   ├───────────────> BESIDE     │
+     │ │                   └────────────────────┼───────┴──> ALONE
+     │ └────────────────────────────────────────┴──────────────┘
+     │             WRITTEN, FAILED, ABANDONED
+     └── FAILED: stays IDLE; BEGUN_BESIDE: to BESIDE; BEGUN_ALONE: to ALONE
+
+BESIDE is the usual way: the log goes on in a new increment that its manifest names at once, so the files tell
+everything whether or not the base will be there. Where there is no healthy file to go on from, the base is written
+ALONE; what happens meanwhile is kept in memory, and written when the base is there.
+
+An attempt that is abandoned is over for everybody but its thread, which notices and removes its file: another one may
+begin at once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from engine.shell.durability.states.machine import Machine
+
+
+class Rewrite(Enum):
+    """What there is to be said of a rewrite."""
+
+    IDLE = auto()
+    #: Wanted; begins as soon as it can.
+    SCHEDULED = auto()
+    #: A thread writes the base, and the log goes on in a new increment.
+    BESIDE = auto()
+    #: A thread writes the base, and there is no file that the log could go on in.
+    ALONE = auto()
+
+
+class RewriteEvent(Enum):
+    """What happens to it."""
+
+    ASKED = auto()
+    BEGUN_BESIDE = auto()
+    BEGUN_ALONE = auto()
+    #: The base is written, and the manifest names it.
+    WRITTEN = auto()
+    #: It could not begin, or not be written.
+    FAILED = auto()
+    #: Nobody wants it any more: the log is switched off or on, written at once, or the process ends.
+    ABANDONED = auto()
+
+
+_S, _E = Rewrite, RewriteEvent
+TABLE = {
+    (_S.IDLE, _E.ASKED): _S.SCHEDULED,
+    (_S.IDLE, _E.BEGUN_BESIDE): _S.BESIDE,
+    (_S.IDLE, _E.BEGUN_ALONE): _S.ALONE,
+    (_S.IDLE, _E.FAILED): _S.IDLE,
+    (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
+    (_S.SCHEDULED, _E.BEGUN_BESIDE): _S.BESIDE,
+    (_S.SCHEDULED, _E.BEGUN_ALONE): _S.ALONE,
+    (_S.SCHEDULED, _E.FAILED): _S.IDLE,
+    (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,
+    (_S.BESIDE, _E.WRITTEN): _S.IDLE,
+    (_S.BESIDE, _E.FAILED): _S.IDLE,
+    (_S.BESIDE, _E.ABANDONED): _S.IDLE,
+    (_S.ALONE, _E.WRITTEN): _S.IDLE,
+    (_S.ALONE, _E.FAILED): _S.IDLE,
+    (_S.ALONE, _E.ABANDONED): _S.IDLE,
+}
+
+
+def rewrite() -> Machine[Rewrite, RewriteEvent]:
+    """A machine without a rewrite."""
+    return Machine("the rewrite of the log", TABLE, Rewrite.IDLE)

@@ -1,0 +1,69 @@
+"""The state machines of durability: every move of every table is made, everything else is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from engine.shell.durability.states import life, log_file, rewrite, save, switch
+from engine.shell.durability.states.machine import IllegalTransitionError, Machine
+
+Table = Mapping[tuple[Any, Any], Any]
+MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], type[Enum]]] = {
+    "life": (life.TABLE, life.life, life.Life, life.LifeEvent),
+    "log_file": (log_file.TABLE, log_file.log_file, log_file.LogFile, log_file.LogFileEvent),
+    "rewrite": (rewrite.TABLE, rewrite.rewrite, rewrite.Rewrite, rewrite.RewriteEvent),
+    "save": (save.TABLE, save.save, save.Save, save.SaveEvent),
+    "switch": (switch.TABLE, switch.switch, switch.Switch, switch.SwitchEvent),
+}
+each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), MACHINES.values(), ids=MACHINES)
+
+
+def paths(table: Table, first: Any) -> dict[Any, list[Any]]:
+    """For each state that can be reached from the first one, events that lead there."""
+    found: dict[Any, list[Any]] = {first: []}
+    new = [first]
+    while new:
+        state = new.pop(0)
+        for (source, event), target in table.items():
+            if source is state and target not in found:
+                found[target] = [*found[state], event]
+                new.append(target)
+    return found
+
+
+@each_machine
+def test_every_move_of_the_table_is_made_and_no_other(table, start, states, events):
+    """From each state each event leads where the table says; where it says nothing the machine complains and stays."""
+    ways = paths(table, start().state)
+    for state, event in itertools.product(states, events):
+        machine = start()
+        for step in ways[state]:
+            machine.fire(step)
+        assert machine.state is state
+        if (state, event) in table:
+            assert machine.fire(event) is table[state, event]
+            assert machine.state is table[state, event]
+        else:
+            with pytest.raises(IllegalTransitionError, match=f"{event.name} cannot happen in the state {state.name}"):
+                machine.fire(event)
+            assert machine.state is state
+
+
+@each_machine
+def test_no_state_and_no_event_is_idle(table, start, states, events):
+    """Each state can be reached from the first one, and each event happens somewhere."""
+    assert set(paths(table, start().state)) == set(states)
+    assert {event for _, event in table} == set(events)
+
+
+@pytest.mark.parametrize("module", [life, log_file, rewrite, save, switch])
+def test_the_drawing_shows_the_table(module):
+    """The docstring that draws a machine names each of its states and events."""
+    drawing = module.__doc__
+    for name in {one.name for pair in module.TABLE for one in pair}:
+        assert name in drawing, name
