@@ -10,8 +10,8 @@ from engine.core.clients.session import Session
 from engine.core.environment.host import ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
+from engine.shell.housekeeping.allocator import give_back
 from engine.shell.network.runner import Runner
-from engine.shell.observation.memory import give_back
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.text import messages

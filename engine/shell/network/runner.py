@@ -20,10 +20,10 @@ from engine.core.keyspace.changes import NEVER, Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
 from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
+from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.connection import Connection
 from engine.shell.network.protection import is_refused
 from engine.shell.network.reply_batch import Gate
-from engine.shell.observation.memory import Memory
 from engine.shell.observation.reporting import LOG
 from engine.text import messages
 from engine.wire.bulk import AddRun
@@ -64,7 +64,7 @@ class Runner:
         self._expiry: asyncio.TimerHandle | None = None
         self._expiry_at = NEVER
         self._pause: asyncio.TimerHandle | None = None
-        self.memory = Memory(core.config, core.admission, lambda: self.bytes_in)
+        self.memory_limit = MemoryLimit(core.config, core.admission, lambda: self.bytes_in)
         for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
             core.config.on_change(name, self._follow)
         self._follow()
@@ -123,8 +123,8 @@ class Runner:
         now = now_us()
         began = now
         core.telemetry.measured_ns = now * 1000
-        if self.memory.limit:
-            self.memory.look(now)
+        if self.memory_limit.limit:
+            self.memory_limit.look(now)
         out: Out = []
         if count - at > 1 and core.databases[session.db].waiting:
             # Those who wait get what one client adds in one turn together, as with a pipeline that is added at once.
@@ -201,8 +201,8 @@ class Runner:
             return False
         now = now_us()
         core.telemetry.measured_ns = now * 1000
-        if self.memory.limit:
-            self.memory.look(now)
+        if self.memory_limit.limit:
+            self.memory_limit.look(now)
         replies = core.execute_run(session, run, now)
         if replies is None:
             return False

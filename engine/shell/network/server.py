@@ -21,8 +21,8 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.cold import Freezer
 from engine.shell.durability.driver import Driver
+from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network.connection import Connection
 from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
@@ -72,8 +72,8 @@ class Server:
         pid_file = self._write_pid()
         self._tune_gc()
         self._tick()
-        self._freezer = Freezer(self.config, self.core.streams.storage, self._loop)
-        self._freezer.start()
+        self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop)
+        self._cold_packer.start()
         self._announce()
         try:
             await self._stop.wait()
@@ -190,7 +190,7 @@ class Server:
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
-        self._freezer.stop()
+        self._cold_packer.stop()
         for listener in self._listeners:
             listener.close()
         if self._tls is not None:

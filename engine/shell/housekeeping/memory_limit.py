@@ -1,48 +1,28 @@
-"""``maxmemory``: how much memory the process uses, measured so rarely that it costs nothing, and if it is too much.
+"""``maxmemory``: whether the process uses more memory than it may.
 
-What counts is the resident size of the whole process, the interpreter and its libraries included: what the machine, or
-a container, has to provide. It is read at most every tenth of a second; in between, the bytes that clients have sent
-since then are added to it. Before commands are refused, memory that is free but still held is given back.
+What counts is the resident size of the whole process, with the interpreter and its libraries: what the machine, or a
+container, has to provide. It is measured at most every tenth of a second, because that takes microseconds. In between,
+the bytes that clients have sent since then are added. Before commands are refused, free memory that the allocators keep
+is given back to the system.
 """
 
 from __future__ import annotations
 
-import ctypes
-import resource
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-
-import pyarrow as pa
 
 from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
+from engine.shell.housekeeping.allocator import give_back, resident
 
-_PAGE = resource.getpagesize()
+#: Microseconds between two measurements at least.
 _EVERY_US = 100_000
-#: Giving memory back takes milliseconds where there is much.
+#: Microseconds between two times that memory is given back at least, because that takes milliseconds.
 _GIVE_BACK_US = 1_000_000
 
 
-def resident() -> int:
-    """Bytes of memory in use by this process."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def give_back() -> None:
-    """Return to the system what the allocators keep for later."""
-    pa.default_memory_pool().release_unused()
-    # Other C libraries than glibc do without.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-class Memory:
-    """Tells a core's ``admission`` whether memory is full. ``accepted`` gives how many bytes clients have sent."""
+class MemoryLimit:
+    """Sets ``admission.memory_full``. ``accepted`` returns how many bytes clients have sent so far."""
 
     def __init__(
         self,
@@ -61,7 +41,7 @@ class Memory:
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
-        #: ``maxmemory`` in bytes; 0: none, and :meth:`look` need not be called.
+        #: ``maxmemory`` in bytes; 0: no limit, and :meth:`look` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
         self._follow()
@@ -74,14 +54,14 @@ class Memory:
             self.look(self._now_us())
 
     def look(self, now_us: int) -> None:
-        """Before commands are run."""
+        """Update ``memory_full``; to be called before commands are run."""
         if not 0 <= now_us - self._measured_us < _EVERY_US:
-            self._take(now_us)
+            self._measure_now(now_us)
             if self._size > self.limit and not 0 <= now_us - self._released_us < _GIVE_BACK_US:
                 self._released_us = now_us
                 self._release()
-                self._take(now_us)
+                self._measure_now(now_us)
         self._admission.memory_full = self._size + self._accepted() - self._sent > self.limit
 
-    def _take(self, now_us: int) -> None:
+    def _measure_now(self, now_us: int) -> None:
         self._measured_us, self._size, self._sent = now_us, self._measure(), self._accepted()

@@ -8,7 +8,8 @@ import pytest
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.shell.observation.memory import Memory, give_back, resident
+from engine.shell.housekeeping.allocator import give_back, resident
+from engine.shell.housekeeping.memory_limit import MemoryLimit
 from tests import servers
 from tests.engine.shell.connection import Connection
 from tests.waiting import wait_for
@@ -26,7 +27,7 @@ class Machine:
         config.put("maxmemory", b"%d" % limit)
         self.core = Core(config, lambda n: 0)
         self.core.changes.set_time(NOW_US)
-        self.memory = Memory(
+        self.memory = MemoryLimit(
             self.core.config, self.core.admission, lambda: self.sent, self.measure, self.release, lambda: NOW_US
         )
 

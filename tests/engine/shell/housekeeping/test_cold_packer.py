@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from engine.core.dispatch import Core
+from engine.core.keyspace import footprint
 from engine.core.protocol import ids
 from engine.settings.config import Config
-from engine.shell.cold import Freezer
+from engine.shell.housekeeping import cold_packer
+from engine.shell.housekeeping.cold_packer import TRANSITIONS, ColdPacker, Event, State
 from tests.waiting import DEADLINE
 
 NOW = 1_700_000_000_000_000
@@ -38,15 +40,15 @@ def test_cold_segments_are_packed_and_read_as_before(codec):
     before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
 
     async def run() -> None:
-        freezer = Freezer(core.config, core.streams.storage, asyncio.get_running_loop())
-        freezer.start()
+        packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
+        packer.start()
         await until(lambda: all(segment.is_packed for segment in list(stream.segments_from(0))[:-1]))
-        freezer.stop()
+        packer.stop()
 
     asyncio.run(run())
     segments = list(stream.segments_from(0))[:-1]
     assert len(segments) >= 3
-    assert sum(segment.body.size for segment in segments) * 4 < sum(segment.body.data_size for segment in segments)
+    assert sum(map(footprint.of_segment, segments)) * 4 < sum(segment.body.data_size for segment in segments)
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
     middle = stream.nth_after(0, ENTRIES // 2)
     assert b"value %d\r\n" % (ENTRIES // 2 - 1) in stream.frame(middle)
@@ -63,17 +65,21 @@ def test_no_compression_leaves_segments_as_they_are():
     core.config.change([(b"stream-cold-compression", b"no"), (b"stream-cold-age", b"0")])
 
     async def run() -> None:
-        freezer = Freezer(core.config, core.streams.storage, asyncio.get_running_loop())
-        freezer._look()
-        freezer._look()
-        freezer.stop()
+        packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
+        packer.start()
+        packer._look()
+        packer._look()
+        packer.stop()
 
     asyncio.run(run())
     assert not any(segment.is_packed for segment in stream.segments_from(0))
 
 
 class Hand:
-    """A loop that is moved by hand: its thread does its work as soon as it gets it, and timers never ring."""
+    """A loop that is moved by hand: its thread works at once, or when it is told to, and timers never ring."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.at_once = at_once
 
     def call_later(self, _seconds, _function):
         return self
@@ -86,7 +92,13 @@ class Hand:
         return self
 
     def add_done_callback(self, callback) -> None:
-        callback(self)
+        self.callback = callback
+        if self.at_once:
+            self.finish()
+
+    def finish(self) -> None:
+        """Let the thread be done."""
+        self.callback(self)
 
     def cancelled(self) -> bool:
         return False
@@ -100,15 +112,61 @@ def test_only_what_is_old_enough_is_packed():
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"1")])
     session, sealed_ever = core.open_session(NOW), []
-    freezer = Freezer(core.config, core.streams.storage, Hand())
-    freezer.start()
+    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer.start()
     for look in range(20):
         segments = list(stream.segments_from(0))
         sealed_ever.append(sum(segment.sealed for segment in segments))
-        freezer._look()
+        packer._look()
         # Ten looks are a second.
         assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
         for number in range(6000 if look < 5 else 0):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
     assert sealed_ever[-1] > 80
-    freezer.stop()
+    packer.stop()
+
+
+class Recording(dict):
+    """The table of transitions, and which of them were looked up."""
+
+    def __init__(self) -> None:
+        super().__init__(TRANSITIONS)
+        self.walked = set()
+
+    def __getitem__(self, key):
+        self.walked.add(key)
+        return super().__getitem__(key)
+
+
+def test_every_transition(monkeypatch):
+    """Packing and returning memory alternate with idling, stopping works in each state, and then work is dropped."""
+    recording = Recording()
+    monkeypatch.setattr(cold_packer, "TRANSITIONS", recording)
+    monkeypatch.setattr(cold_packer, "malloc_trim", lambda _: 1)
+    monkeypatch.setattr(cold_packer, "_TRIM_EVERY", 0)
+    life = [State.STOPPED, State.IDLE, State.PACKING, State.IDLE, State.TRIMMING, State.IDLE]
+    for steps in range(len(life)):
+        core, stream = filled()
+        core.config.change([(b"stream-cold-age", b"0")])
+        hand = Hand(at_once=False)
+        packer = ColdPacker(core.config, core.streams.storage, hand)
+        moves = [packer.start, packer._look, hand.finish, packer._look, hand.finish]
+        for move, state in zip(moves[:steps], life[1:], strict=False):
+            move()
+            assert packer.state is state
+        packer.stop()
+        assert packer.state is State.STOPPED
+        packed = [segment.is_packed for segment in stream.segments_from(0)]
+        assert any(packed) == (steps >= 3)
+        if life[steps] in (State.PACKING, State.TRIMMING):
+            hand.finish()
+            assert packer.state is State.STOPPED
+            assert packed == [segment.is_packed for segment in stream.segments_from(0)]
+    assert recording.walked == TRANSITIONS.keys()
+
+
+def test_what_cannot_happen_is_an_error():
+    """An event that has no line in the table for its state is not passed over."""
+    packer = ColdPacker(Config(), filled()[0].streams.storage, Hand())
+    with pytest.raises(KeyError):
+        packer._move(Event.PACK)

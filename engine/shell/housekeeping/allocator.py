@@ -1,0 +1,30 @@
+"""The process's memory: how much is in use, and giving back to the system what the allocators keep."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+_PAGE = resource.getpagesize()
+
+#: glibc's malloc_trim: called with 0 it returns free memory to the system, without the GIL. None with another libc.
+malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def resident() -> int:
+    """The resident size of this process, in bytes."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def give_back() -> None:
+    """Return to the system what the allocators keep for later. It takes milliseconds where there is much."""
+    pa.default_memory_pool().release_unused()
+    if malloc_trim is not None:
+        malloc_trim(0)

@@ -1,0 +1,168 @@
+"""The packer of cold segments: it compresses them in a thread, beside the event loop.
+
+A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
+compress them while commands run. The compressor does not hold the GIL, and compressing is all that the thread does. The
+event loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is
+still the same.
+
+The thread costs the event loop time by the GIL. While a thread waits for the GIL, it wakes up every *switch interval*,
+and each wake-up costs the loop more than compressing does. So the interval is short while the thread works, and the
+thread takes the GIL as rarely as possible.
+
+::
+
+    STOPPED --START--> IDLE --PACK--> PACKING --DONE--> IDLE
+                         |
+                         +----TRIM--> TRIMMING --DONE--> IDLE        STOP leads from each state to STOPPED
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.packing import Packing
+from engine.core.streams.segment import Segment
+from engine.core.streams.storage import Storage
+from engine.settings.config import Config
+from engine.shell.housekeeping.allocator import malloc_trim
+
+#: Seconds between two looks for cold segments.
+_PERIOD = 0.1
+#: The most segments that are packed together: each takes the event loop a tenth of a millisecond.
+_BATCH = 16
+#: Freed memory is returned to the system at most once in so many looks.
+_TRIM_EVERY = 10
+#: The interpreter's switch interval in seconds, while the thread works and otherwise.
+_SHORT_INTERVAL, _USUAL_INTERVAL = 2e-5, sys.getswitchinterval()
+
+
+class State(Enum):
+    STOPPED = "stopped"  # nobody looks for cold segments
+    IDLE = "idle"  # the thread has nothing to do
+    PACKING = "packing"  # the thread compresses some segments
+    TRIMMING = "trimming"  # the thread returns freed memory to the system
+
+
+class Event(Enum):
+    START = "the engine starts"
+    STOP = "the engine stops"
+    PACK = "segments are cold"
+    TRIM = "enough was freed since memory was returned last"
+    DONE = "the thread is done"
+
+
+S, E = State, Event
+
+#: What each event does in each state. A pair that is not here cannot happen.
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (S.STOPPED, E.START): S.IDLE,
+    (S.IDLE, E.PACK): S.PACKING,
+    (S.IDLE, E.TRIM): S.TRIMMING,
+    (S.PACKING, E.DONE): S.IDLE,
+    (S.TRIMMING, E.DONE): S.IDLE,
+    # The thread may still be at work when the engine stops: what it did is dropped then.
+    (S.STOPPED, E.DONE): S.STOPPED,
+    **{(state, E.STOP): S.STOPPED for state in S},
+}
+
+
+class ColdPacker:
+    """Packs the cold segments of one ``storage``. All methods belong to the event loop's thread."""
+
+    def __init__(self, config: Config, storage: Storage, loop: asyncio.AbstractEventLoop) -> None:
+        self._config = config
+        self._storage = storage
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
+        self._timer: asyncio.TimerHandle | None = None
+        self.state = State.STOPPED
+        #: How many segments were in the queue at each of the last looks. Those that were there an age ago are cold.
+        self._queued: deque[int] = deque()
+        #: Whether packing has freed memory that was not returned yet, and how many looks ago some was returned.
+        self._freed = False
+        self._looks_since_trim = 0
+
+    def start(self) -> None:
+        """Look for cold segments from now on."""
+        self._move(Event.START)
+        self._timer = self._loop.call_later(_PERIOD, self._look)
+
+    def stop(self) -> None:
+        """Stop looking. The result of work in progress is dropped."""
+        self._move(Event.STOP)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _move(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state, event]
+        works = self.state in (State.PACKING, State.TRIMMING)
+        sys.setswitchinterval(_SHORT_INTERVAL if works else _USUAL_INTERVAL)
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(_PERIOD, self._look)
+        age = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
+        self._queued.append(len(self._storage.sealed))
+        while len(self._queued) > age:
+            self._queued.popleft()
+        self._looks_since_trim += 1
+        if self.state is not State.IDLE:
+            return
+        if len(self._queued) == age and self._pack():
+            return
+        if self._freed and self._looks_since_trim >= _TRIM_EVERY:
+            self._trim()
+
+    def _pack(self) -> bool:
+        """Give the thread a batch of cold segments; whether there are any."""
+        codec = self._config.text("stream-cold-compression").decode()
+        if codec == "no":
+            return False
+        storage = self._storage
+        cold, popped = storage.sealed.pop(min(self._queued[0], len(storage.sealed)), _BATCH)
+        self._queued = deque(queued - popped for queued in self._queued)
+        if cold:
+            batch = [(segment, Packing(segment.plain, codec, storage.cache)) for segment in cold]
+            chunks = [chunk for _, packing in batch for chunk in packing.chunks]
+            self._move(Event.PACK)
+            self._in_thread(partial(self._packed, batch), compress, codec, chunks)
+        return bool(cold)
+
+    def _packed(self, batch: list[tuple[Segment, Packing]], compressed: list[bytes]) -> None:
+        """Install what the thread has compressed, and go on with the next batch."""
+        rest = iter(compressed)
+        for segment, packing in batch:
+            packed = packing.finish(list(islice(rest, len(packing.chunks))))
+            # A compaction may have replaced the body meanwhile.
+            if segment.body is packing.plain:
+                segment.body = packed
+        self._freed = True
+        self._pack()
+
+    def _trim(self) -> None:
+        """Return freed memory to the system; the allocator would keep it."""
+        self._freed = False
+        self._looks_since_trim = 0
+        if malloc_trim is not None:
+            self._move(Event.TRIM)
+            self._in_thread(lambda _: None, malloc_trim, 0)
+
+    def _in_thread(self, then: Callable[[Any], None], function: Callable[..., Any], *args: Any) -> None:
+        """Have the thread call ``function``, and then call ``then`` with its result on the event loop."""
+
+        def done(future: asyncio.Future[Any]) -> None:
+            self._move(Event.DONE)
+            if self.state is State.IDLE and not future.cancelled():
+                then(future.result())
+
+        self._loop.run_in_executor(self._thread, function, *args).add_done_callback(done)
