@@ -70,4 +70,4 @@ class PystreamsDataSource(DataSource):
             fail("MISSING_STREAM")
         if given.key_column is not None and given.key_column not in schema.fieldNames():
             refuse(given, "key_column", f"the rows' columns are {', '.join(schema.fieldNames())}")
-        return sink.sink(launcher.started(given.address), given, columns, streaming, overwrite)
+        return sink.plan(launcher.started(given.address), given, columns, streaming, overwrite)

@@ -39,8 +39,13 @@ _KEYLESS = frozenset(
 )
 _SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
 
-UNREACHABLE = (*BROKEN, LookupError)
-"""Exceptions of an attempt to reach the server of a key. LookupError: no server is known to have it."""
+
+class NoServerError(Exception):
+    """No server is known to have the key, or to be the master."""
+
+
+UNREACHABLE = (*BROKEN, NoServerError)
+"""Exceptions of an attempt to reach the server of a key."""
 
 
 class Topology:
@@ -67,7 +72,7 @@ class Topology:
             for first, last, endpoint in ranges:
                 if first <= slot <= last:
                     return endpoint
-            raise LookupError(f"no node serves the slot {slot}")
+            raise NoServerError(f"no node serves the slot {slot}")
         if self._master is None:
             self._master = self._find_master()
         return self._master
@@ -90,7 +95,7 @@ class Topology:
         self._ranges = None
         try:
             self._slots()
-        except (*BROKEN, LookupError):
+        except UNREACHABLE:
             self._ranges = known
         number = int(slot)
         self._ranges = [(number, number, self._endpoint_of(target)), *(self._ranges or [])]
@@ -118,7 +123,7 @@ class Topology:
             ]
             if ranges:
                 return ranges
-        raise LookupError("no node knows of slots that are served")
+        raise NoServerError("no node knows of slots that are served")
 
     def _find_master(self) -> Endpoint:
         address = self._address
@@ -132,7 +137,7 @@ class Topology:
                 for _, role in self._first_answer([found], address.login, ("ROLE",)):
                     if role[0] == b"master":
                         return found
-        raise LookupError(f"no Sentinel names a master of {address.service!r} that is one")
+        raise NoServerError(f"no Sentinel names a master of {address.service!r} that is one")
 
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
@@ -153,10 +158,10 @@ class Topology:
             finally:
                 link.close()
             if isinstance(reply, redis.ResponseError):
-                failure = LookupError(str(reply))
+                failure = NoServerError(str(reply))
                 continue
             return [(endpoint, reply)]
-        raise failure if failure is not None else LookupError("nobody to ask")
+        raise failure if failure is not None else NoServerError("nobody to ask")
 
 
 def key_of(command: Command) -> bytes | None:

@@ -1,74 +1,76 @@
-"""Writing at least once: XADDs, sent in chunks, every reply read, no records kept.
+"""Writing at least once: XADDs are sent in chunks and every reply is read; no records are kept.
 
-Chunks are made while the server works on the one before; what has been sent and not yet answered is at most two
-chunks. What a broken connection leaves unanswered is sent again, so some of it may be there twice; so is what a task
-writes that Spark repeats. A row that is refused fails the task.
+A chunk is encoded while the server works on the one before; at most two chunks are sent and not yet answered. What a
+broken connection leaves unanswered is sent again, so some rows may be there twice. So are the rows of a task that Spark
+repeats. A row that the server refuses fails the task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
-import numpy as np
 import redis
 
 from spark_streams.client.connection import BROKEN, Connection, Link
-from spark_streams.client.link import Command
 from spark_streams.client.replies import end_of_ids, pack, parse
-from spark_streams.client.retry import Budget, is_permanent, is_transient
+from spark_streams.client.retry import is_transient
+from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.encoding import Parcel
-from spark_streams.write.trimming import trims
+from spark_streams.write.encoding import EncodedRows
+from spark_streams.write.trimming import trim_commands
 
 _AHEAD = 2
 
 
 @dataclass
 class _Sent:
-    """A parcel under way; `link` is None where it has yet to be sent."""
+    """Rows under way: the link they were sent to (None: yet to be sent), and the token of the replies."""
 
-    parcel: Parcel
+    rows: EncodedRows
     link: Link | None = None
-    word: bytes = b""
-    trims: int = 0
+    token: bytes = b""
 
 
-class PlainSender:
-    """Takes a task's parcels."""
+class AtLeastOnceSender:
+    """Sends a task's rows. Errors: ROW_REFUSED, SERVER_REFUSED, WRITE_CONTENDED, NOT_REPLICATED.
+
+    With `overwrite`, `floors` has the last ID of each stream before this task wrote to it.
+    """
 
     def __init__(self, connection: Connection, options: WriteOptions, overwrite: bool = False) -> None:
         self.floors: dict[bytes, str] = {}
-        """Where each stream ended before this task wrote to it, if it is to be overwritten."""
         self._connection = connection
         self._options = options
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # those that have confirmed rows
 
-    def submit(self, parcels: Sequence[Parcel]) -> None:
-        """Send these, and read the replies to what was sent before those."""
-        chunk = [_Sent(parcel) for parcel in parcels]
-        for parcel in parcels:
-            if self._overwrite and parcel.stream not in self.floors:
+    def submit(self, chunk: Sequence[EncodedRows]) -> None:
+        """Send a chunk, and read the replies to the one before the last."""
+        for rows in chunk:
+            if self._overwrite and rows.stream not in self.floors:
                 self._settle_all()
-                self.floors[parcel.stream] = self._last_id(parcel.stream)
-        for sent in chunk:
+                self.floors[rows.stream] = self._last_id(rows.stream)
+        sending = [_Sent(rows) for rows in chunk]
+        for sent in sending:
             try:
                 self._send(sent)
-            except (*BROKEN, LookupError) as cause:
-                self._lost(sent, cause)
-        self._chunks.append(chunk)
+            except UNREACHABLE as cause:
+                self._lost(sent)
+                self._connection.raise_permanent(cause)
+        self._chunks.append(sending)
         while len(self._chunks) >= _AHEAD:
             self._settle(self._chunks.pop(0))
 
     def finish(self) -> None:
-        """Read all replies that are due."""
+        """Read all replies that are due, and wait for the replicas if the options say so."""
         self._settle_all()
         if self._options.wait_replicas:
-            self._replicate()
+            self._wait_for_replicas()
 
     def _settle_all(self) -> None:
         while self._chunks:
@@ -83,94 +85,78 @@ class PlainSender:
         return str(info[info.index(b"last-generated-id") + 1].decode())
 
     def _send(self, sent: _Sent) -> None:
-        commands: list[Command] = trims(sent.parcel.stream, self._options)
-        link = self._connection.link(sent.parcel.stream)
-        sent.link, sent.trims = link, len(commands)
-        sent.word = link.send_raw(sent.parcel.commands, *(pack(*command) for command in commands))
+        trims = [pack(*command) for command in trim_commands(sent.rows.stream, self._options)]
+        link = self._connection.link(sent.rows.stream)
+        sent.link = link
+        sent.token = link.send_raw(sent.rows.commands, *trims)
 
-    def _lost(self, sent: _Sent, cause: BaseException) -> None:
+    def _lost(self, sent: _Sent) -> None:
         self._connection.drop(sent.link)
         sent.link = None
-        if is_permanent(cause):
-            raise self._connection.unreachable(cause) from None
 
-    def _settle(self, chunk: list[_Sent]) -> None:
+    def _settle(self, chunk: Sequence[_Sent]) -> None:
+        """See that a chunk's rows are in their streams."""
         for sent in chunk:
-            budget: Budget | None = None
-            while True:
-                cause: BaseException | None = None
-                try:
-                    if sent.link is None:
-                        self._send(sent)
-                    if self._answered(sent):
-                        break
-                except (*BROKEN, LookupError) as failure:
-                    self._lost(sent, failure)
-                    cause = failure
-                budget = budget or Budget(self._connection.address.retry_ms)
-                if not budget.pause():
-                    if cause is not None:
-                        raise self._connection.unreachable(cause) from cause
-                    fail("WRITE_CONTENDED", address=self._connection.address)
+            if not self._connection.retry(partial(self._attempt, sent), partial(self._lost, sent)):
+                fail("WRITE_CONTENDED", address=self._connection.address)
 
-    def _answered(self, sent: _Sent) -> bool:
-        """Whether all rows are in; those that are refused for the moment are what is left of the parcel."""
+    def _attempt(self, sent: _Sent) -> bool | None:
+        if sent.link is None:
+            self._send(sent)
+        return True if self._confirmed(sent) else None
+
+    def _confirmed(self, sent: _Sent) -> bool:
+        """Whether all rows are in the stream. If some were refused for the moment, `sent` is left with those."""
         assert sent.link is not None
-        link, parcel = sent.link, sent.parcel
-        buffer, stop = link.receive(sent.word)
+        link, rows = sent.link, sent.rows
+        buffer, stop = link.receive(sent.token)
         self._links.add(link)
-        end = end_of_ids(buffer, 0, stop, len(parcel))
+        end = end_of_ids(buffer, 0, stop, len(rows))
         if end >= 0 and (end == stop or not any(map(_is_error, parse(bytes(buffer[end:stop]))))):
             return True
         replies = parse(bytes(buffer[:stop]))
         left: list[int] = []
         refusal = ""
-        for at, reply in enumerate(replies[: len(parcel)]):
+        for at, reply in enumerate(replies[: len(rows)]):
             if is_transient(reply):
                 left.append(at)
                 refusal = str(reply)
             elif reply is None or _is_error(reply):
-                name = parcel.stream.decode("utf-8", "backslashreplace")
+                name = rows.stream.decode("utf-8", "backslashreplace")
                 reason = reply if reply is not None else f"the stream {name} does not exist."
-                fail("ROW_REFUSED", row=int(parcel.rows[at]), address=self._connection.address, reason=reason)
-        for reply in replies[len(parcel) :]:
+                fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
+        for reply in replies[len(rows) :]:
             if _is_error(reply) and not is_transient(reply):
                 fail("SERVER_REFUSED", address=self._connection.address, command="XTRIM", reason=reply)
         if not left:
             return True
-        self._redirect(sent, _picked(parcel, left), refusal)
-        return False
+        sent.link, sent.rows = None, rows.pick(left)
+        return self._redirected(sent, link, refusal)
 
-    def _redirect(self, sent: _Sent, parcel: Parcel, refusal: str) -> None:
-        link, sent.link, sent.parcel = sent.link, None, parcel
+    def _redirected(self, sent: _Sent, link: Link, refusal: str) -> bool:
+        """Learn where to send the rows that were refused for the moment. Whether they have been written: ASK does."""
+        rows = sent.rows
         if refusal.startswith("MOVED "):
             self._connection.topology.learn_moved(refusal)
         elif refusal.startswith("ASK "):
-            asked = self._connection.link_to(self._connection.topology.asked(refusal))
             asking = pack("ASKING")
-            bounds = parcel.bounds.tolist()
-            rows = [asking + bytes(parcel.commands[a:b]) for a, b in pairwise(bounds)]
-            replies = parse(self._asked(asked, b"".join(rows)))[1::2]
-            left = [at for at, reply in enumerate(replies) if _is_error(reply)]
-            if left:
-                sent.parcel = _picked(parcel, left)
-            else:
-                sent.parcel = parcel.part(0, 0)
+            commands = [asking + bytes(rows.commands[a:b]) for a, b in pairwise(rows.bounds.tolist())]
+            asked = self._connection.link_for_ask(refusal)
+            buffer, stop = asked.receive(asked.send_raw(*commands))
+            replies = parse(bytes(buffer[:stop]))[1::2]
+            sent.rows = rows.pick([at for at, reply in enumerate(replies) if _is_error(reply)])
+            return not len(sent.rows)
         elif not refusal.startswith("TRYAGAIN"):
             self._connection.drop(link)
+        return False
 
-    @staticmethod
-    def _asked(link: Link, data: bytes) -> bytes:
-        buffer, stop = link.receive(link.send_raw(data))
-        return bytes(buffer[:stop])
-
-    def _replicate(self) -> None:
+    def _wait_for_replicas(self) -> None:
         options, address = self._options, self._connection.address
         for link in self._links:
             try:
                 (found,) = link.pipeline([("WAIT", options.wait_replicas, options.wait_timeout)])
             except BROKEN:
-                # Another connection's WAIT says nothing of what this one has confirmed; it may lead to another master.
+                # WAIT covers the writes of its own connection only, and a new one may lead to another master.
                 self._connection.drop(link)
                 fail("NOT_REPLICATED", wanted=options.wait_replicas, found="An unknown number of", address=address)
             if _is_error(found):
@@ -181,11 +167,3 @@ class PlainSender:
 
 def _is_error(reply: object) -> bool:
     return isinstance(reply, redis.ResponseError)
-
-
-def _picked(parcel: Parcel, places: list[int]) -> Parcel:
-    """Some of a parcel's rows."""
-    pieces = [bytes(parcel.commands[int(parcel.bounds[at]) : int(parcel.bounds[at + 1])]) for at in places]
-    bounds = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces])))
-    ids = None if parcel.ids is None else [parcel.ids[at] for at in places]
-    return Parcel(parcel.stream, memoryview(b"".join(pieces)), bounds, parcel.rows[places], ids)

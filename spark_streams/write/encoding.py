@@ -1,13 +1,13 @@
-"""Rows to parcels: what of a record batch goes to which stream, as the commands that put it there.
+"""Encodes rows: which rows of a record batch go to which stream, as the XADD commands that write them.
 
-Owns the row's way to its stream (one for all, a column's, or by a key among N), the chunks that batches are cut into,
+Owns a row's way to its stream (one for all, a column's, or one of N by a key), the chunks that batches are cut into,
 and what a row must have. Knows columns and the codec; no server, no fence. The commands of a row depend on the row
 alone, never on the clock or on options that may change between two runs: their digest tells a replay from other rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,53 +26,67 @@ _CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """Rows for one stream. Row i is `commands[bounds[i]:bounds[i + 1]]`; `rows[i]` is its place in the task."""
+class EncodedRows:
+    """Rows for one stream, encoded. Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD.
+
+    `rows[i]` is its number among the task's rows, from 0. `ids[i]` is the row's own ID, None if the server is to choose
+    one; `ids` is None where the server chooses all of them.
+    """
 
     stream: bytes
     commands: memoryview
     bounds: Any
     rows: Any
     ids: list[bytes | None] | None
-    """The rows' own IDs, None for one that the server is to give; None where it gives all of them."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, first: int, end: int) -> Parcel:
-        """The rows [first, end)."""
+    def part(self, first: int, end: int) -> EncodedRows:
+        """The rows [first, end), without copying."""
         begin = int(self.bounds[first])
         bounds = self.bounds[first : end + 1] - begin
         data = self.commands[begin : int(self.bounds[end])]
         ids = None if self.ids is None else self.ids[first:end]
-        return Parcel(self.stream, data, bounds, self.rows[first:end], ids)
+        return EncodedRows(self.stream, data, bounds, self.rows[first:end], ids)
+
+    def pick(self, indexes: Sequence[int]) -> EncodedRows:
+        """The rows of these indexes, copied."""
+        commands = [bytes(self.commands[int(self.bounds[at]) : int(self.bounds[at + 1])]) for at in indexes]
+        bounds = np.concatenate(([0], np.cumsum([len(command) for command in commands])))
+        ids = None if self.ids is None else [self.ids[at] for at in indexes]
+        return EncodedRows(self.stream, memoryview(b"".join(commands)), bounds, self.rows[indexes], ids)
 
 
 @dataclass(frozen=True)
-class Packer:
-    """Makes parcels as the options and the schema say."""
+class RowEncoder:
+    """Encodes rows by the options and the schema."""
 
     options: WriteOptions
     schema: WriteSchema
 
-    def chunks(self, batches: Iterator[Any]) -> Iterator[list[Parcel]]:
-        """The parcels of a task's rows, chunk by chunk; of each stream at most one in a chunk."""
+    def chunks(self, batches: Iterable[Any]) -> Iterator[list[EncodedRows]]:
+        """The rows of a task's record batches, chunk by chunk. A chunk has at most one element for each stream.
+
+        Raises NO_FIELDS and NO_STREAM_FOR_ROW.
+        """
         row = 0
         for batch in batches:
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             step = max(1, min(self.options.chunk_size, _CHUNK_BYTES // row_bytes))
             for at in range(0, batch.num_rows, step):
                 chunk = batch.slice(at, step)
-                yield self._parcels(chunk, row)
+                yield self._by_stream(chunk, row)
                 row += chunk.num_rows
 
-    def _parcels(self, chunk: Any, row: int) -> list[Parcel]:
+    def _by_stream(self, chunk: Any, row: int) -> list[EncodedRows]:
+        """A chunk's rows, encoded for each stream; `row` is the number of its first row."""
         rows = np.arange(row, row + chunk.num_rows)
         if self.options.stream is not None and self.options.partitions is None:
-            return [self._parcel(self.options.stream.encode(), chunk, rows)]
+            return [self._encode(self.options.stream.encode(), chunk, rows)]
         streams = self._streams(chunk, row).dictionary_encode()
         if len(streams.dictionary) == 1:
-            return [self._parcel(streams.dictionary[0].as_py(), chunk, rows)]
+            return [self._encode(streams.dictionary[0].as_py(), chunk, rows)]
         codes = streams.indices.to_numpy()
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(streams.dictionary) + 1))
@@ -80,14 +94,14 @@ class Packer:
             [column.take(pa.array(order)) for column in chunk.columns], schema=chunk.schema
         )
         return [
-            self._parcel(name, sorted_rows.slice(begin, end - begin), rows[order[begin:end]])
+            self._encode(name, sorted_rows.slice(begin, end - begin), rows[order[begin:end]])
             for name, begin, end in zip(
                 streams.dictionary.to_pylist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
             )
         ]
 
     def _streams(self, chunk: Any, row: int) -> Any:
-        """Each row's stream."""
+        """Each row's stream, as a binary array."""
         if self.options.partitions is not None:
             keys = to_text(chunk.column(self.options.key_column)).dictionary_encode()
             name, count = (self.options.stream or "").encode(), self.options.partitions
@@ -101,7 +115,7 @@ class Packer:
             fail("NO_STREAM_FOR_ROW", row=row + pc.index(names.is_null(), True).as_py())
         return names
 
-    def _parcel(self, stream: bytes, chunk: Any, rows: Any) -> Parcel:
+    def _encode(self, stream: bytes, chunk: Any, rows: Any) -> EncodedRows:
         ids = pc.cast(chunk.column(ID), pa.binary()) if self.schema.has_id else None
         words = [b"NOMKSTREAM"] if self.options.nomkstream else []
         commands = encode_adds(stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows)
@@ -111,4 +125,25 @@ class Packer:
         bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
         begin, end = int(bounds[0]), int(bounds[-1])
         view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
-        return Parcel(stream, view, bounds - begin, rows, None if ids is None else ids.to_pylist())
+        return EncodedRows(stream, view, bounds - begin, rows, None if ids is None else ids.to_pylist())
+
+
+def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
+    """All chunks in one: all of a task's rows, one element for each stream."""
+    by_stream: dict[bytes, list[EncodedRows]] = {}
+    for chunk in chunks:
+        for encoded in chunk:
+            by_stream.setdefault(encoded.stream, []).append(encoded)
+    return [_concatenated(stream, parts) for stream, parts in by_stream.items()]
+
+
+def _concatenated(stream: bytes, parts: Sequence[EncodedRows]) -> EncodedRows:
+    starts = np.concatenate(([0], np.cumsum([len(part.commands) for part in parts])))
+    bounds = [part.bounds[:-1].astype(np.int64) + start for part, start in zip(parts, starts[:-1], strict=True)]
+    return EncodedRows(
+        stream,
+        memoryview(b"".join(part.commands for part in parts)),
+        np.concatenate([*bounds, starts[-1:]]),
+        np.concatenate([part.rows for part in parts]),
+        None if parts[0].ids is None else [each for part in parts for each in part.ids or ()],
+    )

@@ -1,9 +1,9 @@
-"""Writes as Spark sees them: a batch, or a query's micro-batches, each task by itself.
+"""The writers that Spark calls: a batch, or a streaming query's micro-batches, each task by itself.
 
-What makes writing safe is below (`spark_streams.write.exactly_once`); here is who a task is. A streaming query's ID
-comes from its checkpoint and a batch's number from its log, so a replay is the same writer. A batch write gets a name
-when it is planned, once for all of its tasks and their repetitions, or from the user, for all repetitions of the whole
-write.
+Owns the identity of a task. A streaming query's ID comes from its checkpoint and a batch's number from its log, so a
+replay has the same identity. A batch write gets a name when it is planned, once for all of its tasks and their retries;
+or the user names it (`writeId`), for all repetitions of the whole write. How rows are written is in
+`spark_streams.write.exactly_once` and `at_least_once`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import redis
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -26,20 +25,23 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
 from spark_streams.stream_id import StreamId
-from spark_streams.write.at_least_once import PlainSender
-from spark_streams.write.encoding import Packer, Parcel
-from spark_streams.write.exactly_once import FencedSender
-from spark_streams.write.fence import Writer
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.fence import WriterId
 from spark_streams.write.trimming import check_policy
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _LATE_MS = 600_000
-"""For how long a finished write's fences stay, so that a twin of a task that comes late finds them."""
+"""How long the fences of a finished batch write are kept, for copies of its tasks that are still running."""
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task has written: its rows, its fences, and where streams ended before (for overwriting)."""
+    """What one task has written: its number of rows, the keys of its fences, and each stream's last ID before it.
+
+    The last IDs are there for overwriting alone.
+    """
 
     rows: int
     fences: tuple[bytes, ...] = ()
@@ -48,10 +50,10 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Sink:
-    """Where and how rows are written; it travels to the workers inside the writer.
+    """Where and how rows are written. It is pickled into the workers within the writer.
 
-    `name` is a batch write's; a streaming one's comes from the task. `overwrite` and `idle` (write nothing) are a
-    batch's alone.
+    `name` identifies a batch write; a streaming write's identity comes from the task. `overwrite` (remove what was
+    there) and `skip` (write nothing) are for batch writes.
     """
 
     address: Address
@@ -60,55 +62,59 @@ class Sink:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     streaming: bool = False
     overwrite: bool = False
-    idle: bool = False
+    skip: bool = False
 
     def write(self, batches: Iterator[Any]) -> Written:
-        """Write a task's rows."""
-        if self.idle:
+        """Write a task's record batches. Raises the errors of the senders, and NO_BATCH_IDENTITY."""
+        if self.skip:
             return Written(0)
         launcher.check_reach(self.address)
-        chunks = Packer(self.options, self.schema).chunks(batches)
+        chunks = RowEncoder(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
             chunks = self._checked(connection, chunks)
             if self.options.mode == "append":
-                plain = PlainSender(connection, self.options, self.overwrite)
-                rows = 0
-                for parcels in chunks:
-                    plain.submit(parcels)
-                    rows += sum(map(len, parcels))
-                plain.finish()
-                return Written(rows, (), tuple(plain.floors.items()))
+                return self._append(connection, chunks)
             lasting = self.streaming or self.options.write_id is not None
-            sender = FencedSender(connection, self._writer(), self.options, lasting, self.overwrite)
-            for parcels in [_merged(chunks)] if self.options.mode == "atomic" else chunks:
-                sender.submit(parcels)
-            lanes = sender.finish()
+            sender = ExactlyOnceSender(connection, self.writer_id(), self.options, lasting, self.overwrite)
+            for chunk in [merged(chunks)] if self.options.mode == "atomic" else chunks:
+                sender.submit(chunk)
+            fences = sender.finish()
         return Written(
-            sum(lane.rows for lane in lanes),
-            tuple(lane.key for lane in lanes),
-            tuple((lane.stream, lane.state.floor) for lane in lanes if lane.state.floor),
+            sum(fence.rows for fence in fences),
+            tuple(fence.key for fence in fences),
+            tuple((fence.stream, fence.state.floor) for fence in fences if fence.state.floor),
         )
 
-    def _checked(self, connection: Connection, chunks: Iterable[list[Parcel]]) -> Iterator[list[Parcel]]:
-        """The chunks; before the first one, what can be known beforehand to be refused is."""
-        for number, parcels in enumerate(chunks):
-            if number == 0:
-                check_policy(connection, parcels[0].stream, self.options)
-            yield parcels
+    def _append(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Written:
+        sender = AtLeastOnceSender(connection, self.options, self.overwrite)
+        rows = 0
+        for chunk in chunks:
+            sender.submit(chunk)
+            rows += sum(map(len, chunk))
+        sender.finish()
+        return Written(rows, (), tuple(sender.floors.items()))
 
-    def _writer(self) -> Writer:
+    def _checked(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Iterator[list[EncodedRows]]:
+        """The chunks. Before the first one, the server is asked whether it knows the options' trimming policy."""
+        for number, chunk in enumerate(chunks):
+            if number == 0:
+                check_policy(connection, chunk[0].stream, self.options)
+            yield chunk
+
+    def writer_id(self) -> WriterId:
+        """The identity of the task that calls this. NO_BATCH_IDENTITY if Spark does not tell a stream's batch."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         if not self.streaming:
-            return Writer(self.name, 0, partition)
+            return WriterId(self.name, 0, partition)
         query = context.getLocalProperty(_QUERY) if context is not None else None
         batch = context.getLocalProperty(_BATCH) if context is not None else None
         if not query or not batch:
             fail("NO_BATCH_IDENTITY")
-        return Writer(query, int(batch), partition)
+        return WriterId(query, int(batch), partition)
 
     def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """A batch write is done: remove what it replaces, and let its fences go."""
+        """All tasks of a batch write have succeeded: remove what it overwrites, and let its fences expire."""
         written = [message for message in messages if isinstance(message, Written)]
         commands: list[Command] = []
         if self.overwrite:
@@ -123,6 +129,7 @@ class Sink:
                     fail("SERVER_REFUSED", address=self.address, command=command[0], reason=reply)
 
     def _removals(self, written: Sequence[Written]) -> list[Command]:
+        """The XTRIMs that remove the entries from before the write."""
         floors: dict[bytes, StreamId] = {}
         for message in written:
             for stream, text in message.floors:
@@ -133,39 +140,15 @@ class Sink:
         return commands
 
     def _named(self) -> list[bytes]:
-        """The streams that are written to whatever the rows are."""
+        """The streams that the options name. Overwriting empties them even if no row goes there."""
         name, count = self.options.stream, self.options.partitions
         if name is None:
             return []
         return [name.encode()] if count is None else [b"%b:{%d}" % (name.encode(), i) for i in range(count)]
 
 
-def _merged(chunks: Iterable[list[Parcel]]) -> list[Parcel]:
-    """All of a task's parcels, as one for each stream."""
-    by_stream: dict[bytes, list[Parcel]] = {}
-    for parcels in chunks:
-        for parcel in parcels:
-            by_stream.setdefault(parcel.stream, []).append(parcel)
-    merged: list[Parcel] = []
-    for stream, parts in by_stream.items():
-        sizes = [len(part.commands) for part in parts]
-        starts = np.concatenate(([0], np.cumsum(sizes)))
-        bounds = [part.bounds[:-1].astype(np.int64) + start for part, start in zip(parts, starts[:-1], strict=True)]
-        ids = None if parts[0].ids is None else [each for part in parts for each in part.ids or ()]
-        merged.append(
-            Parcel(
-                stream,
-                memoryview(b"".join(part.commands for part in parts)),
-                np.concatenate([*bounds, starts[-1:]]),
-                np.concatenate([part.rows for part in parts]),
-                ids,
-            )
-        )
-    return merged
-
-
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`."""
+    """`df.write`: a batch write."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -178,7 +161,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream`."""
+    """`df.writeStream`: a streaming query's writes."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -190,17 +173,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Nothing is left to do: rows are in the streams when their task ends, and the next batch moves the fences."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What is in the streams stays there; the fences tell the replay."""
+        """Rows in the streams stay there; the fences tell the replay."""
 
 
-def sink(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
-    """The sink of a write that is being planned."""
-    idle = False
+def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
+    """The sink of a write, made on the driver. Raises STREAM_EXISTS for saveMode=error."""
+    skip = False
     if options.save_mode != "append":
         with borrow(address) as connection:
             exists = connection.command("EXISTS", options.stream or "")
         if exists and options.save_mode == "error":
             fail("STREAM_EXISTS", stream=options.stream, address=address)
-        idle = bool(exists)
+        skip = bool(exists)
     name = f"id-{options.write_id}" if options.write_id is not None else uuid.uuid4().hex
-    return Sink(address, options, schema, name, streaming, overwrite, idle)
+    return Sink(address, options, schema, name, streaming, overwrite, skip)

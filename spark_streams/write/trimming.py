@@ -1,7 +1,7 @@
-"""What follows the rows of a chunk: the commands that keep a stream short, and whether the server knows them.
+"""Trimming: the XTRIMs that follow the rows of a chunk, and whether the server knows their options.
 
-Trimming stands beside the rows and not in them, so that a row's commands are the same at whatever time they are made,
-and so that the server does it once per chunk.
+XTRIM is separate from the rows' XADDs, so that a row's command is the same whenever it is made, and so that the server
+trims once per chunk.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 
 
-def trims(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
-    """The commands, by the options, at this time."""
+def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
+    """The XTRIMs that the options ask for now. `clock` gives seconds since 1970."""
     wanted: list[tuple[str, str | int]] = []
     if options.maxlen is not None:
         wanted.append(("MAXLEN", options.maxlen))
@@ -25,7 +25,7 @@ def trims(stream: bytes, options: WriteOptions, clock: Callable[[], float] = tim
         wanted.append(("MINID", str(options.minid)))
     elif options.retention is not None:
         wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
-    # Without LIMIT 0 the server would remove a limited number each time, which a large chunk may exceed.
+    # Without LIMIT 0 the server would remove a limited number each time, and a large chunk may add more.
     how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
     limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
     return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
@@ -36,7 +36,7 @@ def _policy(options: WriteOptions) -> tuple[str, ...]:
 
 
 def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
-    """See that the server knows the policy, before anything is written: a transaction would not be undone for it."""
+    """Raise NO_REF_POLICY if the server does not know the policy, before a transaction fails midway because of it."""
     if options.ref_policy is None:
         return
     (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing

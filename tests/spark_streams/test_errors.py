@@ -6,13 +6,13 @@ import ast
 import importlib.util
 import re
 import string
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
+from spark_streams.client.connection import Connection, Link
 from spark_streams.client.pool import borrow
 from spark_streams.codec import decode_reference
 from spark_streams.columns.read_schema import ReadSchema
@@ -25,8 +25,9 @@ from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
-from spark_streams.write.encoding import Packer
-from spark_streams.write.exactly_once import _Courier
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.fence import WriterId
 from tests import ROOT
 from tests.spark_streams.driver import Query, Site, schema_of
 
@@ -126,23 +127,36 @@ def test_a_row_without_a_stream() -> None:
     said = options.write_options({"url": "redis://127.0.0.1:1"})
     schema = WriteSchema.of(schema_of("_stream string, n int"))
     rows = pa.RecordBatch.from_pydict({"_stream": pa.array(["a", None]), "n": pa.array([1, 2])})
-    assert raised(lambda: list(Packer(said, schema).chunks(iter([rows])))) == "NO_STREAM_FOR_ROW"
+    assert raised(lambda: list(RowEncoder(said, schema).chunks(iter([rows])))) == "NO_STREAM_FOR_ROW"
 
 
 def test_a_streaming_write_without_a_batch() -> None:
     """A streaming write outside of a query has no batch that could be told from another."""
-    writer = sink.sink(
+    writer = sink.plan(
         Address("redis://127.0.0.1:1"),
         options.write_options({"stream": "s"}),
         WriteSchema.of(schema_of("n int")),
         True,
         False,
     )
-    assert raised(writer._writer) == "NO_BATCH_IDENTITY"
+    assert raised(writer.writer_id) == "NO_BATCH_IDENTITY"
 
 
-def test_a_write_that_others_always_get_ahead_of() -> None:
-    """A transaction that fails until the time for retries is spent is an error."""
-    sender: Any = object.__new__(_Courier)
-    sender._connection = SimpleNamespace(address=Address("redis://127.0.0.1:1", retry_ms=0))
-    assert raised(lambda: sender._with_patience(lambda: False)) == "WRITE_CONTENDED"
+def test_a_write_that_others_always_get_ahead_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction whose fence others change until the time for retries is over is an error."""
+    writer, said = WriterId("query", 0, 0), options.write_options({"stream": "s"})
+    send_raw = Link.send_raw
+
+    def send_after_others(link: Link, *data: Any) -> bytes:
+        site.client.hincrby(writer.key(b"s"), "chunk", 1)
+        return send_raw(link, *data)
+
+    monkeypatch.setattr(Link, "send_raw", send_after_others)
+    rows = pa.RecordBatch.from_pydict({"n": pa.array([1])})
+    connection = Connection(Address(site.url, retry_ms=0))
+    sender = ExactlyOnceSender(connection, writer, said, lasting=False)
+    (chunk,) = RowEncoder(said, WriteSchema.of(schema_of("n int"))).chunks([rows])
+    sender.submit(chunk)
+    assert raised(sender.finish) == "WRITE_CONTENDED"
+    assert site.client.exists("s") == 0
+    connection.close()

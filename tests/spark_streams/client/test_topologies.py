@@ -20,17 +20,17 @@ from spark_streams.config import options
 from spark_streams.config.address import Address, Credentials, Tls
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.write.at_least_once import PlainSender
-from spark_streams.write.encoding import Packer
-from spark_streams.write.exactly_once import FencedSender
-from spark_streams.write.fence import Writer
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.fence import WriterId
 from tests import servers, topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.test_fences import table
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.redis
-WRITER = Writer("query", 0, 0)
+WRITER = WriterId("query", 0, 0)
 SCHEMA = WriteSchema(("n",), False, False, False)
 
 
@@ -40,12 +40,12 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
     close_all()
 
 
-def write(connection: Connection, first: int, end: int, writer: Writer = WRITER, **said: Any) -> FencedSender:
+def write(connection: Connection, first: int, end: int, writer: WriterId = WRITER, **said: Any) -> ExactlyOnceSender:
     """A task whose rows count from `first`, in small chunks."""
     given = WriteOptions(**{"stream": "s", "chunk_size": 50, **said})
-    sender = FencedSender(connection, writer, given, lasting=True)
-    for parcels in Packer(given, SCHEMA).chunks(iter([table(first, end)])):
-        sender.submit(parcels)
+    sender = ExactlyOnceSender(connection, writer, given, lasting=True)
+    for chunk in RowEncoder(given, SCHEMA).chunks(iter([table(first, end)])):
+        sender.submit(chunk)
     return sender
 
 
@@ -103,13 +103,28 @@ def test_a_cluster_reads_and_writes_where_keys_live() -> None:
         assert connection.command("XLEN", "moving") == 900
 
         source, target = cluster.begin_move(slot)
-        plain = PlainSender(connection, WriteOptions(stream="moving", chunk_size=50))
-        for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
-            plain.submit(parcels)
-            if int(parcels[0].rows[0]) == 100:
+        plain = AtLeastOnceSender(connection, WriteOptions(stream="moving", chunk_size=50))
+        for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
+            plain.submit(chunk)
+            if int(chunk[0].rows[0]) == 100:
                 cluster.end_move(slot, source, target)
         plain.finish()
         assert sorted(numbers(client, "moving")) == list(range(1200))
+        connection.close()
+
+
+def test_rows_for_a_key_that_has_moved_already_follow_it() -> None:
+    """While a slot moves, appended rows whose stream is not at its old node are written at the new one."""
+    with topologies.cluster() as cluster, cluster.client() as client:
+        connection = Connection(Address(cluster.url, retry_ms=5000))
+        given = WriteOptions(stream="new", mode="append", chunk_size=20)
+        sender = AtLeastOnceSender(connection, given)
+        source, target = cluster.begin_move(slot_of(b"new"))
+        for chunk in RowEncoder(given, SCHEMA).chunks([table(0, 100)]):
+            sender.submit(chunk)
+        sender.finish()
+        cluster.end_move(slot_of(b"new"), source, target)
+        assert numbers(client, "new") == list(range(100))
         connection.close()
 
 
@@ -130,7 +145,7 @@ def test_a_failover_is_followed() -> None:
             assert connection.command("XLEN", "s") == 700
             # The old master is dead this time, so there is nobody to say READONLY.
             watched.server_at(after).process.send_signal(signal.SIGKILL)
-        write(connection, 0, 800, writer=Writer("query", 1, 0)).finish()
+        write(connection, 0, 800, writer=WriterId("query", 1, 0)).finish()
         with redis.Redis(port=watched.now_master(), protocol=2) as client:
             assert client.xlen("s") >= 800
         connection.close()
@@ -322,12 +337,12 @@ def _tries(url: str, mode: str, name: str) -> bool:
     try:
         connection = Connection(Address(url, retry_ms=0))
         if mode == "append":
-            plain = PlainSender(connection, WriteOptions(stream="s"))
-            for parcels in Packer(plain._options, SCHEMA).chunks(iter([table(0, 3)])):
-                plain.submit(parcels)
+            plain = AtLeastOnceSender(connection, WriteOptions(stream="s"))
+            for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(0, 3)])):
+                plain.submit(chunk)
             plain.finish()
         else:
-            write(connection, 0, 120, writer=Writer(name, 0, 0)).finish()
+            write(connection, 0, 120, writer=WriterId(name, 0, 0)).finish()
         connection.close()
     except Exception as problem:  # noqa: BLE001
         return "NOPERM" not in str(problem)

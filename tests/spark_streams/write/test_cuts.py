@@ -18,10 +18,10 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.at_least_once import PlainSender
-from spark_streams.write.encoding import Packer
-from spark_streams.write.exactly_once import FencedSender
-from spark_streams.write.fence import Writer
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.fence import WriterId
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -154,20 +154,19 @@ def test_a_command_that_blocks_is_given_its_time(site: Site, monkeypatch: pytest
         silent.close()
 
 
-def write(sender: FencedSender | PlainSender, options: WriteOptions) -> None:
+def write(sender: ExactlyOnceSender | AtLeastOnceSender, options: WriteOptions) -> None:
     rows = pa.RecordBatch.from_pydict({"n": pa.array(range(30), pa.int64())})
-    for parcels in Packer(options, WriteSchema(("n",), False, False, False)).chunks(iter([rows])):
-        sender.submit(parcels)
+    for chunk in RowEncoder(options, WriteSchema(("n",), False, False, False)).chunks(iter([rows])):
+        sender.submit(chunk)
 
 
 def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site) -> None:
     """If the connection breaks before WAIT, another server may answer: its record is looked at, not taken on trust."""
     options = WriteOptions(stream="s", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
-    sender = FencedSender(connection, Writer("query", 0, 0), options, lasting=True)
+    sender = ExactlyOnceSender(connection, WriterId("query", 0, 0), options, lasting=True)
     write(sender, options)
-    for courier in sender._couriers.values():
-        courier.finish()
+    sender.settle()
     site.client.flushall()  # this is another server now, which did not get what the one before had confirmed
     site.client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(WriteError, match="FENCE_BEHIND"):
@@ -180,7 +179,7 @@ def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replic
     """WAIT speaks of its own connection's writes, so where another one has confirmed rows the task fails."""
     options = WriteOptions(stream="s", mode="append", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
-    sender = PlainSender(connection, options)
+    sender = AtLeastOnceSender(connection, options)
     write(sender, options)
     site.client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(WriteError, match=r"NOT_REPLICATED.*An unknown number of replicas"):

@@ -18,10 +18,10 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
-from spark_streams.write.at_least_once import PlainSender
-from spark_streams.write.encoding import Packer
-from spark_streams.write.exactly_once import FencedSender
-from spark_streams.write.fence import FIELDS, Lane, State, Writer
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.exactly_once import ExactlyOnceSender
+from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId
 from tests import servers
 from tests.chaos.proxy import proxy
 
@@ -34,8 +34,8 @@ QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 def test_a_fence_lives_in_its_streams_slot(key: bytes) -> None:
     """Whatever a stream is called, its fence is a key of the same slot, and another stream's fence another key."""
     assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
-    assert slot_of(Writer(QUERY, 3, 1).key(key)) == slot_of(key)
-    assert Writer(QUERY, 3, 1).key(key) != Writer(QUERY, 3, 1).key(key + b"'")
+    assert slot_of(WriterId(QUERY, 3, 1).key(key)) == slot_of(key)
+    assert WriterId(QUERY, 3, 1).key(key) != WriterId(QUERY, 3, 1).key(key + b"'")
 
 
 def test_slots_are_the_protocols() -> None:
@@ -45,12 +45,12 @@ def test_slots_are_the_protocols() -> None:
 
 @given(rows=st.lists(st.binary(min_size=1, max_size=4), max_size=12), done=st.integers(0, 12), data=st.data())
 @settings(deadline=None)
-def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: st.DataObject) -> None:
-    """However the rows are cut into chunks, those that the fence speaks of are skipped, the others are not."""
+def test_a_fence_skips_exactly_what_is_done(rows: list[bytes], done: int, data: st.DataObject) -> None:
+    """However the rows are cut into chunks, the rows that the fence counts are skipped, the others are not."""
     done = min(done, len(rows))
     digest = hashlib.sha256(b"".join(rows[:done])).hexdigest()[:32]
-    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
-    lane.look([b"5", b"%d" % done, digest.encode(), b"1", b"", b""] if done else [None] * len(FIELDS))
+    fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
+    fence.update([b"5", b"%d" % done, digest.encode(), b"1", b"", b""] if done else [None] * len(FIELDS))
     written: list[bytes] = []
     at = 0
     while at < len(rows):
@@ -58,19 +58,19 @@ def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: s
         chunk = rows[at : at + size]
         bounds = [sum(map(len, chunk[:i])) for i in range(size + 1)]
         commands = memoryview(b"".join(chunk))
-        skipped = lane.unwritten(commands, bounds)
-        lane.done(commands[: bounds[skipped]], skipped)
+        skipped = fence.unwritten(commands, bounds)
+        fence.advance(commands[: bounds[skipped]], skipped)
         rest = commands[bounds[skipped] :]
-        state = lane.next_state(rest, size - skipped)
-        lane.done(rest, size - skipped)
+        state = fence.next_state(rest, size - skipped)
+        fence.advance(rest, size - skipped)
         if size > skipped:
-            lane.state = state
+            fence.state = state
         written += chunk[skipped:]
         at += size
-    lane.finish()
+    fence.finish()
     assert written == rows[done:]
     if written:
-        assert (lane.state.rows, lane.state.digest) == (
+        assert (fence.state.rows, fence.state.digest) == (
             len(rows),
             hashlib.sha256(b"".join(rows)).hexdigest()[:32],
         )
@@ -86,27 +86,27 @@ def test_a_lane_skips_exactly_what_is_done(rows: list[bytes], done: int, data: s
 )
 def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes], condition: str) -> None:
     """A later batch, a refused row and other rows are errors of their own."""
-    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
+    fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
 
     def meet() -> None:
-        lane.look(values)
-        lane.unwritten(memoryview(b"abc"), [0, 1, 2, 3])
+        fence.update(values)
+        fence.unwritten(memoryview(b"abc"), [0, 1, 2, 3])
 
     with pytest.raises(WriteError) as caught:
         meet()
     assert caught.value.condition == condition
-    assert State.parse([None] * 6) == State()
+    assert FenceState.parse([None] * 6) == FenceState()
 
 
 def test_a_fence_that_went_back_stops_the_task() -> None:
     """A server that has forgotten what it had confirmed is found out; so is a replay with fewer rows."""
-    lane = Lane(b"s", Writer(QUERY, 5, 0), "here")
-    lane.done(memoryview(b"ab"), 2)
+    fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
+    fence.advance(memoryview(b"ab"), 2)
     with pytest.raises(WriteError, match="FENCE_BEHIND"):
-        lane.look([b"5", b"1", b"x", b"1", b"", b""])
-    lane.look([b"5", b"9", b"x", b"1", b"", b""])
+        fence.update([b"5", b"1", b"x", b"1", b"", b""])
+    fence.update([b"5", b"9", b"x", b"1", b"", b""])
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-        lane.finish()
+        fence.finish()
 
 
 def table(first: int, end: int, **more: Any) -> pa.RecordBatch:
@@ -120,7 +120,7 @@ class Task:
     def __init__(self, url: str, batch: int = 0, partition: int = 0, stream: str | None = "s", **options: Any) -> None:
         self.options = WriteOptions(**{"stream": stream, "chunk_size": 100, **options})
         self.connection = Connection(Address(url, retry_ms=5000))
-        self.sender = FencedSender(self.connection, Writer(QUERY, batch, partition), self.options, lasting=True)
+        self.sender = ExactlyOnceSender(self.connection, WriterId(QUERY, batch, partition), self.options, lasting=True)
 
     def feed(self, *batches: pa.RecordBatch) -> Task:
         names = batches[0].schema.names
@@ -130,14 +130,14 @@ class Task:
             "_id" in names,
             "_stream" in names,
         )
-        for parcels in Packer(self.options, schema).chunks(iter(batches)):
-            self.sender.submit(parcels)
+        for chunk in RowEncoder(self.options, schema).chunks(iter(batches)):
+            self.sender.submit(chunk)
         return self
 
     def finish(self) -> int:
-        lanes = self.sender.finish()
+        fences = self.sender.finish()
         self.connection.close()
-        return sum(lane.rows for lane in lanes)
+        return sum(fence.rows for fence in fences)
 
 
 def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
@@ -289,17 +289,17 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(place.url))
-        sender = PlainSender(connection, WriteOptions(stream="s", chunk_size=30))
-        for parcels in Packer(sender._options, WriteSchema(("n",), False, False, False)).chunks(iter([table(0, 100)])):
-            sender.submit(parcels)
+        sender = AtLeastOnceSender(connection, WriteOptions(stream="s", chunk_size=30))
+        for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, False, False)).chunks([table(0, 100)]):
+            sender.submit(chunk)
         sender.finish()
         connection.close()
     assert numbers(client) == [*range(100), *range(100)]
     assert client.keys("*") == [b"s"]
     connection = Connection(Address(place.url))
-    sender = PlainSender(connection, WriteOptions(stream="t"))
-    for parcels in Packer(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
-        sender.submit(parcels)
+    sender = AtLeastOnceSender(connection, WriteOptions(stream="t"))
+    for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
+        sender.submit(chunk)
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 "):
         sender.finish()
     connection.close()

@@ -1,0 +1,363 @@
+"""One slot's transactions: rows and the fences that count them are written together, or not at all.
+
+A transaction holds the rows of one slot (of all streams, where there is no cluster):
+
+    WATCH fence...; HMGET fence...          what is there already? `StreamFence` says what is left to write
+    MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
+
+If EXEC finds a fence changed, or the connection breaks and nobody knows whether EXEC was executed, the fences are read
+again and tell. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the server works, so a
+chunk costs one round trip.
+
+A transaction is not rolled back where one of its commands fails when it is executed. What could fail then is ruled out
+before: that the key is not a stream, that NOMKSTREAM finds none, that a row's own ID is too small (for that the stream
+is watched as well: nobody else may add to it meanwhile). Should a row still be refused, the fence is made to say so,
+and every later attempt fails with the same words instead of leaving the row out silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.replies import TransactionResult, pack, transaction_result
+from spark_streams.client.retry import is_transient
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.write.encoding import EncodedRows
+from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId
+from spark_streams.write.trimming import trim_commands
+
+_ASKING_REPLY = b"+OK\r\n"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all transactions of a task share. `fence_ms`: how long a fence is kept after its last change; 0 for ever."""
+
+    writer: WriterId
+    options: WriteOptions
+    fence_ms: int
+    overwrite: bool
+
+
+class LinkOwners:
+    """Which slot's transaction uses a link. WATCH and MULTI belong to the link, so it carries one at a time."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Link, SlotTransaction] = {}
+
+    def claim(self, link: Link, transaction: SlotTransaction) -> None:
+        """Let this transaction use the link; the one that used it before finishes first and watches nothing more."""
+        before = self._owners.get(link)
+        if before is not None and before is not transaction:
+            before.finish()
+            before.unwatch()
+        self._owners[link] = transaction
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Rows of one stream within a transaction, and what their fence says afterwards."""
+
+    fence: StreamFence
+    rows: EncodedRows
+    state: FenceState
+
+
+class SlotTransaction:
+    """Writes the rows of one slot, a transaction at a time: `begin`, `finish`, `begin`...
+
+    Errors: ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and those of `StreamFence`.
+    """
+
+    def __init__(self, connection: Connection, terms: Terms, owners: LinkOwners) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._owners = owners
+        self._fences: dict[bytes, StreamFence] = {}
+        self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
+        self._pending: list[EncodedRows] = []  # rows that were begun and are not known to be in the streams
+        self._sent: list[_Step] = []  # what of them was sent
+        self._link: Link | None = None
+        self._token = b""
+        self._asking = False  # ASKING was sent before the transaction
+        self._others = 0  # commands in the transaction that are not XADDs
+        self._read_behind: list[StreamFence] = []  # fences that are read behind the transaction
+
+    @property
+    def fences(self) -> list[StreamFence]:
+        """The fences of the streams that rows were begun for."""
+        return [*self._fences.values()]
+
+    def begin(self, together: list[EncodedRows]) -> None:
+        """Send the rows that are not in the streams yet. Nothing else may be pending."""
+        self._pending = together
+        self._until_done(self._send)
+
+    def finish(self) -> None:
+        """Wait until the rows that were begun are in the streams."""
+        if self._pending:
+            self._until_done(self._settle)
+
+    def unwatch(self) -> None:
+        """Another transaction has used the link: nothing is watched any more."""
+        self._watched.clear()
+
+    def _until_done(self, step: Callable[[], bool]) -> None:
+        if not self._connection.retry(lambda: step() or None, self._lost):
+            fail("WRITE_CONTENDED", address=self._connection.address)
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+        self._watched.clear()
+
+    def _fence(self, stream: bytes) -> StreamFence:
+        found = self._fences.get(stream)
+        if found is None:
+            found = self._fences[stream] = StreamFence(stream, self._terms.writer, self._connection.address)
+        return found
+
+    def _send(self) -> bool:
+        """Send the transaction. False if the server refused for the moment; what was sent before may be executed."""
+        self._sent = []
+        fences = [self._fence(rows.stream) for rows in self._pending]
+        link = self._connection.link(self._pending[0].stream)
+        self._owners.claim(link, self)
+        if link is not self._link:
+            self._link = link
+            self._watched.clear()
+        prefix: tuple[Command, ...] = ()
+        if any(fence.key not in self._watched for fence in fences) or self._checks_streams():
+            route = self._watch(link, fences)
+            if route is None:
+                return False
+            link, prefix = route
+        steps = self._steps(fences)
+        self._pending = [step.rows for step in steps]
+        if not steps:
+            return True
+        after_rows = self._after_rows(steps)
+        self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
+        data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
+        data += [step.rows.commands for step in steps]
+        data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
+        self._others = len(after_rows)
+        self._sent = steps
+        self._watched.clear()
+        self._link = link
+        self._asking = bool(prefix)
+        self._token = link.send_raw(*data)
+        return True
+
+    def _steps(self, fences: Sequence[StreamFence]) -> list[_Step]:
+        """What is left to write of the pending rows, by their fences."""
+        steps: list[_Step] = []
+        for fence, rows in zip(fences, self._pending, strict=True):
+            done = fence.unwritten(rows.commands, rows.bounds)
+            if done:
+                fence.advance(rows.part(0, done).commands, done)
+            rest = rows.part(done, len(rows)) if done else rows
+            if len(rest):
+                self._check_ids(fence, rest)
+                steps.append(_Step(fence, rest, fence.next_state(rest.commands, len(rest))))
+        return steps
+
+    def _after_rows(self, steps: Sequence[_Step]) -> list[Command]:
+        """The commands behind the rows: trimming, and the new states of the fences."""
+        commands: list[Command] = []
+        for step in steps:
+            commands += trim_commands(step.fence.stream, self._terms.options)
+            commands.append(step.state.command(step.fence.key))
+            if self._terms.fence_ms:
+                commands.append(("PEXPIRE", step.fence.key, self._terms.fence_ms))
+        return commands
+
+    def _checks_streams(self) -> bool:
+        """Whether the streams' state must be known before rows are sent."""
+        return self._terms.options.nomkstream or any(rows.ids is not None for rows in self._pending)
+
+    def _watch(self, link: Link, fences: Sequence[StreamFence]) -> tuple[Link, tuple[Command, ...]] | None:
+        """Watch and read the fences, and read the streams' state. None if the server refused for the moment.
+
+        Returns the link for the transaction, and the commands that must precede it. In a cluster a slot may be moving
+        from one node to another, key by key. The stream and its fence must be at the same node: EXISTS of both together
+        is refused (TRYAGAIN) while they are not.
+        """
+        commands: list[Command] = []
+        if self._connection.topology.is_cluster:
+            commands += [("EXISTS", fence.key, fence.stream) for fence in fences]
+        guards = len(commands)
+        own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
+        commands += _watch_and_read(fences, *own_ids)
+        commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
+        prefix: tuple[Command, ...] = ()
+        replies = link.pipeline(commands)
+        redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
+        if redirected is not None and not any(str(each).startswith("TRYAGAIN") for each in replies):
+            link = self._connection.link_for_ask(redirected)
+            self._owners.claim(link, self)
+            prefix = (("ASKING",),)
+            replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and command[0] != "XINFO":
+                self._refused(str(reply), command)
+                return None
+        states = replies[guards + 1 : guards + 1 + len(fences)]
+        streams = replies[guards + 1 + len(fences) :]
+        for fence, values, info in zip(fences, states, streams, strict=True):
+            fence.last = self._last_id(fence, info)
+            fence.update(values)
+            if self._terms.overwrite and not fence.state.floor:
+                fence.state = dataclasses.replace(fence.state, floor=str(fence.last))
+            self._watched.add(fence.key)
+        return link, prefix
+
+    def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
+        """The stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist."""
+        if isinstance(info, redis.ResponseError):
+            text = str(info)
+            if text.startswith("WRONGTYPE"):
+                fail("NOT_A_STREAM", stream=_text(fence.stream), address=self._connection.address)
+            if "no such key" not in text:
+                self._refused(text, ("XINFO",))
+                raise redis.ConnectionError(text)  # refused for the moment: retried as if the link had broken
+            if self._terms.options.nomkstream:
+                row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
+                reason = f"the stream {_text(fence.stream)} does not exist."
+                fail("ROW_REFUSED", row=row, address=self._connection.address, reason=reason)
+            return ZERO
+        return StreamId.parse(info[info.index(b"last-generated-id") + 1])
+
+    def _check_ids(self, fence: StreamFence, rows: EncodedRows) -> None:
+        """Raise ROW_REFUSED if the server would refuse a row's own ID."""
+        last = fence.last
+        for at, text in enumerate(rows.ids or ()):
+            reason = ""
+            try:
+                last, before = _own_id(text or b"*", last), last
+                if last <= before:
+                    reason = f"the ID {_text(text)} is equal or smaller than the target stream's last one, {before}."
+            except ValueError as problem:
+                reason = f"{problem}."
+            if reason:
+                fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
+
+    def _refused(self, text: str, command: Command) -> None:
+        """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
+        if not is_transient(redis.ResponseError(text)):
+            fail("SERVER_REFUSED", address=self._connection.address, command=command[0], reason=text)
+        if text.startswith("MOVED "):
+            self._connection.topology.learn_moved(text)
+            self._watched.clear()
+        elif not text.startswith(("TRYAGAIN", "ASK ")):
+            self._lost()
+
+    def _settle(self) -> bool:
+        """Whether the pending rows are in the streams; if not they are sent again."""
+        if not self._sent:
+            if not self._send():
+                return False
+            if not self._sent:
+                self._pending = []
+                return True
+        assert self._link is not None
+        link, sent = self._link, self._sent
+        self._sent = []
+        buffer, stop = link.receive(self._token)
+        if self._asking:
+            buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
+        result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), self._others)
+        if result.refused:
+            self._mark_refused(link, sent, result)
+        if not result.done:
+            # On a conflict somebody has advanced a fence: a copy of this task, or this transaction's own first attempt.
+            # The fences will tell.
+            if result.refusal:
+                self._refused(result.refusal, ("XADD",))
+            self._watched.clear()
+            return False
+        for step in sent:
+            step.fence.advance(step.rows.commands, len(step.rows))
+            step.fence.state = step.state
+        self._pending = []
+        if self._read_behind and not any(isinstance(reply, redis.ResponseError) for reply in result.tail):
+            for fence, values in zip(self._read_behind, result.tail[1:], strict=True):
+                fence.update(values)
+                self._watched.add(fence.key)
+        return True
+
+    def _mark_refused(self, link: Link, sent: Sequence[_Step], result: TransactionResult) -> None:
+        """A row was refused in spite of the checks: make its fence remember it, and raise ROW_REFUSED."""
+        first = 0
+        problem: tuple[int, str] | None = None
+        marks: list[Command] = []
+        for step in sent:
+            for at in range(len(step.rows)):
+                if first + at in result.refused:
+                    row, reason = int(step.rows.rows[at]), result.refused[first + at]
+                    marks.append(("HSET", step.fence.key, "refused", f"{row} {reason}"))
+                    problem = problem or (row, reason)
+                    break
+            first += len(step.rows)
+        if problem is None:
+            reason = next(iter(result.refused.values()))
+            fail("SERVER_REFUSED", address=self._connection.address, command="XTRIM", reason=reason)
+        link.pipeline(marks)
+        fail("ROW_REFUSED", row=problem[0], address=self._connection.address, reason=problem[1])
+
+    def wait_for_replicas(self) -> None:
+        """Wait until the replicas have what was written; NOT_REPLICATED if too few have it in time."""
+        self._until_done(self._replicated)
+
+    def _replicated(self) -> bool:
+        options, fences = self._terms.options, self.fences
+        link = self._link
+        if link is None or not self._connection.keeps(link):
+            link = self._connection.link(fences[0].stream)
+            # A new link may lead to a server that took over without the writes that the old one confirmed.
+            replies = link.pipeline([("HMGET", fence.key, *FIELDS) for fence in fences])
+            for fence, values in zip(fences, replies, strict=True):
+                if isinstance(values, redis.ResponseError):
+                    self._refused(str(values), ("HMGET",))
+                    return False
+                fence.update(values)
+        self._link = link
+        wait: Command = ("WAIT", options.wait_replicas, options.wait_timeout)
+        # WAIT covers its own connection's writes: a write makes it cover everything that was written before.
+        touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
+        touched, replicas = link.pipeline([touch, wait])
+        for reply in (touched, replicas):
+            if isinstance(reply, redis.ResponseError):
+                self._refused(str(reply), wait)
+                return False
+        if replicas < options.wait_replicas:
+            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
+        return True
+
+
+def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
+    """WATCH of the fences, and of `more` keys, and an HMGET for each fence; nothing without fences."""
+    if not fences:
+        return []
+    return [("WATCH", *(fence.key for fence in fences), *more), *(("HMGET", fence.key, *FIELDS) for fence in fences)]
+
+
+def _own_id(text: bytes, last: StreamId) -> StreamId:
+    """The ID of an entry that is added as `text` behind `last`."""
+    ms, dash, seq = text.partition(b"-")
+    if dash and seq == b"*":
+        given = StreamId.parse(ms).ms
+        return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
+    return StreamId.parse(text)
+
+
+def _text(key: bytes | None) -> str:
+    return (key or b"").decode("utf-8", "backslashreplace")
