@@ -187,7 +187,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
-        "Entry {entry} of '{stream}' has the text '{value}' in its field '{field}', which does not fit the type {type} "
+        "Entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which does not fit the type {type} "
         "of column '{column}'.",
         "Correct the schema, or read with mode PERMISSIVE (null) or DROPMALFORMED.",
     ),

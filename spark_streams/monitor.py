@@ -1,10 +1,11 @@
-"""Watching queries: a listener that says, per stream, how far a query is behind and how fast it goes.
+"""Monitoring of queries: a listener that reports, per stream, the lag and the rate of a query.
 
     from spark_streams.monitor import StreamMonitor
     spark.streams.addListener(StreamMonitor(url="redis://localhost", group="g", callback=print))
 
-It reads what a query's progress says of its sources, and asks the server how many entries follow and how many are
-pending. It never disturbs a query: what cannot be found out is None, and a server that does not answer is a warning.
+It reads the sources' offsets from a query's progress, and asks the server how many entries follow and how many are
+pending. It never disturbs a query: a figure that cannot be found out is None, and a server that does not answer is a
+warning in the log.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ _log = logging.getLogger("spark_streams")
 
 @dataclass(frozen=True)
 class StreamReport:
-    """How a query stands with one stream after a batch.
+    """One stream of a query after a batch.
 
-    `lag_entries`: entries that follow what is read, an estimate unless `lag_exact`; `lag_ms`: how much older the last
-    entry that was read is than the last one there is; `pending`: entries of the group that wait for acknowledgement;
-    `entries`: those of this batch, and per second; `lost`: those noticed as lost so far. `rejected`: how many of the
-    source's entries in this batch became no row (mode DROPMALFORMED), of all its streams together. Neither is known of
-    a query's first batch.
+    `position`, `latest`: the IDs of the last entry read and of the stream's last entry.
+    `lag_entries`: entries after `position`, an estimate unless `lag_exact`.
+    `lag_ms`: milliseconds between the times in the two IDs.
+    `pending`: the group's entries that are not acknowledged.
+    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch.
+    `rejected`: entries of the batch, in all streams of the source, that mode DROPMALFORMED left out; None for a query's
+    first batch.
+    `lost`: entries that the query has noticed as lost so far.
     """
 
     query: str
@@ -66,7 +70,7 @@ class StreamReport:
 
 @dataclass(frozen=True)
 class _Source:
-    """What the progress says of one source: its offsets before and after the batch, and its rows."""
+    """One source in a query's progress: its offsets before and after the batch, and its number of rows."""
 
     start: Offsets | None
     end: Offsets
@@ -74,10 +78,11 @@ class _Source:
 
 
 class StreamMonitor(StreamingQueryListener):
-    """Reports every batch of every query that reads pystreams, to `callback` or into the stream `stream`, or both.
+    """Reports every batch of every query that reads pystreams.
 
-    `url` and `group` are as in the options of the queries that it watches. The stream is kept at about `maxlen`
-    entries, whose fields are those of `StreamReport`.
+    A report goes to `callback`, to the stream `stream`, or to both. The stream keeps about `maxlen` entries; their
+    fields are those of `StreamReport`. `url` and `group` are those of the monitored queries; `connection` are further
+    options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an option that is not one.
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class StreamMonitor(StreamingQueryListener):
         self._maxlen = maxlen
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing is known yet."""
+        """Nothing to report yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
@@ -105,13 +110,16 @@ class StreamMonitor(StreamingQueryListener):
         self.report(progress.name or str(progress.id), progress.batchId, sources, seconds)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing has changed but the lag, which the next batch reports."""
+        """Nothing to report: the next batch reports the lag."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """What there was to say has been said."""
+        """Nothing to report: the last batch was reported."""
 
     def report(self, query: str, batch: int, sources: list[tuple[Any, Any, int]], seconds: float) -> None:
-        """Report one batch: `sources` holds the offsets before and after it, as text, and the number of rows."""
+        """Report one batch. `sources`: for each, its offsets before and after the batch, as text, and its rows.
+
+        `seconds`: how long the batch took.
+        """
         try:
             for source in filter(None, (_source(*one) for one in sources)):
                 for found in self._reports(query, batch, source, seconds):
@@ -120,7 +128,7 @@ class StreamMonitor(StreamingQueryListener):
                     if self._stream is not None:
                         self._write(self._stream, found)
         except PystreamsError as problem:
-            _log.warning("Query %s is not watched for now: %s", query, problem)
+            _log.warning("Query %s could not be monitored: %s", query, problem)
 
     def _address(self) -> Address:
         return launcher.started(self._server)
@@ -128,9 +136,9 @@ class StreamMonitor(StreamingQueryListener):
     def _reports(self, query: str, batch: int, source: _Source, seconds: float) -> Iterator[StreamReport]:
         streams = sorted(source.end.streams)
         entries = _entries(source)
-        known = list(entries.values())
-        # Rows that are counted twice, because the batch was run twice, hide what was rejected: then nothing is said.
-        rejected = max(0, sum(known) - source.rows) if len(entries) == len(streams) and streams else None
+        # A batch that ran twice may count its rows twice, so this may be negative: then 0 is reported.
+        missing = sum(entries.values()) - source.rows
+        rejected = max(0, missing) if streams and len(entries) == len(streams) else None
         with borrow(self._address()) as connection:
             server = open_server(connection)
             for stream, state in server.states(streams, self._group).items():
@@ -166,9 +174,9 @@ class StreamMonitor(StreamingQueryListener):
 
 
 def _source(start: Any, end: Any, rows: int) -> _Source | None:
-    """The source, if its offsets are this connector's."""
+    """The source; None if its offsets are not this connector's."""
     try:
-        # A query's first progress has no start, which Python shows as a word.
+        # The first progress of a query has no start offset; PySpark gives the text of None or null.
         begin = None if start in (None, "None", "null") else Offsets.from_json(json.loads(start))
         return _Source(begin, Offsets.from_json(json.loads(end)), rows)
     except (PystreamsError, ValueError, AttributeError, TypeError):
@@ -176,7 +184,7 @@ def _source(start: Any, end: Any, rows: int) -> _Source | None:
 
 
 def _entries(source: _Source) -> dict[str, int]:
-    """How many entries each stream had in the batch, where that is known."""
+    """How many entries of each stream the batch had, without streams where that is unknown."""
     found: dict[str, int] = {}
     if source.start is None:
         return found

@@ -1,6 +1,6 @@
-"""Stream IDs as values: parsing, order, neighbours. Knows nothing of servers, Spark or options.
+"""Stream IDs as values: parsing, order, neighbours.
 
-Offsets in checkpoints are made of these, so the text form must stay as it is.
+Offsets in checkpoints contain their text form, so it must never change. Knows nothing of servers, Spark or options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TEXT = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 
 @dataclass(frozen=True, order=True)
 class StreamId:
-    """`ms`: milliseconds since 1970, `seq`: number within that millisecond; both unsigned 64-bit."""
+    """`ms`: milliseconds since 1970; `seq`: sequence number within that millisecond. Both are unsigned 64-bit."""
 
     ms: int
     seq: int
@@ -24,7 +24,7 @@ class StreamId:
 
     @classmethod
     def parse(cls, text: str | bytes, seq: int = 0) -> StreamId:
-        """The ID that `text` says; `seq` completes one without a sequence number. ValueError if it says none."""
+        """The ID in `text`; `seq` is used if it has no sequence number. ValueError if it is no ID."""
         found = _TEXT.fullmatch(text if isinstance(text, str) else text.decode("ascii", "replace"))
         if found is None:
             raise ValueError(f"{text!r} is not a stream ID")
@@ -34,13 +34,13 @@ class StreamId:
         return parsed
 
     def before(self) -> StreamId:
-        """The ID just before this one; 0-0 is its own."""
+        """The previous ID; for 0-0 itself."""
         if self.seq:
             return StreamId(self.ms, self.seq - 1)
         return StreamId(self.ms - 1, _TOP) if self.ms else self
 
     def next(self) -> StreamId:
-        """The ID just behind this one; the largest is its own."""
+        """The next ID; for the largest itself."""
         if self.seq < _TOP:
             return StreamId(self.ms, self.seq + 1)
         return StreamId(self.ms + 1, 0) if self.ms < _TOP else self

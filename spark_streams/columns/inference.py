@@ -51,20 +51,20 @@ def _columns(entries: Iterable[Entry], null_value: str | None) -> dict[str, spar
 
 
 def text_type(texts: Sequence[bytes]) -> spark.DataType:
-    """The narrowest type that all of these texts have; the empty ones are nulls and say nothing."""
-    said = pa.array([text for text in texts if text], pa.binary())
-    if not len(said):
+    """The narrowest type that fits all of these texts. Empty ones are nulls, which fit every type."""
+    there = pa.array([text for text in texts if text], pa.binary())
+    if not len(there):
         return spark.StringType()
     for kind, target in _TEXTS:
         if isinstance(kind, spark.DateType) and any(len(text) > len("2013-07-04") for text in texts):
-            continue  # a time of day, which a date would leave out
-        if not values.from_text(said, target).null_count and not _is_year(kind, said):
+            continue  # there is a time of day, which a date would drop
+        if not values.from_text(there, target).null_count and not _is_year(kind, there):
             return kind
     return spark.BinaryType()
 
 
 def _is_year(kind: spark.DataType, texts: Any) -> bool:
-    """Whether texts read as times only because a number may stand for one."""
+    """Whether the texts are numbers, which would also read as years or epochs."""
     numbers = isinstance(kind, (spark.DateType, spark.TimestampType))
     return numbers and not values.from_text(texts, pa.float64()).null_count
 
@@ -124,7 +124,7 @@ def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """The type with strings where nothing but nulls was seen."""
+    """The type, with string wherever only nulls were seen."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -1,11 +1,10 @@
-"""JSON to typed columns: nested values in one field, and whole rows in one field.
+"""JSON to typed columns, a value at a time: nested values in one field, and whole rows in one field.
 
-A JSON value becomes a value of its column's type as Spark's JSON source would have it: numbers stay numbers, a string
-column takes the text of whatever is not a string, times are strings or epochs, binary is base64, members that are
-missing are null. What does not fit makes the whole value null, and the caller is told. Knows nothing of streams.
+A JSON value becomes a value of its column's type as in Spark's JSON source: numbers stay numbers, a string column takes
+the JSON text of other values, times are strings or epochs, binary is Base64, missing members are null. If any part does
+not fit, the whole value is null and reported as wrong. Knows nothing of streams.
 
-This is the slow, obvious way, a value at a time, which defines what a text means; `spark_streams.columns.json_values`
-must agree with it wherever it answers at all.
+This is the slow, obvious twin, which defines what a text means; `spark_streams.columns.json_values` must give the same.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ import pyarrow as pa
 from spark_streams.columns import values_reference
 
 Convert = Callable[[Any], Any]
-Read = tuple[Any, Any]
-"""A column, null where a text is missing, empty or wrong; and where one is wrong (None: nowhere)."""
+Converted = tuple[Any, Any]
+"""A column, null where a text is missing, empty or wrong; and a boolean array of where it is wrong (None: nowhere)."""
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 _DIGITS = 4000  # Python refuses to make integers of many more
@@ -35,8 +34,8 @@ def is_nested(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_struct(kind) or types.is_map(kind))
 
 
-def from_text(column: Any, target: Any) -> Read:
-    """The texts as `target`, null where they are missing, empty or wrong; and where they are wrong, if anywhere."""
+def from_text(column: Any, target: Any) -> Converted:
+    """The texts as values of the type `target`."""
     convert = converter(target)
     found: list[Any] = []
     wrong: list[bool] = []
@@ -50,8 +49,8 @@ def from_text(column: Any, target: Any) -> Read:
     return pa.array(found, target), pa.array(wrong) if any(wrong) else None
 
 
-def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Read]:
-    """The members of these names and types of the object that each text is; wrong where there is no object."""
+def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+    """Columns of the members with these names and types; each text is a JSON object, otherwise it is wrong."""
     converters = {name: converter(kind) for name, kind in kinds.items()}
     found: dict[str, list[Any]] = {name: [] for name in kinds}
     wrong: dict[str, list[bool]] = {name: [] for name in kinds}
@@ -72,7 +71,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Read]:
 
 
 def _object(text: bytes | None) -> dict[str, Any] | None:
-    """The object that a text is; None if it is none."""
+    """The text's JSON object; None if it is not one."""
     try:
         row = load(text) if text else {}
     except _WRONG:
@@ -81,7 +80,7 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
 
 
 def load(text: bytes) -> Any:
-    """The JSON value of a text. Numbers with a fraction are decimals, so that none of their digits is lost."""
+    """The text's JSON value. Numbers with a fraction are decimals, so no digit is lost. ValueError if it is no JSON."""
     return json.loads(text.decode("utf-8"), parse_float=decimal.Decimal, parse_int=_whole)
 
 
@@ -90,7 +89,7 @@ def _whole(text: str) -> int | decimal.Decimal:
 
 
 def converter(target: Any) -> Convert:
-    """What makes a value of `target` of a JSON value; it raises ValueError or TypeError where it cannot."""
+    """A function from JSON values to values of the type `target`; it raises ValueError or TypeError for misfits."""
     inner = _converter(target)
     return lambda value: None if value is None else inner(value)
 
@@ -124,12 +123,12 @@ def _converter(target: Any) -> Convert:
 
 
 def _text(value: str) -> str:
-    value.encode()  # half of a surrogate pair is no text, and a ValueError
+    value.encode()  # raises a ValueError for half of a surrogate pair
     return value
 
 
 def _key_converter(target: Any) -> Convert:
-    """JSON's names are strings: those of a map whose keys are not are their text, as a field's would be."""
+    """JSON's names are strings; keys of another type are read from their text, as a field is."""
     if pa.types.is_string(target) or pa.types.is_binary(target):
         return converter(target)
     return lambda name: _parsed(target, name)

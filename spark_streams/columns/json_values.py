@@ -1,14 +1,13 @@
-"""JSON to typed columns by Arrow's parser: the fast way of `spark_streams.columns.json_reference`, which is the slow
-twin.
+"""JSON to typed columns with Arrow's parser: the fast way of `spark_streams.columns.json_reference`, its slow twin.
 
-It answers where it is sure that the twin would say the same and that nothing is wrong in any text; whatever Arrow
-complains of, whatever it would be too generous about, and every type that it reads in another way is left to the twin,
-in pieces, so that one odd text does not make a whole page slow.
+It answers only if the twin is sure to give the same and no text is wrong. The twin gets everything else: texts that
+Arrow refuses, texts and types that Arrow reads in another way. It gets them in chunks, so that one odd text does not
+slow down a whole page.
 
-Texts are laid behind each other as lines. That Arrow's rows are the texts, one each, is proven: every text begins with
-`{`, ends with `}` and holds no line end. Between the `}` and the `{` on both sides of a line end no JSON value goes on
-(there would be a comma, or a string, which holds no line end), so every line end parts two rows, and if there are as
-many rows as lines each line is one.
+Texts are joined as lines. The proof that Arrow's rows are the texts, one each: every text begins with `{`, ends with
+`}` and contains no line feed. No JSON value continues across a `}`, a line feed and a `{` (it would need a comma there,
+or be a string, which cannot contain a line feed), so every line feed separates two rows. If there are as many rows as
+lines, each line is one row.
 """
 
 from __future__ import annotations
@@ -22,39 +21,39 @@ import pyarrow.compute as pc
 from pyarrow import json
 
 from spark_streams.columns import json_reference, values
-from spark_streams.columns.json_reference import Read
+from spark_streams.columns.json_reference import Converted
 
-_PIECES = 8
-_FEWEST = 32  # texts in a piece: with fewer, calling Arrow costs more than it saves
-_DEEPEST = 400  # brackets in a text: more could be nested deeper than the twin reads, or than Arrow's stack holds
+_CHUNKS = 8
+_FEWEST = 32  # texts in a chunk: with fewer, calling Arrow costs more than it saves
+_DEEPEST = 400  # brackets in a text: with more, the nesting could exceed the twin's recursion or Arrow's stack
 _LARGEST = 64 << 20
 
 
-def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Read]:
-    """As `values_json.members`."""
+def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+    """See `json_reference.members`."""
     raw = {name: _raw(kind) for name, kind in kinds.items()}
     quick = {name: kind for name, kind in kinds.items() if raw[name] is not None}
     fields = [(name, raw[name]) for name in quick]
 
-    def fast(texts: Any) -> dict[str, Read] | None:
+    def fast(texts: Any) -> dict[str, Converted] | None:
         rows = _rows(pc.if_else(_is_empty(texts), b"{}", texts), fields)
         if rows is None:
             return None
         found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
         return None if None in found.values() else {name: (one, None) for name, one in found.items()}
 
-    found = _in_pieces(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
+    found = _in_chunks(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
     others = {name: kind for name, kind in kinds.items() if name not in quick}
     return {**found, **json_reference.members(column, others)} if others else found
 
 
-def from_text(column: Any, target: Any) -> Read:
-    """As `values_json.from_text`."""
+def from_text(column: Any, target: Any) -> Converted:
+    """See `json_reference.from_text`."""
     raw = _raw(target)
     if raw is None:
         return json_reference.from_text(column, target)
 
-    def fast(texts: Any) -> dict[str, Read] | None:
+    def fast(texts: Any) -> dict[str, Converted] | None:
         missing = _is_empty(texts)
         if pa.types.is_struct(raw):
             rows = _rows(pc.if_else(missing, b"{}", texts), [(field.name, field.type) for field in raw])
@@ -64,29 +63,29 @@ def from_text(column: Any, target: Any) -> Read:
                 else pa.StructArray.from_arrays(list(rows.values()), fields=list(raw), mask=missing)
             )
         else:
-            # Another member than this one would be a second value behind the first, which is for the twin to refuse.
+            # Another member would mean a second value after the first: the twin refuses it.
             texts = pc.binary_join_element_wise(b'{"":', pc.if_else(missing, b"[]", texts), b"}", b"")
             rows = _rows(texts, [("", raw)], others="error")
             made = None if rows is None else pc.if_else(missing, pa.scalar(None, raw), rows[""])
         typed = None if made is None else _typed(made, target)
         return None if typed is None else {"": (typed, None)}
 
-    return _in_pieces(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
+    return _in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
 
 
-def _in_pieces(column: Any, fast: Any, slow: Any) -> dict[str, Read]:
-    """The column's values the fast way; where that declines, piece by piece, and where it declines again, slowly."""
-    found: dict[str, Read] | None = fast(column)
+def _in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
+    """The column, converted the fast way; if that declines, chunk by chunk, and the chunks that it declines slowly."""
+    found: dict[str, Converted] | None = fast(column)
     if found is not None:
         return found
-    size = max(_FEWEST, -(-len(column) // _PIECES))
+    size = max(_FEWEST, -(-len(column) // _CHUNKS))
     if size >= len(column):
         return slow(column)  # type: ignore[no-any-return]
-    parts = [_in_pieces(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
+    parts = [_in_chunks(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
 
-def _joined(parts: list[Read]) -> Read:
+def _joined(parts: list[Converted]) -> Converted:
     column = pa.concat_arrays([column for column, _ in parts])
     if all(wrong is None for _, wrong in parts):
         return column, None
@@ -100,7 +99,7 @@ def _is_empty(texts: Any) -> Any:
 
 
 def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
-    """The members of these names and types of the objects that the texts are; None where the twin is to look."""
+    """The members with these names and types, as Arrow reads them; None to decline."""
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
@@ -116,7 +115,7 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
 
 
 def _are_objects(texts: Any) -> bool:
-    """Whether the texts may be JSON objects, one in each: see above. They must be UTF-8, and not nested too deep."""
+    """Whether the texts meet the conditions of the proof, are UTF-8, and are not nested too deep."""
     try:
         pc.cast(texts, pa.string())
     except pa.ArrowInvalid:
@@ -137,12 +136,12 @@ def _are_objects(texts: Any) -> bool:
 
 
 def _raw(kind: Any) -> Any:
-    """The type to have Arrow read so that `_typed` can make `kind` of it; None for types that are left to the twin."""
+    """The type that Arrow reads and `_typed` converts to `kind`; None for types that are left to the twin."""
     types = pa.types
     if types.is_string(kind) or types.is_boolean(kind) or types.is_signed_integer(kind) or types.is_float64(kind):
         return kind
     if types.is_float32(kind):
-        return pa.float64()  # the twin reads a double, too, and rounds it then
+        return pa.float64()  # as the twin: a double first, then rounded
     if types.is_timestamp(kind) or types.is_date32(kind):
         return pa.string()
     if types.is_list(kind):
@@ -156,7 +155,7 @@ def _raw(kind: Any) -> Any:
 
 
 def _typed(column: Any, kind: Any) -> Any:
-    """The column as `kind`; None if a value of it is not of that type."""
+    """The column as `kind`; None if a value does not fit."""
     types = pa.types
     if column.type == kind:
         return column

@@ -1,10 +1,9 @@
 """Values as JSON text: nested columns, and whole rows for valueFormat=json.
 
-The forms are those of Spark's to_json, so that its readers and ours turn them back into the same values: numbers as
-numbers (decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings
-(with a zone in that of their type, UTC as `Z`), binary as Base64, structs without their null fields, maps with their
-keys as strings.
-Knows Arrow's types; nothing of streams.
+The forms are those of Spark's to_json, so that Spark and this connector read them back as the same values: numbers as
+numbers (decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings (in
+the zone of their type, UTC as `Z`), binary as Base64, structs without null fields, maps with strings as keys. Knows
+Arrow's types; nothing of streams.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
-_WHOLE_MINUTES = 1973  # before 1972 offsets had seconds in places, for which the text has no room
+_WHOLE_MINUTES = 1973  # before 1972 some offsets had seconds, which the text cannot express
 _Write = Callable[[Any], str]
 
 
@@ -34,28 +33,22 @@ def column(values: Any) -> Any:
     if types.is_string(kind) and pc.all(pc.match_substring_regex(values, _PLAIN), min_count=0).as_py():
         return pc.binary_join_element_wise('"', values, '"', "")
     write = writer(kind)
-    return pa.array([None if value is None else write(value) for value in _values(values)], pa.string())
+    return pa.array([None if value is None else write(value) for value in values.to_pylist()], pa.string())
 
 
 def rows(names: list[str], columns: list[Any], count: int) -> Any:
-    """Each row as a JSON object without its nulls, as a binary array."""
-    pieces: list[Any] = []
+    """Each row as the text of a JSON object without nulls; a binary array."""
+    members: list[Any] = []
     for name, values in zip(names, columns, strict=True):
         text = pc.binary_join_element_wise(f",{json.dumps(name, ensure_ascii=False)}:", column(values), "")
-        pieces.append(pc.fill_null(text, ""))
-    joined = pc.binary_join_element_wise(*pieces, "") if pieces else pa.array([""] * count, pa.string())
+        members.append(pc.fill_null(text, ""))
+    joined = pc.binary_join_element_wise(*members, "") if members else pa.array([""] * count, pa.string())
     text = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
     return pc.cast(text, pa.binary())
 
 
-def _values(array: Any) -> list[Any]:
-    """Python's values, with maps as lists of pairs, and timestamps as numbers, which reach further than Python's."""
-    found: list[Any] = array.to_pylist()
-    return found
-
-
 def writer(kind: Any) -> _Write:
-    """What makes the JSON text of a value of that Arrow type, as `to_pylist` gives it. TypeError for other types."""
+    """A function from values of that Arrow type, as `to_pylist` gives them, to JSON text. TypeError for other types."""
     types = pa.types
     if types.is_dictionary(kind):
         return writer(kind.value_type)

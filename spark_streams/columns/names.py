@@ -1,6 +1,6 @@
-"""Columns that are no field of an entry (the connector's own, the map of all fields), and which types a field can have.
+"""The connector's own columns and the map of all fields, and the types that a field can have.
 
-What reading and writing agree on. Knows Spark's types alone.
+Reading and writing share these. Knows Spark's types only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyspark.sql import types as spark
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
-#: The connector's own columns, with the types that they can have.
+#: The connector's own columns, with the types that each may have; the first is the usual one.
 OWN: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),
     STREAM: (spark.StringType,),
@@ -36,7 +36,7 @@ _TEXTS = (spark.StringType, spark.BinaryType)
 
 
 def check_own(field: spark.StructField) -> None:
-    """Refuse a column of the connector's own that is not of its type."""
+    """Raise RESERVED_COLUMN if one of the connector's own columns has another type than it may have."""
     kinds = OWN[field.name]
     if not isinstance(field.dataType, kinds):
         expected = kinds[0]().simpleString()
@@ -55,7 +55,7 @@ def is_fields_map(field: spark.StructField) -> bool:
 
 
 def has_text(kind: spark.DataType, scalars: tuple[type[spark.DataType], ...] = SCALARS) -> bool:
-    """Whether values of that type have a text: scalars, and what is made of them, as JSON."""
+    """Whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON."""
     if isinstance(kind, spark.StructType):
         return all(has_text(field.dataType, scalars) for field in kind.fields)
     if isinstance(kind, spark.ArrayType):

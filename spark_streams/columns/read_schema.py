@@ -1,9 +1,8 @@
-"""Columns of a read: from a page of entries to a record batch, and what becomes of values that are not of their type.
+"""Columns of a read: from a page of entries to a record batch, and what happens to values that do not fit their column.
 
 A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or, where one field holds a JSON object with all of them, a member of that. A value that is there and is not
-of its column's type makes the entry *malformed*; the mode says what follows. Knows Spark's types and the codec, no
-server.
+one field, or a member of the JSON object in `json_field`. An entry with a value that does not fit its column's type is
+*malformed*; the mode decides what happens to it. Knows Spark's types and the codec's pages, no server.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_streams.codec.reply import Page
 from spark_streams.columns import json_reference, json_values, values, zones
-from spark_streams.columns.json_reference import Read
+from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
     FIELDS,
@@ -47,10 +46,10 @@ _SHOWN = 80  # characters of a value in an error
 
 @dataclass(frozen=True)
 class ReadSchema:
-    """The columns that a reader serves. `arrow` is exactly what Spark expects of every batch.
+    """The columns of a read. `arrow` is the schema that Spark expects of every batch.
 
-    `null_value` is read as null. Times that say no zone are in `zone`; where no option names it, in that of the session
-    (`in_session`), or in that of the driver, `home`.
+    `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
+    and if the session has none, in the driver's, `home`.
     """
 
     arrow: Any
@@ -63,7 +62,7 @@ class ReadSchema:
 
     @classmethod
     def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
-        """Check that every column can be served."""
+        """The schema, if every column can be read: else RESERVED_COLUMN or UNSUPPORTED_TYPE."""
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
@@ -81,16 +80,20 @@ class ReadSchema:
         return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home)
 
     def in_session(self) -> ReadSchema:
-        """The same, in the zone of the session whose task this is, where no option names one."""
+        """The same, with the zone of the session that runs this task if no option names one."""
         return self if self.zone is not None else replace(self, zone=time_zones.of_session() or self.home)
 
     @property
     def counts_deliveries(self) -> bool:
-        """Whether the rows need to know how often they were delivered."""
+        """Whether a column needs the number of deliveries."""
         return DELIVERIES in self.arrow.names
 
     def batch(self, page: Page, stream: str, deliveries: Any = None, kept: Any = None) -> Any:
-        """The page as a record batch, of the rows that `kept` (a boolean array) names if it is there."""
+        """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
+
+        `deliveries` is an int32 array of each entry's deliveries, or None. Raises MALFORMED_ENTRY in mode FAILFAST, and
+        NULL_IN_COLUMN.
+        """
         columns: list[Any] = []
         malformed: Any = None
         rows = self._members(page)
@@ -119,23 +122,23 @@ class ReadSchema:
                 fail("NULL_IN_COLUMN", stream=stream, entry=entry.as_py().decode(), column=field.name)
         return batch
 
-    def _members(self, page: Page) -> dict[str, Read]:
-        """The columns that are members of a JSON object in one field."""
+    def _members(self, page: Page) -> dict[str, Converted]:
+        """The columns that are members of the JSON object in `json_field`."""
         if self.json_field is None:
             return {}
         kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
         return json_values.members(page.column(self.json_field.encode()), kinds) if kinds else {}
 
     def _is_special(self, field: Any) -> bool:
-        """Whether a column is something else than a field of the entry."""
+        """Whether a column is not a field of the entry."""
         name = field.name
         return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
         return zones.type_in(kind, self.zone or self.home)
 
-    def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Read]) -> Read:
-        """A column, and in which rows it has a value that is not of its type (None: in none)."""
+    def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Converted]) -> Converted:
+        """A column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
         name, kind = field.name, field.type
         if self._is_special(field):
             return self._special(name, kind, page, stream, deliveries), None
@@ -152,10 +155,10 @@ class ReadSchema:
         if name == DELIVERIES:
             return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
         if name == self.corrupt:
-            return pa.nulls(page.count, kind)  # filled in when all others are known
+            return pa.nulls(page.count, kind)  # filled when all other columns have been read
         return self._map(page, stream, kind)
 
-    def _field(self, name: str, kind: Any, page: Page) -> Read:
+    def _field(self, name: str, kind: Any, page: Page) -> Converted:
         if not self._null_is_number:
             numbers = _numbers(page, name.encode(), kind)
             if numbers is not None:
@@ -168,7 +171,7 @@ class ReadSchema:
 
     @cached_property
     def _null_is_number(self) -> bool:
-        """Whether the text that stands for a null could be taken for a number."""
+        """Whether the text that represents null is also a number."""
         return (
             self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
         )
@@ -185,7 +188,7 @@ class ReadSchema:
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target)
 
     def _records(self, page: Page, malformed: Any) -> Any:
-        """The whole entry as JSON where it is malformed, null elsewhere."""
+        """For each malformed entry its JSON, null for others."""
         records: list[str | None] = [None] * page.count
         if malformed is not None:
             for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
@@ -212,13 +215,13 @@ class ReadSchema:
 
 
 def _arrow_schema(schema: spark.StructType) -> Any:
-    """What Spark expects a batch to look like. Its function takes the zone as an argument in some releases only."""
+    """The schema that Spark expects of a batch. Only some releases of its function take the zone as an argument."""
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def _numbers(page: Page, name: bytes, kind: Any) -> Any:
-    """The field's values, if they can be read straight from the page; None to take the way over their texts."""
+    """The field's numbers, if they can be read straight from the page; None to read them from their texts."""
     try:
         if pa.types.is_signed_integer(kind):
             found = page.integers(name)
@@ -229,12 +232,12 @@ def _numbers(page: Page, name: bytes, kind: Any) -> Any:
         if found is None or found.type == kind:
             return found
         return pc.cast(found, kind, safe=pa.types.is_integer(kind))
-    except pa.ArrowInvalid:  # too large for the type: the other way says which
+    except pa.ArrowInvalid:  # one is too large for the type; reading the texts tells which
         return None
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
-    """Where a text is not of the column's type. An empty one is null, as in Spark's CSV source, and nothing wrong."""
+    """Where a text does not fit the column's type. An empty text is null, as in Spark's CSV source, and fits."""
     if column.null_count == text.null_count:
         return None
     wrong = pc.and_(pc.is_valid(text), pc.is_null(column))

@@ -1,9 +1,9 @@
-"""Text to typed columns, and typed columns to text: what a field's bytes mean as a Spark value.
+"""Text to typed columns, and typed columns to text: what a field's bytes mean as a value of Spark.
 
-`from_text` reads as Spark's CSV source does where that has an answer; what cannot be read is null. `to_text` writes a
-form that `from_text` turns back into the same value, type by type. Both work on whole Arrow arrays. `from_text` takes
-its fast way only where it is sure that Arrow and the slow twin (`spark_streams.columns.values_reference`) agree, and
-leaves the rest to the twin. Knows nothing of streams, servers or Spark.
+`from_text` reads text as Spark's CSV source does, where that has an answer; text that is not of the type becomes null.
+`to_text` writes a form that `from_text` turns back into the same value. Both work on whole Arrow arrays. `from_text`
+leaves an array to its slow twin, `spark_streams.columns.values_reference`, unless Arrow is sure to agree with it. Knows
+nothing of streams, servers or Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
-#: From 1970 to 2037, in microseconds: before and after Arrow knows other clocks than Python, and Java, in some zones.
+#: From 1970 to 2037, in microseconds. Outside, Arrow's offsets differ from Python's and Java's in some zones.
 _SAME_CLOCKS = (0, 2_145_916_800_000_000)
 _DECIMAL_DIGITS = 38  # of a 128-bit decimal
 _LAST_MICRO = 253_402_300_800_000_000
@@ -31,9 +31,9 @@ _DAY = r"^\d{4}-\d{2}-\d{2}$"
 
 
 def from_text(column: Any, target: Any) -> Any:
-    """The binary array `column` as `target`; null where the text is missing or does not say such a value.
+    """The binary array `column` as the type `target`; null where the text is missing or is not of that type.
 
-    A time that says no zone is in that of `target`.
+    A time that names no zone is in the zone of `target`.
     """
     if pa.types.is_binary(target):
         return column
@@ -41,7 +41,7 @@ def from_text(column: Any, target: Any) -> Any:
     if fast is not None:
         try:
             result = fast(column, target)
-        except pa.ArrowInvalid:  # a value that Arrow cannot read: the twin says which, and whether it can
+        except pa.ArrowInvalid:  # Arrow does not say which value it cannot read; the twin finds out
             result = None
         if result is not None:
             return result
@@ -68,7 +68,7 @@ def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
 
 
 def _made_of(characters: bytes, column: Any) -> bool:
-    """Whether the column's text consists of these characters alone. Arrow reads more (hexadecimal numbers, say)."""
+    """Whether all text consists of these characters only. Arrow also reads other forms, such as hexadecimal numbers."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return True
@@ -108,7 +108,7 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
     text = pc.cast(column, pa.string())
     if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
         return None
-    if _has_year("0000", text):  # no year of Python's
+    if _has_year("0000", text):  # Python has no year 0
         return None
     return pc.cast(text, target)
 
@@ -126,13 +126,13 @@ def _timestamps(column: Any, target: Any) -> Any:
     utc = pa.timestamp(target.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        if any(_has_year(year, column) for year in ("0001", "9999")):  # which Python has not in every zone
+        if any(_has_year(year, column) for year in ("0001", "9999")):  # Python cannot convert these to every zone
             return None
         result = _if_like(_ZONED, column, utc)
     if result is None:
         plain = _if_like(_UNZONED, column, pa.timestamp(target.unit))
         if plain is not None and (target.tz == "UTC" or _within(_SAME_CLOCKS, plain)):
-            # A time that the clocks left out is refused: it is the twin's to judge.
+            # Arrow raises for a local time that does not exist; then the twin decides.
             result = pc.assume_timezone(plain, target.tz, ambiguous="earliest")
     return None if result is None else pc.cast(result, target)
 
@@ -151,13 +151,13 @@ def _epochs(column: Any, target: Any) -> Any:
     for least, most, factor in ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1)):
         if least <= shortest and longest <= most:
             micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
-            # Beyond the year 9999 there is no such time in Python.
+            # Python's times end with the year 9999.
             return pc.cast(micros, target) if pc.max(micros).as_py() < _LAST_MICRO else None
     return None
 
 
 def without(column: Any, text: bytes) -> Any:
-    """The binary array with nulls in place of that text."""
+    """The binary array with null wherever it has that text."""
     same = pc.equal(column, pa.scalar(text, column.type))
     if not pc.any(same, min_count=0).as_py():
         return column
@@ -165,9 +165,9 @@ def without(column: Any, text: bytes) -> Any:
 
 
 def to_text(column: Any) -> Any:
-    """The column as a binary array of its values' text, null where it is null. TypeError for a type without a text.
+    """The column as a binary array of text, null where it is null. TypeError for types that have no text.
 
-    Times that have a zone are written in it, with its offset.
+    A time with a zone is written in that zone, with its offset.
     """
     kind = column.type
     types = pa.types
@@ -195,7 +195,7 @@ def _moment_text(column: Any) -> Any:
     text = pc.cast(utc, pa.string())
     if column.type.tz == "UTC":
         return text
-    # Before 1972 offsets had seconds in places, for which the text has no room.
+    # Before 1972 some offsets had seconds, which the text cannot express.
     local = pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz)), pa.string())
     return pc.if_else(pc.less(utc, pa.scalar(_WHOLE_MINUTES, utc.type)), text, local)
 

@@ -1,6 +1,6 @@
 """The slow, obvious twin of `spark_streams.columns.values.from_text`: one Python value at a time.
 
-It defines what a text means; the fast way must agree with it wherever it answers at all.
+It defines what a text means; the fast way must give the same values.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _MOMENT = re.compile(
 )
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
-"""Epochs: numbers below the first are seconds, below the second milliseconds, then microseconds; what makes each of
-them microseconds. Ten digits of seconds last until 2286, thirteen of milliseconds as long; shorter texts are years."""
+"""Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
+10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years."""
 _Read = Callable[[str], Any]
 
 
 def from_text(column: Any, target: Any) -> Any:
-    """As `spark_streams.columns.values.from_text`."""
+    """See `spark_streams.columns.values.from_text`."""
     if pa.types.is_binary(target):
         return column
     read = _reader(target)

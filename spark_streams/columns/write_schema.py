@@ -1,7 +1,6 @@
-"""The columns of the rows to write: which become fields of an entry, and which belong to the connector.
+"""Columns of a write: which columns become fields of an entry, and from a record batch to fields.
 
-Owns the check that every column can be written, and the way from a record batch to fields. Knows Spark's types and the
-codec's columns; no server, no options but those that say how values are written.
+Owns the check that every column can be written. Knows Spark's types and the codec's columns, no server.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from spark_streams.errors import fail
 
 @dataclass(frozen=True)
 class WriteSchema:
-    """`fields`: the columns that become fields, by name. `null_value` is written for nulls; None leaves them out.
+    """The columns of a write. `fields`: names of the columns that become fields; `has_...`: which others there are.
 
-    `json_field`: the one field that holds all of them as a JSON object, or None. `zone`: in which times are written.
+    `null_value`: written for nulls; None omits them. `json_field`: the one field that holds all columns as a JSON
+    object, or None. `zone`: the zone in which times are written.
     """
 
     fields: tuple[str, ...]
@@ -44,12 +44,15 @@ class WriteSchema:
         json_field: str | None = None,
         zone: str | None = None,
     ) -> WriteSchema:
-        """Check that every column can be written. Without a zone times are written in UTC."""
+        """The schema, if every column can be written: else RESERVED_COLUMN, UNSUPPORTED_TYPE or NO_FIELD_COLUMNS.
+
+        Without a zone, times are written in UTC.
+        """
         names: list[str] = []
         has_map = False
         for field in schema.fields:
             kind = field.dataType
-            if field.name in OWN:  # those that say nothing new of an entry are left out
+            if field.name in OWN:  # the server makes those of an entry
                 check_own(field)
             elif is_fields_map(field) and json_field is None:
                 has_map = True
@@ -63,7 +66,7 @@ class WriteSchema:
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
-        """The columns whose names are fields."""
+        """The fields that are the same in all rows."""
         if self.json_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             return [(self.json_field.encode(), json_writer.rows(list(self.fields), columns, batch.num_rows))]
@@ -75,7 +78,7 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """The fields of the map column, row by row, without those whose value is null."""
+        """The fields in the map column, for each row: offsets, names, values; nulls are omitted. None without a map."""
         if not self.has_map:
             return None
         column = batch.column(FIELDS)
@@ -103,7 +106,7 @@ class WriteSchema:
 
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
-    """The column as a binary array of its values' text: nested ones as JSON."""
+    """The column as a binary array of text, nested values as JSON."""
     column = zones.array_in(column, zone)
     if pa.types.is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())

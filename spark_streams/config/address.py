@@ -29,7 +29,7 @@ _HIDDEN = "(not shown)"
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The embedded engine, in place of an address: the one that keeps its data in ``directory``, or in memory."""
+    """The embedded engine, in place of an address. It keeps its data in `directory`; without one, in memory."""
 
     directory: str | None = None
 
@@ -84,13 +84,13 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Address:
-    """A server's URL. `driver` is set for the embedded engine: the identity of the driver process it belongs to."""
+    """A server's URL and how to connect. `driver` identifies an embedded engine's driver process, else it is empty."""
 
     url: str = field(repr=False)
     driver: str = ""
     credentials: Credentials = Credentials()
     retry_ms: int = RETRY_MS
-    """For how long a connection that fails, or a server that is not ready, is tried again."""
+    """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
 
     @property
     def shown(self) -> str:
@@ -110,7 +110,7 @@ class Address:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Where to begin: the server, or any Sentinels or nodes."""
+        """The server; or the Sentinels, or nodes of the cluster, to ask first."""
         parts = urlsplit(self.url)
         if parts.scheme == "unix":
             return (Endpoint(path=unquote(parts.path)),)
@@ -119,7 +119,7 @@ class Address:
 
     @property
     def service(self) -> str:
-        """The name under which Sentinels know the master."""
+        """The master's name at the Sentinels."""
         return unquote(urlsplit(self.url).path.strip("/").split("/")[0])
 
     @property

@@ -26,7 +26,7 @@ _UTC_NAMES = frozenset(("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"))
 
 
 def parse(text: str) -> str:
-    """The zone's name as Arrow has it: UTC, an offset with hours and minutes, or a name of the zone database."""
+    """The zone's name as Arrow spells it: UTC, an offset such as +02:00, or a name of the time zone database."""
     text = text.strip()
     if text in _UTC_NAMES:
         return UTC
@@ -40,7 +40,7 @@ def parse(text: str) -> str:
 
 @functools.cache
 def info(name: str) -> datetime.tzinfo:
-    """The zone of a name that `parse` gives."""
+    """The zone of a name that `parse` has returned."""
     found = _OFFSET.fullmatch(name)
     if found is None:
         return datetime.UTC if name == UTC else zoneinfo.ZoneInfo(name)
@@ -49,18 +49,18 @@ def info(name: str) -> datetime.tzinfo:
 
 
 def of_session() -> str | None:
-    """The zone of the Spark session whose task this is; None outside of tasks, and where the session names none."""
+    """The zone of the session that runs this task; None outside of tasks, and if the session has none."""
     context = TaskContext.get()
     name = context.getLocalProperty(SETTING) if context is not None else None
     return parsed(SETTING, parse, name) if name else None
 
 
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
-    """The zone of this machine, which is what a session has that names none, if this machine is the driver's."""
-    said = environment.get("TZ", "").removeprefix(":")
-    if not said and link.is_symlink():
-        said = str(link.readlink()).partition("zoneinfo/")[2]
-    return (UTC if said in _UTC_NAMES else said) if said and _exists(said) else UTC
+    """The zone of this machine: `TZ`, else what `/etc/localtime` links to, else UTC."""
+    name = environment.get("TZ", "").removeprefix(":")
+    if not name and link.is_symlink():
+        name = str(link.readlink()).partition("zoneinfo/")[2]
+    return UTC if name in _UTC_NAMES or not _exists(name) else name
 
 
 def _exists(name: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.columns import json_reference, json_values
-from spark_streams.columns.json_reference import Read
+from spark_streams.columns.json_reference import Converted
 from tests.spark_streams.columns.test_values import SENSIBLE
 
 unhurried = settings(deadline=None, max_examples=300)
@@ -149,7 +149,7 @@ def odd(text: str) -> st.SearchStrategy[bytes | None]:
     )
 
 
-def same(fast: Read, slow: Read) -> None:
+def same(fast: Converted, slow: Converted) -> None:
     """Equal values, NaN and all, and the same texts wrong."""
     assert fast[0].type == slow[0].type
     assert repr(fast[0].to_pylist()).replace("-0.0", "0.0") == repr(slow[0].to_pylist()).replace("-0.0", "0.0")
