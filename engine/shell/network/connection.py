@@ -1,8 +1,8 @@
 """One client's socket: bytes to commands, replies to bytes, and when to stop for which of the two.
 
 It owns the buffers and the reasons for which a client's commands do not run: it is blocked by a command, held back by
-CLIENT PAUSE, does not read its replies, or has had its share of this turn. What a command does is none of its business;
-:class:`engine.shell.network.runner.Runner` runs them, and calls back.
+CLIENT PAUSE, does not read its replies, or has had its share of this event-loop iteration. What a command does is none
+of its business; a :class:`CommandRunner` runs them, and calls back.
 
 A connection never drops input that it has accepted, and never runs two commands out of order: whoever adds a path must
 put what cannot run yet behind what already waits (``commands`` from ``at`` on, the parser's bytes, then ``backlog``).
@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
-from engine.wire.bulk import Scanner, next_start
+from engine.shell.clock import now_us
+from engine.shell.network.limits import Limits
+from engine.shell.network.reply_batch import Gate
+from engine.shell.observation.reporting import LOG
+from engine.shell.observation.traffic import Traffic
+from engine.wire.bulk import AddRun, Scanner, next_start
 from engine.wire.encode import LONG, Out, encoded
 from engine.wire.parser import RequestParser
-
-if TYPE_CHECKING:
-    from engine.shell.network.runner import Runner
 
 #: Replies of at most this many bytes go out as one copy; longer ones as the buffers that they are.
 _COPY_LIMIT = 64 * 1024
@@ -31,6 +33,27 @@ BULK_BYTES = 256
 _MISSES = 3
 #: Bytes of replies on their way to a client, at which its commands stop and go on again.
 _WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
+
+
+class CommandRunner(Protocol):
+    """Who runs connections' commands, and what all connections share."""
+
+    loop: asyncio.AbstractEventLoop
+    gate: Gate
+    limits: Limits
+    traffic: Traffic
+
+    def opened(self, connection: Connection) -> None:
+        """A client has come: it gets its session, or is sent away."""
+
+    def closed(self, connection: Connection) -> None:
+        """A client has gone."""
+
+    def run(self, connection: Connection) -> None:
+        """Run the connection's commands, as many as may run now, and send their replies."""
+
+    def run_adds(self, connection: Connection, run: AddRun) -> bool:
+        """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
 
 
 class Connection(asyncio.Protocol):
@@ -45,6 +68,7 @@ class Connection(asyncio.Protocol):
         "held",
         "held_back",
         "held_size",
+        "limits",
         "over_soft_since",
         "parser",
         "runner",
@@ -52,16 +76,19 @@ class Connection(asyncio.Protocol):
         "session",
         "slow",
         "timer",
+        "traffic",
         "transport",
-        "turn_due",
+        "yielding",
     )
 
     session: Session
     transport: asyncio.Transport
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: CommandRunner) -> None:
         self.runner = runner
-        self.parser = RequestParser(runner.max_bulk)
+        self.limits = runner.limits
+        self.traffic = runner.traffic
+        self.parser = RequestParser(self.limits.max_bulk)
         #: Parsed commands; those before ``at`` have run.
         self.commands: list[list[bytes]] = []
         self.at = 0
@@ -74,13 +101,13 @@ class Connection(asyncio.Protocol):
         self.held_back = False
         #: It reads its replies more slowly than it asks.
         self.slow = False
-        #: It gets another turn soon.
-        self.turn_due = False
+        #: It has had its share of this event-loop iteration and goes on in the next one.
+        self.yielding = False
         #: Wakes it from a blocking command.
         self.timer: asyncio.TimerHandle | None = None
         #: Since when (milliseconds) its replies have been above the soft limit; 0: they are not.
         self.over_soft_since = 0
-        #: Bytes that the gate holds back, and how many.
+        #: Bytes of replies that wait for the end of the event-loop iteration, and how many.
         self.held: Out = []
         self.held_size = 0
         self._reading = True
@@ -96,7 +123,7 @@ class Connection(asyncio.Protocol):
         self.runner.closed(self)
 
     def data_received(self, data: bytes) -> None:
-        self.runner.bytes_in += len(data)
+        self.traffic.bytes_in += len(data)
         if self.stopped:
             self.backlog.append(data)
             self.backlog_size += len(data)
@@ -118,7 +145,7 @@ class Connection(asyncio.Protocol):
     @property
     def stopped(self) -> bool:
         """Whether its next command has to wait."""
-        return self.session.waiter is not None or self.held_back or self.slow or self.turn_due
+        return self.session.waiter is not None or self.held_back or self.slow or self.yielding
 
     def read(self, data: bytes) -> None:
         """Run what ``data`` completes. Nothing waits before it.
@@ -184,14 +211,15 @@ class Connection(asyncio.Protocol):
     def check_input(self) -> None:
         """Close where more bytes wait than the client may send ahead."""
         waiting = self.backlog_size + self.parser.buffered
-        limit = self.runner.query_limit if self.session.authenticated else min(self.runner.query_limit, 1 << 20)
-        if waiting > limit:
-            self.runner.report_overrun(self)
+        session = self.session
+        if waiting > self.limits.query(session):
+            self.traffic.query_overruns += 1
+            LOG.warning("client %d (%r) dropped: more than client-query-buffer-limit waits", session.id, session.addr)
             self.transport.abort()
 
     def go_on(self) -> None:
         """Run what has waited, as far as it can run now."""
-        self.turn_due = False
+        self.yielding = False
         while not self.stopped and not self.transport.is_closing():
             if self.at < len(self.commands):
                 self.runner.run(self)
@@ -203,8 +231,8 @@ class Connection(asyncio.Protocol):
                 self.backlog_size -= len(data)
                 self.read(data)
                 if self.backlog and not self.stopped:
-                    # A piece is a turn's share, as it is when pieces come from the socket.
-                    self.yield_turn()
+                    # One chunk in an iteration, as when chunks come from the socket.
+                    self.yield_to_others()
             elif not self.parser.at_boundary and not self.parser.error:
                 # Held commands of a client that had to be read one by one.
                 before = self.parser.buffered
@@ -217,7 +245,7 @@ class Connection(asyncio.Protocol):
 
     def adjust_reading(self) -> None:
         """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed."""
-        wanted = not (self.slow or self.turn_due)
+        wanted = not (self.slow or self.yielding)
         if wanted != self._reading and not self.transport.is_closing():
             self._reading = wanted
             if wanted:
@@ -225,20 +253,20 @@ class Connection(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    def yield_turn(self) -> None:
+    def yield_to_others(self) -> None:
         """Let others run before the next command."""
-        if not self.turn_due:
-            self.turn_due = True
+        if not self.yielding:
+            self.yielding = True
             self.adjust_reading()
             self.runner.loop.call_soon(self.go_on)
 
     # -- output -------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Out) -> None:
-        """Send bytes of replies: the gate has them written."""
+        """Send bytes of replies, now or at the end of the event-loop iteration."""
         if not self.transport.is_closing():
             size = sum(map(len, parts))
-            self.runner.bytes_out += size
+            self.traffic.bytes_out += size
             self.runner.gate.send(self, parts, size)
 
     def write(self, parts: Out, size: int) -> None:
@@ -251,7 +279,37 @@ class Connection(asyncio.Protocol):
         else:
             transport.writelines(_gathered(parts))
         if self.slow:
-            self.runner.check_output(self)
+            self.check_output()
+
+    def check_output(self) -> None:
+        """Cut the client off where it lets too much of what it is sent pile up."""
+        session = self.session
+        hard, soft, seconds = self.limits.output(session)
+        size = self.transport.get_write_buffer_size()
+        over = bool(hard) and size >= hard
+        if soft and size >= soft:
+            now = now_us() // 1000
+            if not self.over_soft_since:
+                self.over_soft_since = now
+            over = over or now - self.over_soft_since >= seconds * 1000
+        else:
+            self.over_soft_since = 0
+        if over:
+            self.traffic.output_overruns += 1
+            LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
+            self.transport.abort()
+
+    def buffers(self) -> dict[bytes, int]:
+        """How full the buffers are, by CLIENT LIST's names, and whether CLIENT PAUSE holds a command back."""
+        pending = self.transport.get_write_buffer_size() + self.held_size
+        return {
+            b"qbuf": self.parser.buffered + self.backlog_size,
+            b"qbuf-free": 0,
+            b"obl": 0,
+            b"oll": int(pending > 0),
+            b"omem": pending,
+            b"held-back": int(self.held_back),
+        }
 
     def fail(self, error: bytes) -> None:
         """Answer what is no request, and end."""

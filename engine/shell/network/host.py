@@ -35,10 +35,10 @@ class ServerHost:
         self.after_reply(lambda: self._runner.abort(session))
 
     def wake_at_new_time(self, session: Session) -> None:
-        self.after_reply(lambda: self._runner.follow_waiter(session))
+        self.after_reply(lambda: self._runner.timers.follow_session(session))
 
     def follow_pause(self) -> None:
-        self.after_reply(self._runner.follow_pause)
+        self.after_reply(self._runner.timers.follow_pause)
 
     # -- at once ------------------------------------------------------------------------------------------------------
 

@@ -1,38 +1,39 @@
 """Runs clients' commands on the core, and takes to everybody what comes of them.
 
-It owns the core, the connections by session, and every timer that the core's work needs: deadlines of blocked commands,
-expiry of keys, the end of CLIENT PAUSE. The core's outbox is emptied after each command, so that whoever was woken, and
-whoever listens, gets what is his in the same turn and in the order in which it happened.
+The core's outbox is emptied after each command, so that whoever was woken, and whoever listens, gets what is his in the
+same event-loop iteration and in the order in which it happened. Timers are :mod:`engine.shell.network.timers`'s.
 
-The clock is read once for a client's turn. A turn ends with its last command, with a command that blocks, or when it
-has taken its share; replies of one turn leave together.
+The clock is read once when a client's commands begin to run. They run until the last one, until one that blocks, or
+until the client has had its share of the iteration; their replies leave together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.keyspace.changes import NEVER, Effects
+from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
-from engine.settings.kinds import OutputLimit
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.memory_limit import MemoryLimit
+from engine.shell.network.addresses import shown
 from engine.shell.network.connection import Connection
+from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
 from engine.shell.network.reply_batch import Gate
+from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG
+from engine.shell.observation.traffic import Traffic
 from engine.text import messages
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode
 
-#: A client's turn, in microseconds, and after how many commands that is looked at.
-_TURN_US = 2000
+#: A client's share of an event-loop iteration, in microseconds, and after how many commands that is looked at.
+_SHARE_US = 2000
 _LOOK_EVERY = 63
-#: Replies that are sent before the turn ends, so that a client who does not read them is noticed.
+#: Replies that are sent before all commands have run, so that a client who does not read them is noticed.
 _FLUSH_BYTES = 256 * 1024
 
 _ADDS = (b"XADD", b"xadd")
@@ -47,36 +48,20 @@ class Runner:
         self.loop = loop
         #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
         self.after_reply: list[Callable[[], None]] = []
-        #: Takes the effects of a turn before its replies leave (the log, the replicas).
+        #: Takes effects before the replies of their commands leave (the log, the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
         #: Everything that is sent goes through it.
         self.gate = Gate(loop)
         self.connections: dict[int, Connection] = {}
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.accepted = 0
-        self.rejected = 0
-        self.overruns = {"query": 0, "output": 0}
-        self.max_bulk = 0
-        self.query_limit = 0
-        self.max_clients = 0
-        self._limits: dict[bytes, OutputLimit] = {}
-        self._expiry: asyncio.TimerHandle | None = None
-        self._expiry_at = NEVER
-        self._pause: asyncio.TimerHandle | None = None
-        self.memory_limit = MemoryLimit(core.config, core.admission, lambda: self.bytes_in)
-        for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
-            core.config.on_change(name, self._follow)
-        self._follow()
+        self.traffic = Traffic()
+        self.limits = Limits(core.config)
+        self.limits.on_change = self._follow_limits
+        self.timers = Timers(core, loop, self.connections, self.settle)
+        self.memory_limit = MemoryLimit(core.config, core.admission, lambda: self.traffic.bytes_in)
 
-    def _follow(self) -> None:
-        config = self.core.config
-        self.max_bulk = config.integer("proto-max-bulk-len")
-        self.query_limit = config.integer("client-query-buffer-limit")
-        self.max_clients = config.integer("maxclients")
-        self._limits = config.value("client-output-buffer-limit", dict)
+    def _follow_limits(self) -> None:
         for connection in self.connections.values():
-            connection.parser.max_bulk = self.max_bulk
+            connection.parser.max_bulk = self.limits.max_bulk
 
     # -- connections --------------------------------------------------------------------------------------------------
 
@@ -86,15 +71,15 @@ class Runner:
         session = core.open_session(now_us())
         connection.session = session
         self.connections[session.id] = connection
-        self.accepted += 1
+        self.traffic.accepted += 1
         connection.parser.trusted = session.authenticated
-        session.transport_info = lambda: _buffers(connection)
-        session.addr, session.laddr, session.fd = _names(connection.transport)
-        if len(self.connections) > self.max_clients:
-            self.rejected += 1
+        session.transport_info = connection.buffers
+        session.addr, session.laddr, session.fd = shown(connection.transport)
+        if len(self.connections) > self.limits.max_clients:
+            self.traffic.rejected += 1
             connection.fail(messages.MAX_CLIENTS)
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
-            self.rejected += 1
+            self.traffic.rejected += 1
             LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
             connection.fail(messages.PROTECTED_MODE)
 
@@ -119,6 +104,7 @@ class Runner:
         execute = core.execute
         outbox = core.outbox
         after_reply = self.after_reply
+        timers = self.timers
         pause = core.pause
         now = now_us()
         began = now
@@ -127,7 +113,7 @@ class Runner:
             self.memory_limit.look(now)
         out: Out = []
         if count - at > 1 and core.databases[session.db].waiting:
-            # Those who wait get what one client adds in one turn together, as with a pipeline that is added at once.
+            # Those who wait get what one client adds here together, as with a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in commands)
         while at < count:
             if pause.until and core.admission.is_held_back(session, commands[at], now // 1000):
@@ -145,7 +131,7 @@ class Runner:
             if outbox:
                 self.deliver(session, out)
             if reply is BLOCKED:
-                self._arm(connection, now)
+                timers.follow(connection, now)
                 break
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
@@ -176,8 +162,8 @@ class Runner:
                 if connection.slow:
                     break
                 now_again = now_us()
-                if now_again - began > _TURN_US:
-                    connection.yield_turn()
+                if now_again - began > _SHARE_US:
+                    connection.yield_to_others()
                     break
         if core.serve_later:
             core.serve_later = False
@@ -189,8 +175,8 @@ class Runner:
             connection.commands = []
             connection.at = 0
         self._flush(connection, out)
-        if core.changes.next_expiry != self._expiry_at:
-            self._arm_expiry()
+        if core.changes.next_expiry != timers.expiry_at:
+            timers.follow_expiry()
         if session.close_after_reply or session.close_requested:
             connection.close()
 
@@ -211,8 +197,8 @@ class Runner:
         if self.after_reply:
             self._do_after_reply()
         self._flush(connection, [*replies])
-        if core.changes.next_expiry != self._expiry_at:
-            self._arm_expiry()
+        if core.changes.next_expiry != self.timers.expiry_at:
+            self.timers.follow_expiry()
         return True
 
     def _flush(self, connection: Connection, out: Out) -> None:
@@ -251,7 +237,7 @@ class Runner:
             connection.timer.cancel()
             connection.timer = None
         if connection.commands or connection.backlog or not connection.parser.at_boundary:
-            connection.yield_turn()
+            connection.yield_to_others()
 
     def _do_after_reply(self) -> None:
         """What commands have asked for that must not happen while they run."""
@@ -266,46 +252,15 @@ class Runner:
         if connection is not None:
             connection.transport.abort()
 
-    # -- timers -------------------------------------------------------------------------------------------------------
-
-    def _arm(self, connection: Connection, now: int) -> None:
-        waiter = connection.session.waiter
-        at = waiter.wake_at if waiter is not None else None
-        if connection.timer is not None:
-            connection.timer.cancel()
-            connection.timer = None
-        if at is not None:
-            connection.timer = self.loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
-
-    def follow_waiter(self, session: Session) -> None:
-        """The time at which a blocked client is to be woken has changed."""
-        connection = self.connections.get(session.id)
-        if connection is not None:
-            self._arm(connection, now_us())
-
-    def _wake(self, connection: Connection) -> None:
-        connection.timer = None
-        session = connection.session
-        waiter = session.waiter
-        if waiter is None or waiter.wake_at is None:
-            return
-        now = now_us()
-        if now // 1000 >= waiter.wake_at:
-            self.core.telemetry.measured_ns = now * 1000
-            self.core.wake(session, now)
-            self.settle()
-        if session.waiter is not None:
-            self._arm(connection, now)
-
     def settle(self) -> None:
-        """Whatever the core did outside a client's turn is told to those whom it concerns."""
+        """Deliver what the core did while no client's commands ran, as when a timer has woken somebody."""
         self._flush_effects()
         if self.core.outbox:
             self.deliver()
         if self.after_reply:
             self._do_after_reply()
-        if self.core.changes.next_expiry != self._expiry_at:
-            self._arm_expiry()
+        if self.core.changes.next_expiry != self.timers.expiry_at:
+            self.timers.follow_expiry()
 
     def _flush_effects(self) -> None:
         if not self.core.changes.effects:
@@ -315,71 +270,7 @@ class Runner:
         if self.on_effects is not None:
             self.on_effects(effects)
 
-    def _arm_expiry(self) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        self._expiry_at = self.core.changes.next_expiry
-        if self._expiry_at != NEVER:
-            # A moment is waited for at the most once in a millisecond, and not beyond an hour, where clocks may be set.
-            delay = min(max(self._expiry_at * 1000 - now_us(), 1000), 3_600_000_000)
-            self._expiry = self.loop.call_later(delay / 1e6, self._expire)
-
-    def _expire(self) -> None:
-        self._expiry = None
-        self._expiry_at = NEVER
-        self.core.expire_due(now_us())
-        self.settle()
-        if self._expiry is None:
-            self._arm_expiry()
-
-    # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
-
-    def follow_pause(self) -> None:
-        """CLIENT PAUSE or UNPAUSE was called: the end is another one."""
-        if self._pause is not None:
-            self._pause.cancel()
-        until = self.core.pause.until
-        delay = max(until * 1000 - now_us(), 0) if until else 0
-        self._pause = self.loop.call_later(delay / 1e6, self._end_pause)
-
-    def _end_pause(self) -> None:
-        self._pause = None
-        if self.core.pause.until > now_us() // 1000:
-            self.follow_pause()
-            return
-        self.core.pause.end()
-        for connection in list(self.connections.values()):
-            if connection.held_back:
-                connection.held_back = False
-                connection.yield_turn()
-
-    # -- limits -------------------------------------------------------------------------------------------------------
-
-    def check_output(self, connection: Connection) -> None:
-        """Drop a client that lets too much of what it is sent pile up."""
-        session = connection.session
-        kind = b"pubsub" if session.channels or session.patterns else b"normal"
-        hard, soft, seconds = self._limits[kind]
-        size = connection.transport.get_write_buffer_size()
-        over = bool(hard) and size >= hard
-        if soft and size >= soft:
-            now = now_us() // 1000
-            if not connection.over_soft_since:
-                connection.over_soft_since = now
-            over = over or now - connection.over_soft_since >= seconds * 1000
-        else:
-            connection.over_soft_since = 0
-        if over:
-            self.overruns["output"] += 1
-            LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
-            connection.transport.abort()
-
-    def report_overrun(self, connection: Connection) -> None:
-        """Log a client that sent more ahead than it may."""
-        self.overruns["query"] += 1
-        session = connection.session
-        LOG.warning("client %d (%r) dropped: more than client-query-buffer-limit waits", session.id, session.addr)
+    # -- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""
@@ -389,7 +280,7 @@ class Runner:
         for connection in list(self.connections.values()):
             session = connection.session
             if connection.slow:
-                self.check_output(connection)
+                connection.check_output()
             idle = now - session.last_ms
             waits = session.waiter or session.channels or session.patterns or session.monitor
             if limit and idle > limit and not waits:
@@ -402,33 +293,3 @@ def _muted(session: Session, reply: Reply) -> Reply:
         session.reply_mode = "on"
         return NO_REPLY
     return NO_REPLY if session.reply_mode == "off" else reply
-
-
-def _buffers(connection: Connection) -> dict[bytes, int]:
-    transport = connection.transport
-    pending = transport.get_write_buffer_size() + connection.held_size
-    held = connection.parser.buffered + connection.backlog_size
-    return {
-        b"qbuf": held,
-        b"qbuf-free": 0,
-        b"obl": 0,
-        b"oll": int(pending > 0),
-        b"omem": pending,
-        b"held-back": int(connection.held_back),
-    }
-
-
-def _names(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
-    """The client's address, ours, and the descriptor, as CLIENT LIST shows them."""
-    sock = transport.get_extra_info("socket")
-    peer, here = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-    fd = sock.fileno() if sock is not None else -1
-    if isinstance(peer, tuple) and isinstance(here, tuple):
-        return _address(peer), _address(here), fd
-    path = here if isinstance(here, str) else here.decode() if isinstance(here, bytes) else ""
-    return f"{path}:0".encode(), f"{path}:0".encode(), fd
-
-
-def _address(name: Iterable[Any]) -> bytes:
-    host, port, *_ = name
-    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()

@@ -52,7 +52,7 @@ class Server:
         self.runner = Runner(self.core, self._loop)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()
-        facts = Facts(self.config, self.runner, self.core.telemetry, type(self._loop), self._port)
+        facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
         self._durability.start()

@@ -7,26 +7,15 @@ import platform
 import resource
 import secrets
 import sys
-from typing import Protocol
 
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.host import ProcessFacts
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import resident
+from engine.shell.observation.traffic import Traffic
 
 _PAGE = resource.getpagesize()
-
-
-class Traffic(Protocol):
-    """Counters of connections and bytes since the start."""
-
-    bytes_in: int
-    bytes_out: int
-    accepted: int
-    rejected: int
-    #: Clients that were dropped, by the limit that they broke: ``query`` and ``output``.
-    overruns: dict[str, int]
 
 
 class Facts:
@@ -50,7 +39,7 @@ class Facts:
         """CONFIG RESETSTAT: counts begin anew."""
         traffic = self._traffic
         self._base = (traffic.bytes_in, traffic.bytes_out, traffic.accepted, traffic.rejected)
-        traffic.overruns.update(query=0, output=0)
+        traffic.query_overruns = traffic.output_overruns = 0
         self._peak = 0
 
     def collect(self) -> ProcessFacts:
@@ -84,8 +73,8 @@ class Facts:
             rejected=traffic.rejected - rejected,
             bytes_in=traffic.bytes_in - bytes_in,
             bytes_out=traffic.bytes_out - bytes_out,
-            query_overruns=traffic.overruns["query"],
-            output_overruns=traffic.overruns["output"],
+            query_overruns=traffic.query_overruns,
+            output_overruns=traffic.output_overruns,
             ops_per_sec=ops,
             kbps_in=rate_in,
             kbps_out=rate_out,

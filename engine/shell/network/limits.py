@@ -1,0 +1,46 @@
+"""How many clients there may be, how much each may send ahead, and how much of what it is sent may pile up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.core.clients.session import Session
+from engine.settings.config import Config
+from engine.settings.kinds import OutputLimit
+
+#: What a client may send ahead, in bytes, before it has logged in.
+_BEFORE_LOGIN = 1 << 20
+
+
+class Limits:
+    """The directives in force. ``on_change`` is called when they have changed."""
+
+    __slots__ = ("_config", "_output", "_query", "max_bulk", "max_clients", "on_change")
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._output: dict[bytes, OutputLimit] = {}
+        self._query = 0
+        #: The longest bulk string of a request, in bytes.
+        self.max_bulk = 0
+        self.max_clients = 0
+        self.on_change: Callable[[], None] = lambda: None
+        for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
+            config.on_change(name, self._follow)
+        self._follow()
+
+    def _follow(self) -> None:
+        config = self._config
+        self.max_bulk = config.integer("proto-max-bulk-len")
+        self.max_clients = config.integer("maxclients")
+        self._query = config.integer("client-query-buffer-limit")
+        self._output = config.value("client-output-buffer-limit", dict)
+        self.on_change()
+
+    def query(self, session: Session) -> int:
+        """How many bytes of commands that cannot run yet may wait."""
+        return self._query if session.authenticated else min(self._query, _BEFORE_LOGIN)
+
+    def output(self, session: Session) -> OutputLimit:
+        """How many bytes of replies and messages may wait."""
+        return self._output[b"pubsub" if session.channels or session.patterns else b"normal"]

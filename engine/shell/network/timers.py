@@ -1,0 +1,116 @@
+"""The timers that the core's work needs: when blocked clients are woken, when keys expire, when CLIENT PAUSE ends.
+
+The core says when something is due, this says it to the event loop, and calls the core when the time has come. Times of
+the core are milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.keyspace.changes import NEVER
+from engine.shell.clock import now_us
+from engine.shell.network.connection import Connection
+
+#: A timer for expiry is set for so many microseconds at least and at most: keys that expire one after the other go
+#: together, and where the system's clock is set forward that is noticed.
+_SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
+
+
+class Timers:
+    """One server's. ``connections`` are the open ones by session; ``settle`` delivers what the core did."""
+
+    __slots__ = ("_connections", "_core", "_expiry", "_loop", "_pause", "_settle", "expiry_at")
+
+    def __init__(
+        self,
+        core: Core,
+        loop: asyncio.AbstractEventLoop,
+        connections: Mapping[int, Connection],
+        settle: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._loop = loop
+        self._connections = connections
+        self._settle = settle
+        self._expiry: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        #: The time of the next expiry that the timer is set for. Whoever finds another one with the core calls
+        #: :meth:`follow_expiry`.
+        self.expiry_at = NEVER
+
+    # -- blocked clients ----------------------------------------------------------------------------------------------
+
+    def follow(self, connection: Connection, now: int) -> None:
+        """Set a client's timer for what it waits for; ``now`` in microseconds."""
+        waiter = connection.session.waiter
+        at = waiter.wake_at if waiter is not None else None
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        if at is not None:
+            connection.timer = self._loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
+
+    def follow_session(self, session: Session) -> None:
+        """Set the timer of a session's client, if it still has one, for what it waits for now."""
+        connection = self._connections.get(session.id)
+        if connection is not None:
+            self.follow(connection, now_us())
+
+    def _wake(self, connection: Connection) -> None:
+        connection.timer = None
+        session = connection.session
+        waiter = session.waiter
+        if waiter is None or waiter.wake_at is None:
+            return
+        now = now_us()
+        if now // 1000 >= waiter.wake_at:
+            self._core.telemetry.measured_ns = now * 1000
+            self._core.wake(session, now)
+            self._settle()
+        if session.waiter is not None:
+            self.follow(connection, now)
+
+    # -- expiry -------------------------------------------------------------------------------------------------------
+
+    def follow_expiry(self) -> None:
+        """Set the timer for the next expiry that the core knows of."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self.expiry_at = self._core.changes.next_expiry
+        if self.expiry_at != NEVER:
+            delay = min(max(self.expiry_at * 1000 - now_us(), _SHORTEST_US), _LONGEST_US)
+            self._expiry = self._loop.call_later(delay / 1e6, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        self.expiry_at = NEVER
+        self._core.expire_due(now_us())
+        self._settle()
+        if self._expiry is None:
+            self.follow_expiry()
+
+    # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
+
+    def follow_pause(self) -> None:
+        """Set the timer for the end of CLIENT PAUSE, which has changed."""
+        if self._pause is not None:
+            self._pause.cancel()
+        until = self._core.pause.until
+        delay = max(until * 1000 - now_us(), 0) if until else 0
+        self._pause = self._loop.call_later(delay / 1e6, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        if self._core.pause.until > now_us() // 1000:
+            self.follow_pause()
+            return
+        self._core.pause.end()
+        for connection in list(self._connections.values()):
+            if connection.held_back:
+                connection.held_back = False
+                connection.yield_to_others()
