@@ -1,15 +1,15 @@
-r"""Frames that are all alike: the same field names in the same order, as one producer's entries are.
+r"""Frames that are all alike: the same field names in the same order, as one producer's entries have.
 
-The quickest way to prove a page. The names come from the first frame; everything between an ID or a value and the next
-one is then the same text in every frame, up to the digits of a length::
+The quickest way to prove a page. The names are read from the first frame. Then everything between an ID or a value and
+the next one is the same text in every frame, except for the digits of a length::
 
     *2\r\n$15\r\n <ID> \r\n*4\r\n$9\r\nsensor-id\r\n$ 4\r\n <value> \r\n$11\r\ntemperature\r\n$ 4\r\n <value> \r\n
 
-Where frames begin is guessed: at every other `*`. From there each frame is followed as a parser would, all frames at
-once: the text that must stand there, a length, that many bytes. If each frame ends exactly where the next was guessed
-to begin, and the last one where the page ends, then by induction from the first byte the guesses are right and
-the tokens are what a parser finds. Everything else is declined, `*` in a value included: `spark_streams.codec.decode`
-has the other ways, which give the same columns. Numbers are read straight from the page (`spark_streams.codec.digits`).
+Frames are guessed to begin at every other `*`. From there all frames are followed at once, as a parser would: the text
+that must come next, a length, that many bytes. If each frame ends exactly where the next was guessed to begin, and the
+last one where the page ends, then by induction from the first byte the guesses are right and the tokens are those that
+a parser finds. Everything else is declined, also a `*` in a value: `spark_streams.codec.decode` has the other ways,
+which give the same columns. Numbers are read straight from the page (`spark_streams.codec.digits`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from spark_streams.codec.digits import Ints, Lengths, Words
 from spark_streams.codec.reply import ReplyError, array_header
 
 _STAR = 42
-_BEFORE, _SLACK = 2, 16  # bytes before and behind the page that may be looked at
+_BEFORE, _SLACK = 2, 16  # bytes before and after the page that may be read
 _MAX_BYTES = 2**31 - 1
-_FEWEST = 32  # entries; for fewer the other ways are as good
+_FEWEST = 32  # entries; with fewer, the other ways are as fast
 _WORD = 8
 _MOST_LENGTH_DIGITS = 5
 _U = np.uint64
@@ -58,9 +58,9 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> AlikeP
 
 @dataclass(frozen=True)
 class _Column:
-    """Tokens of one place in the frames: where they begin, their lengths, and the two words from the lengths on.
+    """The tokens in one position of all frames: their offsets, their lengths, and the two words from the lengths on.
 
-    `skipped`: how many bytes of these words stand before the tokens, 0 if that differs.
+    `skipped`: how many bytes of these words come before the token; 0 if that differs among frames.
     """
 
     begins: Ints
@@ -76,7 +76,7 @@ def _proven(
     if heads is None:
         return None
     look = _Look(buffer, start, size)
-    # From the line end before each frame on, so that a frame's last one is looked at with the next one's head.
+    # From the line end before each frame on, so that a frame's last line end is checked with the next frame's head.
     near = look.windows(heads, 2 * _WORD, back=2)
     head = int(near[0, 0])
     tens = (head >> 56) - 0x30
@@ -101,10 +101,10 @@ def _proven(
 
 
 def _heads(data: NDArray[np.uint8], count: int) -> Ints | None:
-    """Where every other `*` is, if there are twice `count`: a guess at where frames begin.
+    """The offsets of every other `*`, if there are twice `count`: a guess at where frames begin.
 
-    They are looked for eight bytes at a time, as a frame's own lie further apart; who has two in eight is misread, and
-    refused by the proof.
+    The search looks at eight bytes at a time, since a frame's own `*` are further apart. Two in eight bytes give a
+    wrong guess, which the proof refuses.
     """
     mask = np.empty(data.size + -data.size % _WORD, bool)
     mask[data.size :] = False
@@ -114,15 +114,15 @@ def _heads(data: NDArray[np.uint8], count: int) -> Ints | None:
     if at.size != 2 * count:
         return None
     at = at[0::2]
-    # Of a word one byte is 1: multiplied, its number comes to the top.
+    # One byte of the word is 1: the multiplication moves its position to the top byte.
     heads: Ints = at * _WORD + (words.take(at) * _PLACES >> _U(56)).view(np.int64)
     return heads
 
 
 def _next(look: _Look, at: Ints, piece: bytes) -> _Column | None:
-    """The tokens behind this text, which must stand at all of these places; None if it does not, or no length follows.
+    """The tokens after this text, which must be at all of these offsets; None if it is not, or no length follows.
 
-    The text's end and the length begin a new word, so that both are read from the same few columns of words.
+    The text is right-aligned to words, so that the length begins a new word.
     """
     words = -(-len(piece) // _WORD)
     early = words * _WORD - len(piece)
@@ -139,7 +139,7 @@ def _next(look: _Look, at: Ints, piece: bytes) -> _Column | None:
 
 
 def _lengths(at: Ints, skip: int, near: Words) -> _Column | None:
-    """The tokens whose lengths stand `skip` bytes behind these places; None if one is not a short plain number."""
+    """The tokens whose lengths are `skip` bytes after these offsets; None if one is not a short plain number."""
     words = near[:, 0]
     text = int(words[0]).to_bytes(_WORD, "little")
     width = text.find(b"\r\n")
@@ -169,7 +169,7 @@ def _lengths(at: Ints, skip: int, near: Words) -> _Column | None:
 
 
 def _texts(buffer: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], list[bytes]] | None:
-    """The first frame's field names, and what stands before each value's length; None if it is no plain frame."""
+    """The first frame's field names, and the text before each value's length; None if it is no plain frame."""
     try:
         count, at = array_header(buffer, start)
         if count != 2:
@@ -203,18 +203,18 @@ def _bulk(buffer: bytes | bytearray, at: int) -> tuple[bytes, int]:
 
 
 class _Look:
-    """Reads many places of a page at once; an IndexError where one lies beyond its end.
+    """Reads a page at many offsets at once; IndexError if one is beyond its end.
 
-    What is read at each place is copied as one piece, whatever its size: that costs no more than a byte would.
-    Indexed rather than taken from: `take` would first make an aligned copy of all pieces.
+    At each offset one item is copied, whatever its size: that costs no more than copying a byte. The items are indexed,
+    because `take` would first make an aligned copy of all of them.
     """
 
     def __init__(self, buffer: bytes | bytearray, start: int, size: int) -> None:
-        # Places are numbered from the page's first byte on.
+        # Offsets count from the page's first byte.
         self._whole = np.frombuffer(buffer, np.uint8, _BEFORE + size + _SLACK, start - _BEFORE)
 
     def windows(self, at: Ints, size: int, back: int = 0) -> Words:
-        """The `size` bytes at each place, or a little (at most two bytes) before it, a row each, as words."""
+        """The `size` bytes at each offset, or `back` (at most two) bytes before it, as words: a row for each."""
         count = self._whole.size - size - _BEFORE + back + 1
         starts = np.ndarray((count,), np.dtype((np.void, size)), self._whole, _BEFORE - back, (1,))
         return starts[at].view(np.dtype("<u8")).reshape(at.size, size // _WORD)
@@ -244,7 +244,7 @@ class AlikePage:
         self._look = look
 
     def _tokens(self, column: int) -> Any:
-        """A column's tokens: every other element of an array whose elements are, in turn, a token and a gap."""
+        """A column's tokens: every other element of an array that alternates tokens and gaps."""
         tokens = self._columns[column]
         offsets = np.empty(2 * self.count, np.int32)
         offsets[0::2] = tokens.begins
@@ -254,7 +254,7 @@ class AlikePage:
         return both.take(pa.array(np.arange(0, 2 * self.count, 2, dtype=np.int32)))
 
     def _number(self, name: bytes) -> int | None:
-        """The column of a field's last value."""
+        """The number of the column with the field's last value; None if there is no such field."""
         if name not in self._names:
             return None
         return len(self._names) - self._names[::-1].index(name)
@@ -293,7 +293,7 @@ class AlikePage:
         return None if found is None else pa.array(found)
 
     def _texts(self, column: _Column) -> tuple[Words, Lengths]:
-        """The first eight bytes of each token, and their lengths; what stands behind a short one is anything."""
+        """The first eight bytes of each token, and its length; bytes after a short token are arbitrary."""
         if not column.skipped:
             return self._look.words(column.begins), column.sizes
         bits = 8 * column.skipped
@@ -312,7 +312,7 @@ class AlikePage:
             both[:, i, 1] = self._columns[column].begins + self._columns[column].sizes
         body = pa.py_buffer(self._buffer).slice(self._start, self._size)
         size = self.count * width
-        # In the order of the page, so that offsets grow: a token and a gap in turn, as in `_tokens`.
+        # In the order of the page, so that offsets grow: tokens and gaps alternate, as in `_tokens`.
         tokens = pa.BinaryArray.from_buffers(pa.binary(), 2 * size - 1, [None, pa.py_buffer(both), body])
         values = tokens.take(pa.array(np.arange(0, 2 * size, 2, dtype=np.int32)))
         keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))

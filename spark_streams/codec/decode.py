@@ -32,9 +32,9 @@ _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 228
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
-    """The page of `count` frames in `buffer[start:stop]`, proven by numpy or else parsed by hiredis.
+    """The page of the `count` frames in `buffer[start:stop]`. ValueError if that is not what is there.
 
-    Up to sixteen bytes behind `stop` may be looked at, where there are any: that allows for the quickest way.
+    The quickest way needs sixteen readable bytes after `stop`, with any content, and the line end before `start`.
     """
     page: Page | None = alike.scan(buffer, start, stop, count)
     if page is None:
@@ -43,7 +43,7 @@ def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> VectorPage | None:
-    """The page, if `buffer[start:stop]` is proven to be `count` frames; None to decline."""
+    """The page, if numpy proves that `buffer[start:stop]` is `count` frames; None to decline."""
     size = stop - start
     if count < 1 or size < 1 or size > _MAX_BYTES:
         return None
@@ -65,7 +65,7 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Vector
 
 
 _Proven = tuple[_Ints, _Ints, _Ints]
-"""Where each token begins and ends, in order; and the number of each row's first token, with their total at the end."""
+"""Where each token begins and ends, in order; and the number of each row's first token, then the total of tokens."""
 
 
 def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
@@ -73,7 +73,7 @@ def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int)
     stride, rest = divmod(firsts.size, count)
     if rest or stride < 8 or stride % 4:
         return None
-    # A line of the frame to each row, so that what is looked at together lies together.
+    # Transposed: the same line of all frames is contiguous.
     firsts = np.ascontiguousarray(firsts.reshape(count, stride).T)
     sizes = np.ascontiguousarray(sizes.reshape(count, stride).T)
     if not (_read(data, firsts[0], sizes[0], b"*2") and _read(data, firsts[3], sizes[3], b"*%d" % (stride // 2 - 2))):
@@ -89,10 +89,10 @@ def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int)
 
 
 def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
-    """The proof for frames of different widths: a frame's width is known where it starts, so they are followed."""
+    """The proof for frames of different widths: each frame's head tells where the next one begins."""
     starred = np.flatnonzero(data.take(firsts) == _STAR)
     short = starred[(sizes[starred] > 1) & (sizes[starred] <= _MAX_DIGITS)]
-    numbers = np.zeros(firsts.size, np.int64)  # what each line says that could be the head of an array
+    numbers = np.zeros(firsts.size, np.int64)  # the count in each line that could be an array's head
     number = np.zeros(short.size, np.int64)
     plain = np.ones(short.size, bool)
     for i in range(1, int(sizes[short].max(initial=1))):
@@ -116,7 +116,7 @@ def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: in
     counts = numbers[heads + 3] + 1  # tokens of each row, the ID among them
     row_starts = np.concatenate(([0], np.cumsum(counts)))
     lines = np.repeat(heads + 2 - 2 * row_starts[:-1], counts) + 2 * np.arange(int(row_starts[-1]))
-    lines[row_starts[:-1]] -= 1  # the ID stands above the second head line
+    lines[row_starts[:-1]] -= 1  # the ID is above the second head line
     declared = _declared(data, firsts[lines], sizes[lines])
     if declared is None or not np.array_equal(declared, sizes[lines + 1]):
         return None
@@ -130,7 +130,7 @@ def _read(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, text: bytes) -> 
 
 
 def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
-    """Whether `text` stands at each of these places; there must be that many bytes. Eight are compared at a time."""
+    """Whether `text` is at each of these offsets; that many bytes must be there. Eight are compared at a time."""
     size = len(text)
     if size < 8:
         return all(np.all(data.take(firsts + i) == text[i]) for i in range(size))
@@ -146,7 +146,7 @@ def _declared(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints) -> _Ints | N
     longest = int(sizes.max(initial=0))
     if int(sizes.min(initial=2)) < 2 or longest > _MAX_DIGITS or not np.all(data.take(firsts) == _DOLLAR):
         return None
-    first = data.take(firsts + 1) - _ZERO  # below zero wraps around, and is too large as well
+    first = data.take(firsts + 1) - _ZERO  # below zero wraps around, and is then too large
     if first.max(initial=0) > 9:
         return None
     number = first.astype(np.int64)
@@ -160,10 +160,10 @@ def _declared(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints) -> _Ints | N
 
 
 class VectorPage:
-    """A page whose shape is proven. Tokens are numbered through the page: each row's ID, then its names and values.
+    """A page whose frames are proven. Tokens are numbered through the page: each row's ID, then its names and values.
 
-    All tokens are one Arrow array over the reply's own bytes: its elements are, in turn, a token and the gap up to the
-    next token, so that a column is a `take` of every n-th element and no byte is touched in Python.
+    All tokens are one Arrow array over the reply's own bytes. Its elements alternate tokens and the gaps between them,
+    so a column is a `take` of some elements, and Python touches no byte.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class VectorPage:
         return names
 
     def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
-        """For entries of different shapes: a code per name, and for each field its code, row and name token."""
+        """For entries of different shapes: a code for each name; and for each field its code, row and name token."""
         if self._coded is None:
             rows = np.repeat(np.arange(self.count), self._widths)
             within = np.arange(self._begins.size) - np.repeat(self._rows, self._widths)
@@ -261,9 +261,11 @@ class VectorPage:
         return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
 
     def integers(self, name: bytes) -> Any:
-        del name  # whatever field it is, its texts say its numbers
+        """None: the caller reads the texts."""
+        del name
 
     def floats(self, name: bytes) -> Any:
+        """None: the caller reads the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -59,9 +59,11 @@ class ScalarPage:
         return pa.array([_fields(pairs).get(name) for _, pairs in self._entries], pa.binary())
 
     def integers(self, name: bytes) -> Any:
-        del name  # whatever field it is, its texts say its numbers
+        """None: the caller reads the texts."""
+        del name
 
     def floats(self, name: bytes) -> Any:
+        """None: the caller reads the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:
@@ -77,7 +79,7 @@ class ScalarPage:
 
 
 def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
-    """An entry's fields; of a name that is there twice, the last one, in its place."""
+    """An entry's fields. Of a name that occurs twice, only the last field counts, in its position."""
     fields: dict[bytes, bytes] = {}
     for name, value in zip(pairs[0::2], pairs[1::2], strict=True):
         fields.pop(name, None)

@@ -1,12 +1,11 @@
-"""Numbers out of texts of up to eight bytes, eight bytes at a time.
+"""Numbers from texts of up to eight bytes, eight bytes at a time.
 
-A text is loaded as one little-endian 64-bit word, its first character in the lowest byte; all steps are the same few
-operations on whole arrays of such words. Texts of one shape (all digits, or digits with the point at the same place
-from the right) are read in the fewest steps, then signs and points anywhere are looked for. What is not plainly a
-number makes the whole array be declined (None), so that whoever asked takes the slow way, which must give the same
-values.
+A text is loaded as one little-endian 64-bit word, its first character in the lowest byte; each step is an operation on
+whole arrays of such words. Texts of one shape (all digits, or digits with the point in the same position from the
+right) take the fewest steps; signs and points in any position take more. If any text is not a plain number, the whole
+array is declined (None), and the caller reads the texts in a slower way, which must give the same values.
 
-Inside, a character is its difference from `0`: a digit is its value, and a missing one to the left is a zero.
+Inside, a character is its difference from `0`: a digit is its value, a missing digit to the left is zero.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 Lengths = Ints | int
-"""One for each text, or one for all."""
+"""A length for each text, or one for all of them."""
 
 WIDTH = 8
 _U = np.uint64
 _EIGHT, _SIXTY_FOUR = _U(8), _U(64)
 _ZEROS = _U(0x3030303030303030)
-_OVER = _U(0x7676767676767676)  # what makes the highest bit of each byte that is larger than 9
+_OVER = _U(0x7676767676767676)  # added to a byte, sets its highest bit if it is larger than 9
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
@@ -35,12 +34,12 @@ _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 
 def plain(words: Words, lengths: Lengths) -> Words | None:
-    """The numbers that texts of one to eight digits say; None if one has anything else."""
+    """The numbers in texts of one to eight digits; None if a text has any other character."""
     return _value(_right(words, lengths))
 
 
 def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
-    """The whole numbers that texts of these lengths say, without `+`; None to decline."""
+    """The whole numbers in texts of these lengths, which may begin with `-`; None to decline."""
     if not _short(words, lengths):
         return None
     found = plain(words, lengths)
@@ -55,10 +54,9 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
 
 
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers with or without a decimal point that texts of these lengths say; None to decline.
+    """The numbers, with or without a decimal point, in texts of these lengths; None to decline.
 
-    A whole number below 2**53 divided by a power of ten that is exact gives the nearest double, as reading the text
-    digit by digit would.
+    A whole number below 2**53 divided by an exact power of ten gives the nearest double, as parsing the text does.
     """
     if not _short(words, lengths):
         return None
@@ -78,7 +76,7 @@ def _short(words: Words, lengths: Lengths) -> bool:
 
 
 def _right(words: Words, lengths: Lengths) -> Words:
-    """The texts as differences from `0`, moved to the upper end of their words. Lengths are 1 to 8."""
+    """The texts as differences from `0`, shifted to the upper end of their words. Lengths are 1 to 8."""
     moved = words ^ _ZEROS
     if isinstance(lengths, int):
         moved <<= _U(64 - 8 * lengths)
@@ -88,7 +86,7 @@ def _right(words: Words, lengths: Lengths) -> Words:
 
 
 def _value(words: Words) -> Words | None:
-    """The numbers that words of eight digits say, in their place; None if one is no digit."""
+    """The numbers in words of eight digits; the words are overwritten. None if a character is no digit."""
     over = words + _OVER
     over |= words
     if np.bitwise_or.reduce(over) & _TOPS:
@@ -105,13 +103,13 @@ def _value(words: Words) -> Words | None:
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers, if all of them have the point where the first one has it, or none has."""
+    """The numbers, if all have the point in the position of the first one's, or none has a point; else None."""
     words = _right(words, lengths)
     place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
     if place < 0:
         found = _value(words)
         return None if found is None else found.astype(np.float64)
-    # Above the point's place are the decimals, below it what stands before it.
+    # The decimals are above the point's position, the whole part is below it.
     if np.min(lengths) < 2 or np.any((words >> _U(8 * place)) & _U(0xFF) != _U(_DOT)):
         return None
     before = (1 << 8 * place) - 1
@@ -124,11 +122,11 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers, each with a point anywhere or with none."""
+    """The numbers, each with a point in any position or none."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS
-    dots &= ~dots + _U(1)  # the first one of each: the lowest bit is always a true one
+    dots &= ~dots + _U(1)  # the first point of each: a borrow can set wrong bits only above it
     pointed = dots != 0
     if np.any(pointed & (np.asarray(lengths) < 2)):
         return None

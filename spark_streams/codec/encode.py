@@ -29,12 +29,12 @@ def encode_adds(
     options: Sequence[bytes],
     rows: int,
 ) -> Any:
-    """One XADD command per row, as a binary array whose elements lie back to back in its data buffer.
+    """One XADD command per row: a binary array whose elements are contiguous in its data buffer.
 
-    `keys` is one key or a binary array of them; `ids` a binary array in which null means `*`, or None for `*` in all;
-    `columns` the fields that are the same in all rows; `fields` those of each row (int32 offsets of `rows + 1`, names,
-    values without nulls); `options` the words between key and ID, as in NOMKSTREAM MAXLEN ~ 1000.
-    A row without any field gives a null: the caller must refuse it.
+    `keys`: one key, or a binary array of keys. `ids`: a binary array, null for `*`; None for `*` in all rows.
+    `columns`: the fields that are the same in all rows. `fields`: those of each row (`rows + 1` int32 offsets, names,
+    values without nulls). `options`: the words between key and ID, such as NOMKSTREAM MAXLEN ~ 1000.
+    A row without any field gives null: the caller must refuse it.
     """
     if isinstance(keys, bytes) and fields is None and columns:
         stamped = _stamped(keys, ids, columns, options, rows)
@@ -77,7 +77,7 @@ def encode_adds(
 
 
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """The commands where no value is missing; None to decline."""
+    """The commands by templates; None if a value is missing, or the templates decline."""
     if any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
     words = 3 + len(options) + 2 * len(columns)

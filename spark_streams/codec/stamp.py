@@ -1,10 +1,10 @@
-"""Rows of text to commands, when every command has the same words around its values: stamped, not joined.
+"""Rows to commands by templates, for commands that have the same words around their values.
 
-Between two values all commands have the same bytes, up to a value's length. So the rows whose values have the same
-lengths are copies of one template, in which the values are written over; these are put in their places among the
-others. What is copied is a piece of a row, whatever its size, and never a single character or a Python object.
+Between two values all commands have the same bytes, except for the digits of a value's length. So rows whose values
+have the same lengths are copies of one template with the values written into it. Values and rows are copied as numpy
+void items of their size: one copy each, never a character or a Python object at a time.
 
-Knows bytes and Arrow's binary arrays, nothing of commands. Declines (None) where there would be too many templates.
+Knows bytes and Arrow's binary arrays, nothing of commands. Declines (None) if there would be too many templates.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Slot = tuple[bytes, Any]
-"""What stands before a value's length, and the rows' values: a `pyarrow.BinaryArray` without nulls."""
+"""The bytes before a value's length, and the value of each row: a `pyarrow.BinaryArray` without nulls."""
 
 _Ints = NDArray[np.int64]
 _Bytes = NDArray[np.uint8]
-_FEWEST = 64  # rows; for fewer other ways are as good
-_MOST_LENGTHS = 64  # different ones of a column
+_FEWEST = 64  # rows; with fewer, joining is as fast
+_MOST_LENGTHS = 64  # different lengths in a column
 _MAX_BYTES = 2**31 - 1
 _END = b"\r\n"
 
@@ -39,24 +39,27 @@ class _Values:
         self.lengths: NDArray[np.int32] = np.diff(bounds)
         first = int(self.lengths[0])
         self.length = first if np.all(self.lengths == first) else None
-        """That of all values, if they have the same."""
+        """The length that all values have; None if they differ."""
 
-    def pieces(self, length: int, rows: _Ints | None) -> Any:
-        """The values of these rows (None: all), which have this length, as pieces of it."""
+    def items(self, length: int, rows: _Ints | None) -> Any:
+        """The values of these rows (None: all), which have this length, as items of that size."""
         starts = self._starts if rows is None else self._starts[rows]
-        return _places(self._data, length)[starts]
+        return _items(self._data, length)[starts]
 
 
 @dataclass
 class _Template:
-    """Bytes that all rows share, the places in it where values go, and at its end a value whose length differs."""
+    """Bytes that all rows share, with room for values of fixed length, and at its end a value of varying length.
+
+    `holes`: for each value of fixed length its offset in `text`, its length, and the values.
+    """
 
     text: bytearray = field(default_factory=bytearray)
-    places: list[tuple[int, int, _Values]] = field(default_factory=list)
+    holes: list[tuple[int, int, _Values]] = field(default_factory=list)
     varying: _Values | None = None
 
     def lengths(self) -> Any:
-        """How many bytes it takes in each row."""
+        """Its size in bytes in each row."""
         if self.varying is None:
             return len(self.text)
         lengths = self.varying.lengths.astype(np.int64)
@@ -64,24 +67,24 @@ class _Template:
         return lengths + digits + (len(self.text) + 2 * len(_END))
 
     def stamp(self, rows: _Ints | None, count: int, length: int = 0) -> tuple[bytearray, int]:
-        """The template, filled for each of these rows, and its size; `length` is that of the varying value."""
-        text, places = bytes(self.text), self.places
+        """The template filled for each of these rows, and its size; `length` is the varying value's."""
+        text, holes = bytes(self.text), self.holes
         if self.varying is not None:
             text += b"%d\r\n" % length
-            places = [*places, (len(text), length, self.varying)]
+            holes = [*holes, (len(text), length, self.varying)]
             text += bytes(length) + _END
         stamped = bytearray(text) * count
-        for at, size, values in places:
+        for at, size, values in holes:
             if size:
                 kind = np.dtype((np.void, size))
-                np.ndarray((count,), kind, stamped, at, (len(text),))[:] = values.pieces(size, rows)
+                np.ndarray((count,), kind, stamped, at, (len(text),))[:] = values.items(size, rows)
         return stamped, len(text)
 
 
 def rows(slots: Sequence[Slot], count: int) -> Any:
-    """Each row's bytes: before each value what stands there, its length and a line end, and a line end behind it.
+    """Each row's bytes: for each slot its bytes, the value's length, a line end, the value and a line end.
 
-    A binary array whose elements lie back to back in its data; None to decline.
+    A binary array whose elements are contiguous in its data; None to decline.
     """
     if count < _FEWEST:
         return None
@@ -112,7 +115,7 @@ def _too_many(lengths: NDArray[np.int32]) -> bool:
 
 
 def _templates(columns: Sequence[tuple[bytes, _Values]]) -> list[_Template]:
-    """As few as there can be: each ends with the value whose length differs."""
+    """The fewest templates: each but the last ends with a value of varying length."""
     templates = [_Template()]
     for before, values in columns:
         if templates[-1].varying is not None:
@@ -123,25 +126,25 @@ def _templates(columns: Sequence[tuple[bytes, _Values]]) -> list[_Template]:
             template.varying = values
         else:
             template.text += b"%d\r\n" % values.length
-            template.places.append((len(template.text), values.length, values))
+            template.holes.append((len(template.text), values.length, values))
             template.text += bytes(values.length) + _END
     return templates
 
 
 def _put(data: bytearray, template: _Template, at: _Ints, count: int) -> None:
-    """Write a template's part of each row to its place."""
+    """Write a template's part of each row at these offsets in `data`."""
     target = np.frombuffer(data, np.uint8)
     if template.varying is None:
         stamped, size = template.stamp(None, count)
-        _places(target, size)[at] = np.frombuffer(stamped, np.dtype((np.void, size)))
+        _items(target, size)[at] = np.frombuffer(stamped, np.dtype((np.void, size)))
         return
     lengths = template.varying.lengths
     for length in np.flatnonzero(np.bincount(lengths)).tolist():
         chosen = np.flatnonzero(lengths == length)
         stamped, size = template.stamp(chosen, chosen.size, length)
-        _places(target, size)[at[chosen]] = np.frombuffer(stamped, np.dtype((np.void, size)))
+        _items(target, size)[at[chosen]] = np.frombuffer(stamped, np.dtype((np.void, size)))
 
 
-def _places(data: _Bytes, size: int) -> Any:
-    """What stands at each byte of the data, as pieces of this size."""
+def _items(data: _Bytes, size: int) -> Any:
+    """The items of this size that begin at each byte of the data; they overlap."""
     return np.ndarray((data.size - size + 1,), np.dtype((np.void, size)), data, 0, (1,))
