@@ -37,6 +37,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(tmp_path),
+            # A JVM that is killed removes nothing.
+            "SPARK_LOCAL_DIRS": str(tmp_path),
+            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={tmp_path}",
             launcher.COMMAND: STANDIN,
             **environment,
         }
