@@ -232,12 +232,17 @@ class Connection:
         elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
             self.drop(link)
 
+    def commands(self, commands: Sequence[Command]) -> list[Any]:
+        """As `pipeline`, but the first error reply is raised as SERVER_REFUSED."""
+        replies = self.pipeline(commands)
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, redis.ResponseError):
+                fail("SERVER_REFUSED", address=self.address.shown, command=command[0], reason=reply)
+        return replies
+
     def command(self, *words: bytes | str | int) -> Any:
         """Send one command and return its reply. An error reply is raised as SERVER_REFUSED."""
-        (reply,) = self.pipeline([words])
-        if isinstance(reply, redis.ResponseError):
-            fail("SERVER_REFUSED", address=self.address.shown, command=words[0], reason=reply)
-        return reply
+        return self.commands([words])[0]
 
     def request(self, commands: Sequence[Command], resume: Resume | None = None) -> bytes:
         """Send commands to one server whose replies will be received as bytes. Returns the token for `receive`.

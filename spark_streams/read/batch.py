@@ -15,6 +15,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read import planning
 from spark_streams.read.range_task import RangePartition
+from spark_streams.read.selection import end_of, start_of, streams_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -46,18 +47,16 @@ class BatchReader(DataSourceReader):
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
-            pattern = options.pattern
-            streams: Sequence[str] = options.streams if pattern is None else server.find_streams(pattern)
+            streams = streams_of(options, server)
             if self._only is not None:
                 streams = [stream for stream in streams if stream in self._only]
             states = server.states(streams, options.group)
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
-                starting = options.starting.get(stream, _EARLIEST) if options.starting is not None else _EARLIEST
-                ending = options.ending.get(stream, _LATEST) if options.ending is not None else _LATEST
-                starts[stream] = max(self._resolve(stream, starting, state), self._after)
-                ends[stream] = min(self._resolve(stream, ending, state), last_id_of(state), self._upto)
+                start, end = start_of(options, stream, _EARLIEST), end_of(options, stream, _LATEST)
+                starts[stream] = max(self._resolve(stream, start, state), self._after)
+                ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)
         return [
             RangePartition(self._address, part, options.page_size, fails=options.fails)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from pyspark.sql.types import StructType
 
@@ -14,6 +13,7 @@ from spark_streams.columns.inference import Entry
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
+from spark_streams.read.selection import streams_of
 from spark_streams.server import xrange
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO
@@ -23,9 +23,7 @@ def schema(options: ReadOptions, address: Address) -> StructType:
     """The schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA if there are none."""
     entries: list[Entry] = []
     with borrow(address) as connection:
-        streams: Sequence[str] = options.streams
-        if options.pattern is not None:
-            streams = open_server(connection).find_streams(options.pattern)
+        streams = streams_of(options, open_server(connection))
         for stream in streams:
             left = options.samples or 0
             for page in xrange.pages(connection, stream, ZERO, LAST, min(left, options.page_size)):

@@ -19,6 +19,7 @@ from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
 from spark_streams.read.range_task import RangePartition
+from spark_streams.read.selection import start_of, streams_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -80,15 +81,12 @@ class RangeSource:
 
     def _streams(self, server: StreamServer, begun: Iterable[str]) -> list[str]:
         """The query's streams: those named, or those the pattern matches now and those already `begun`."""
-        pattern = self._options.pattern
-        if pattern is None:
-            return list(self._options.streams)
-        return sorted({*server.find_streams(pattern), *begun})
+        streams = streams_of(self._options, server)
+        return list(streams) if self._options.pattern is None else sorted({*streams, *begun})
 
     def _initial(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
         """The position in a stream after which a new query begins."""
-        starting = self._options.starting
-        position = _LATEST if starting is None else starting.get(stream, _LATEST)
+        position = start_of(self._options, stream, _LATEST)
         after = position.after
         if after is None:
             after = last_id_of(state) if position.kind == "latest" else ZERO

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import redis
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -124,9 +123,7 @@ class Sink:
         if not commands:
             return
         with borrow(self.address) as connection:
-            for command, reply in zip(commands, connection.pipeline(commands), strict=True):
-                if isinstance(reply, redis.ResponseError):
-                    fail("SERVER_REFUSED", address=self.address, command=command[0], reason=reply)
+            connection.commands(commands)
 
     def _removals(self, written: Sequence[Written]) -> list[Command]:
         """The XTRIMs that remove the entries from before the write."""

@@ -8,6 +8,8 @@ import pytest
 import redis
 
 from spark_streams.client import pool
+from spark_streams.client.connection import Connection
+from spark_streams.config.address import Address
 from tests import servers
 from tests.spark_streams.driver import Site
 
@@ -35,3 +37,11 @@ def client(place: servers.Running) -> Iterator[redis.Redis]:
 def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
     """The same as an address, a client and the server's kind."""
     return Site(place.url, client, request.node.callspec.params["place"])
+
+
+@pytest.fixture
+def connection(place: servers.Running) -> Iterator[Connection]:
+    """A connection of the connector to that server."""
+    made = Connection(Address(place.url))
+    yield made
+    made.close()

@@ -117,3 +117,11 @@ class Site:
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
     """The column n."""
     return [row["n"] for row in rows]
+
+
+def add_entries(client: redis.Redis, stream: str, count: int, first: int = 1, size: int = 1) -> None:
+    """Entries with the IDs `first`-0, and so on, and the field n of `size` bytes."""
+    pipeline = client.pipeline(transaction=False)
+    for n in range(first, first + count):
+        pipeline.xadd(stream, {"n": "x" * size}, id=f"{n}-0")
+    pipeline.execute()

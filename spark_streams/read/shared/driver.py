@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-import redis
-
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
@@ -20,6 +18,7 @@ from spark_streams.errors import fail
 from spark_streams.read import loss, planning
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets, SharedBatch
+from spark_streams.read.selection import start_of, streams_of
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
@@ -55,20 +54,15 @@ class SharedSource:
         """Where the streams ended when they were last looked at; None before that."""
         return self._latest
 
-    def _streams(self, server: StreamServer) -> list[str]:
-        pattern = self._options.pattern
-        return list(self._options.streams) if pattern is None else server.find_streams(pattern)
-
     def initial(self) -> Offsets:
         """Create missing groups, and count on from the last batch of the query's earlier runs."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server), self._group)
+            states = server.states(streams_of(self._options, server), self._group)
             since = 0
             for stream, state in states.items():
                 if state is None or state.group is None:
-                    starting = self._options.starting
-                    position = _LATEST if starting is None else starting.get(stream, _LATEST)
+                    position = start_of(self._options, stream, _LATEST)
                     start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
                     server.create_group(stream, self._group, start if position.after is None else position.after)
                 since = max(since, self._last_batch(connection, server, stream))
@@ -88,7 +82,7 @@ class SharedSource:
         """Fix the end of a query that stops when it has read what is there now."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server), self._group)
+            states = server.states(streams_of(self._options, server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
@@ -97,7 +91,7 @@ class SharedSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._finish(connection, server, last)
-            states = server.states(self._streams(server), self._group)
+            states = server.states(streams_of(self._options, server), self._group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             lag: dict[str, int] = {}
             claims: dict[str, int] = {}
@@ -220,7 +214,7 @@ class SharedSource:
         """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""
         if self._finished >= finished.number:
             return
-        streams: Iterable[str] = {*finished.reads, *self._streams(server)}
+        streams: Iterable[str] = {*finished.reads, *streams_of(self._options, server)}
         for stream in streams:
             if finished.number > finished.since:
                 for name, pending in server.consumers(stream, self._group):
@@ -247,6 +241,4 @@ class SharedSource:
         commands: list[Command] = [("HSET", key, protocol.DONE, batch)]
         if lines:
             commands.append(("HDEL", key, *lines))
-        for reply in connection.pipeline(commands):
-            if isinstance(reply, redis.ResponseError):
-                fail("SERVER_REFUSED", address=self._address, command="HSET", reason=reply)
+        connection.commands(commands)

@@ -1,0 +1,131 @@
+"""`StreamServer`: what is asked of a server, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from spark_streams.client.connection import Connection
+from spark_streams.errors import StreamError
+from spark_streams.server import redis as redis_server
+from spark_streams.server import xrange
+from spark_streams.server.engine import EngineServer
+from spark_streams.server.model import Range
+from spark_streams.server.open import open_server
+from spark_streams.server.redis import RedisServer
+from spark_streams.stream_id import LAST, ZERO, StreamId
+from tests.spark_streams.driver import add_entries as add
+
+
+def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Connection) -> None:
+    """Neither pages nor states are had of a key that is no stream."""
+    client.set("text", "x")
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        list(xrange.pages(connection, "text", ZERO, LAST, 8))
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        RedisServer(connection).states(["text"], None)
+
+
+def test_states(client: redis.Redis, connection: Connection) -> None:
+    """A stream's state tells its ends, and the group's position and lag; a missing one is None."""
+    add(client, "s", 10)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c", {"s": ">"}, count=4)
+    states = RedisServer(connection).states(["s", "t"], "g")
+    state = states["s"]
+    assert states["t"] is None
+    assert state is not None
+    assert state.group is not None
+    assert (state.last_id, state.length, state.first_id) == (StreamId(10, 0), 10, StreamId(1, 0))
+    assert (state.group.last_delivered_id, state.group.lag, state.group.pending) == (StreamId(4, 0), 6, 4)
+    assert state.backlog(StreamId(4, 0)) == (6, True)
+    assert state.backlog(StreamId(10, 0)) == (0, True)
+    assert state.backlog(ZERO) == (10, True)
+    assert state.backlog(StreamId(5, 0))[1] is False
+
+
+def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
+    """The ID of the n-th entry after an ID, or the end and how many there are."""
+    add(client, "s", 30)
+    server = RedisServer(connection)
+    assert server.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
+    assert server.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
+    assert server.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
+    assert server.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+
+
+@pytest.mark.parametrize("many", [20_000, 5])
+def test_acknowledging_up_to_an_id(
+    client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
+    monkeypatch.setattr(redis_server, "_MANY_PENDING", many)
+    monkeypatch.setattr(redis_server, "_ACK_PAGE", 4)
+    add(client, "s", 30)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "job-0", {"s": ">"}, count=10)
+    client.xreadgroup("g", "other", {"s": ">"}, count=3)
+    client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
+    server = RedisServer(connection)
+    server.acknowledge("s", "g", "job", StreamId(16, 0))
+    assert client.xpending("s", "g")["consumers"] == [
+        {"name": b"job-1", "pending": 4},
+        {"name": b"other", "pending": 3},
+    ]
+    server.acknowledge("s", "g", "job", StreamId(20, 0))
+    assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
+    assert server.first_pending_id("s", "g", "job") is None
+    client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
+    assert server.first_pending_id("s", "g", "job") is None
+    client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
+    client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
+    assert server.first_pending_id("s", "g", "job") == StreamId(23, 0)
+    server.acknowledge("s", "nobody", "job", LAST)
+    server.acknowledge("nothing", "g", "job", LAST)
+
+
+def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
+    """A group is made together with its stream; one that exists is left as it is."""
+    server = RedisServer(connection)
+    assert server.create_group("s", "g", StreamId(5, 0)) is True
+    assert server.create_group("s", "g", StreamId(9, 0)) is False
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
+    server.set_group_position("s", "g", StreamId(9, 0))
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
+
+
+def test_the_engine_is_known_by_its_commands(connection: Connection, request: pytest.FixtureRequest) -> None:
+    """A server with all of the engine's commands is asked with them, any other with Redis's."""
+    expected = EngineServer if request.node.callspec.params["place"] == "engine" else RedisServer
+    assert type(open_server(connection)) is expected
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connection: Connection) -> None:
+    """On the engine, Redis's commands and its own count, find, cut and deliver the same entries."""
+    add(client, "s", 300)
+    client.xdel("s", "7-0", "150-0")
+    answers = []
+    for kind in (RedisServer, EngineServer):
+        server = kind(connection)
+        group = kind.__name__
+        ids = [StreamId(n, 0) for n in (0, 6, 7, 149, 299, 300)]
+        counts = [server.count("s", after, upto) for after in ids for upto in ids if after <= upto]
+        found = [server.nth("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
+        cuts = server.split(Range("s", ZERO, LAST, 0), 3, 100, exact=True)
+        server.create_group("s", group, ZERO)
+        parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
+        assert server.deliver(parts, group, "job", ZERO)
+        pending = server.consumers("s", group)
+        server.acknowledge("s", group, "job", StreamId(25, 0))
+        answers.append(
+            (
+                counts,
+                found,
+                cuts[-1][0],
+                sum(count or 0 for _, count in cuts),
+                pending,
+                server.first_pending_id("s", group, "job"),
+            )
+        )
+    assert answers[0] == answers[1]
