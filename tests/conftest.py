@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from tests import ROOT, servers, tools
 from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
-from tests.harness.kinds import NEWEST, CoreServer, ProcessServer, Server
-from tests.harness.marks import version
+from tests.harness.kinds import CoreServer, ProcessServer, Server
+from tests.harness.releases import NEWEST
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
 # Machines are shared and may be slow; how long an example takes says nothing.
@@ -31,7 +31,9 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "since(version): needs a server that behaves as that release or a newer one")
+    config.addinivalue_line(
+        "markers", "since(version, valkey=None): needs a server that behaves as that release or a newer one"
+    )
     config.addinivalue_line("markers", "hand_clock: moves the clock by hand, which only the core in process can do")
     config.addinivalue_line("markers", "over_tcp: needs a connection over TCP")
     config.stash[_LEFT_OUT] = Counter()
@@ -62,10 +64,10 @@ def _why_not(item: pytest.Item) -> str:
     if kind == "core" and item.get_closest_marker("over_tcp"):
         return "core: needs a connection"
     if kind == "redis" and tools.path_of("redis-server"):
-        needed = max((version(mark.args[0]) for mark in item.iter_markers("since")), default=(0,))
-        if servers.redis_version() < needed:
-            here = ".".join(map(str, servers.redis_version()))
-            return f"redis-server {here}: needs {'.'.join(map(str, needed))}"
+        release = servers.redis_release()
+        for mark in item.iter_markers("since"):
+            if not release.since(*mark.args):
+                return f"{release}: needs {mark.args[0]}"
     return ""
 
 
@@ -148,7 +150,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     elif kind == "engine":
         under_test = ProcessServer(kind, request.getfixturevalue("engine_process"), proto, NEWEST)
     else:
-        under_test = ProcessServer(kind, request.getfixturevalue("redis_process"), proto, servers.redis_version())
+        under_test = ProcessServer(kind, request.getfixturevalue("redis_process"), proto, servers.redis_release())
     try:
         yield under_test
     finally:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT, tools
+from tests.harness.releases import Release, release_in
 from tests.waiting import DEADLINE, wait_for
 
 _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
@@ -54,16 +55,16 @@ class Running:
 
 
 @functools.cache
-def redis_version() -> tuple[int, ...]:
-    """The version of ``redis-server``; (0,) where there is none."""
+def redis_release() -> Release:
+    """The release of ``redis-server``, which may be a Valkey; version 0 where there is none."""
     path = tools.path_of("redis-server")
     if path is None:
-        return (0,)
+        return Release((0,))
     text = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"v=(\d+(?:\.\d+)*)", text)
-    if found is None:
+    release = release_in(text)
+    if release is None:
         raise RuntimeError(f"{path} --version says {text!r}")
-    return tuple(int(part) for part in found[1].split("."))
+    return release
 
 
 def free_port() -> int:

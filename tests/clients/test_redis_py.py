@@ -17,6 +17,7 @@ import redis.asyncio
 from redis.commands.core import StreamCommands
 
 from tests import servers
+from tests.harness.releases import Release
 from tests.servers import Running
 
 #: A scene: calls (method, arguments, named arguments) in order, on an empty server.
@@ -258,4 +259,4 @@ def test_what_only_newer_servers_know(
 
 def test_this_module_needs_a_server_as_old_as_debian_s() -> None:
     """The scenes are compared on whatever redis-server is there, from 7.0 on."""
-    assert servers.redis_version() == (0,) or servers.redis_version() >= (7, 0)
+    assert servers.redis_release() == Release((0,)) or servers.redis_release().since("7.0")

@@ -446,7 +446,9 @@ def test_the_default_user_can_be_switched_off(acl: Server) -> None:
 
 def _bare(server: Server) -> SocketClient:
     """A connection that has said nothing yet, which is no use of the harness's own."""
-    return SocketClient(server.running.connect(), 2, None)  # type: ignore[attr-defined]
+    client = SocketClient(server.running.connect(), 2, None)  # type: ignore[attr-defined]
+    client.release = server.release
+    return client
 
 
 def test_failed_logins_are_logged(acl: Server) -> None:

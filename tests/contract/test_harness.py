@@ -6,6 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
+from tests.harness.releases import NEWEST, Newest, Release, release_in
 from tests.harness.replies import ANY, Error, Map, Streams, as_sent, entries
 from tests.waiting import wait_for
 
@@ -73,6 +74,33 @@ def test_expectations_follow_the_protocol() -> None:
     assert as_sent(Map({"a": 1}), 2) == [b"a", 1]
     assert as_sent(Map({"a": 1}), 3) == {b"a": 1}
     assert [1, {"x": object()}] == [1, ANY]
+
+
+def test_a_server_s_own_words_tell_its_release() -> None:
+    """Valkey behaves as the Redis that it was made from; its own version is kept beside."""
+    assert release_in("Redis server v=8.6.3 sha=00000000:0") == Release((8, 6, 3))
+    valkey = release_in("Valkey server v=9.1.2 sha=00000000:0")
+    assert valkey is not None
+    assert valkey.valkey == (9, 1, 2)
+    assert (valkey.since("7.2"), valkey.since("7.4"), valkey.since("7.4", valkey="9.0")) == (True, False, True)
+    assert release_in("nginx version: 1") is None
+
+
+@pytest.mark.parametrize(
+    ("release", "answer"),
+    [
+        (Release((7, 0, 15)), "old"),
+        (Release((8, 6)), "new"),
+        (NEWEST, "ours"),
+        (Release((7, 2, 4), valkey=(8, 0)), "new"),
+        (Release((7, 2, 4), valkey=(8, 1, 1)), "theirs"),
+        (Release((7, 2, 4), valkey=(9, 1)), "their newest"),
+    ],
+)
+def test_one_expectation_serves_all_releases(release: Release, answer: str) -> None:
+    """Each release gets what it answers, wherever in a reply it stands."""
+    expected = Newest("new", {"7.2": "old"}, valkey={"9.0": "their newest", "8.1": "theirs"}, engine="ours")
+    assert as_sent([1, expected], 2, release) == [1, answer.encode()]
 
 
 def test_waiting_ends_with_a_reason() -> None:

@@ -3,6 +3,7 @@
 replies   what a test expects, and how it is compared with what came
 clients   connections: to a core in process, or over a socket
 kinds     the servers that a test is run on
+releases  releases of Redis and Valkey
 marks     what a test says about the versions that it is for
 
 The fixture ``server`` (``tests/conftest.py``) gives one of the kinds.

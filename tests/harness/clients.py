@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
+from tests.harness.releases import NEWEST, Release
 from tests.harness.replies import Decoder, Error, Reply, as_sent, words
 from tests.waiting import DEADLINE, wait_for
 
@@ -25,6 +26,8 @@ class Client(abc.ABC):
     """A connection. ``proto`` is 2 or 3."""
 
     proto: int
+    #: The release of its server.
+    release: Release = NEWEST
     #: The bytes of all that has been received by :meth:`receive` last.
     last_bytes: bytes
 
@@ -65,11 +68,11 @@ class Client(abc.ABC):
     def expect(self, command: Any, reply: Any) -> None:
         """Run a command (text, or a tuple of words) and compare its reply."""
         came = self.run(*(command if isinstance(command, tuple) else (command,)))
-        assert came == as_sent(reply, self.proto), f"{command}"
+        assert came == as_sent(reply, self.proto, self.release), f"{command}"
 
     def expect_reply(self, reply: Any, deadline: float = DEADLINE) -> None:
         """Receive the next reply and compare it."""
-        assert self.receive(deadline) == as_sent(reply, self.proto)
+        assert self.receive(deadline) == as_sent(reply, self.proto, self.release)
 
     def expect_error(self, command: Any, text: str) -> None:
         """Run a command that must fail with this text."""

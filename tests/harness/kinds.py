@@ -8,18 +8,15 @@ says so.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from tests.harness.clients import Client, CoreClient, SocketClient
-from tests.harness.marks import version
+from tests.harness.releases import NEWEST, Newest, Release
 from tests.harness.replies import Reply, as_sent
 from tests.servers import Running
 from tests.waiting import DEADLINE, wait_for
-
-#: The newest release whose behaviour the engine has.
-NEWEST = (8, 10)
 
 
 class Clock:
@@ -40,7 +37,7 @@ class Server(abc.ABC):
     kind: str
     proto: int
     #: The release whose behaviour it has.
-    version: tuple[int, ...]
+    release: Release
     main: Client
 
     def __init__(self) -> None:
@@ -73,6 +70,11 @@ class Server(abc.ABC):
     def connect(self) -> Client:
         """A new connection in this server's protocol."""
 
+    @property
+    def keeper(self) -> Client:
+        """The connection that takes back what a test set, in whatever state a failed test left the others."""
+        return self.main
+
     @abc.abstractmethod
     def let_pass(self, ms: int) -> None:
         """At least ``ms`` milliseconds pass."""
@@ -88,27 +90,24 @@ class Server(abc.ABC):
         self._clients.append(client)
         return client
 
-    def since(self, text: str) -> bool:
-        """Whether it behaves as release ``text`` or a newer one."""
-        return self.version >= version(text)
+    def since(self, text: str, valkey: str | None = None) -> bool:
+        """Whether it has what came with Redis ``text``, and with Valkey ``valkey`` (None: never)."""
+        return self.release.since(text, valkey)
 
-    def newest(self, answer: Any, before: dict[str, Any]) -> Any:
-        """``answer``, or what releases before a version answer: ``before`` maps the version to it, oldest first."""
-        for text, old in before.items():
-            if not self.since(text):
-                return old
-        return answer
+    def newest(self, answer: Any, before: Mapping[str, Any], valkey: Mapping[str, Any] | None = None) -> Any:
+        """What this server answers of what :class:`Newest` tells apart."""
+        return Newest(answer, before, valkey or {}).of(self.release)
 
     def same(self, came: Reply, expected: Any) -> bool:
         """Whether a reply is what was expected, in this server's protocol."""
-        return bool(came == as_sent(expected, self.proto))
+        return bool(came == as_sent(expected, self.proto, self.release))
 
     def config(self, name: str, value: object) -> None:
         """CONFIG SET for the rest of the test."""
         old = self.run("CONFIG", "GET", name)
         assert old, f"no setting {name}"
         before = next(iter(old.values())) if isinstance(old, dict) else old[1]
-        self._undo.append(lambda: self.main.expect(("CONFIG", "SET", name, before), "OK"))
+        self._undo.append(lambda: self.keeper.expect(("CONFIG", "SET", name, before), "OK"))
         self.expect(("CONFIG", "SET", name, value), "OK")
 
     def finish(self) -> None:
@@ -125,7 +124,7 @@ class CoreServer(Server):
     """The engine's core in this process, with a clock that the test moves."""
 
     kind = "core"
-    version = NEWEST
+    release = NEWEST
 
     def __init__(self, proto: int) -> None:
         super().__init__()
@@ -204,18 +203,20 @@ class CoreServer(Server):
 class ProcessServer(Server):
     """A server process; many tests share it, each begins with FLUSHALL."""
 
-    def __init__(self, kind: str, running: Running, proto: int, server_version: tuple[int, ...]) -> None:
+    def __init__(self, kind: str, running: Running, proto: int, release: Release) -> None:
         super().__init__()
         self.kind = kind
         self.running = running
         self.proto = proto
-        self.version = server_version
+        self.release = release
         self.control = SocketClient(running.connect(), 2, None)
         self.main = self._open()
         self.main.expect("FLUSHALL", "OK")
 
     def _open(self) -> SocketClient:
-        return SocketClient(self.running.connect(), self.proto, self.control)
+        client = SocketClient(self.running.connect(), self.proto, self.control)
+        client.release = self.release
+        return client
 
     def connect(self) -> SocketClient:
         return self._open()
@@ -229,9 +230,15 @@ class ProcessServer(Server):
         end = self.now + ms
         wait_for(lambda: self.now > end, f"{ms} ms to pass", DEADLINE + ms / 1000)
 
+    @property
+    def keeper(self) -> Client:
+        return self.control
+
     def finish(self) -> None:
-        super().finish()
-        self.main.close()
+        try:
+            super().finish()
+        finally:
+            self.main.close()
         # Blocked clients of this test must not be served in the next one.
         wait_for(lambda: len(self.control.client_list()) == 1, "the server to notice that the test's clients have gone")
         self.control.close()

@@ -3,7 +3,7 @@
 What came is decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for a
 RESP3 map, :class:`Error` for an error reply (as a value, nested ones too). What a test expects is written shorter and
 once for both protocols: text stands for its UTF-8 bytes, :class:`Map` and :class:`Streams` for what becomes a map only
-in RESP3.
+in RESP3, :class:`tests.harness.releases.Newest` for what releases answer differently.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import hiredis
+
+from tests.harness.releases import NEWEST, Newest, Release
 
 Reply = Any
 
@@ -78,18 +80,20 @@ def entries(*texts: str) -> list[Any]:
     return [entry(text) for text in texts]
 
 
-def as_sent(expected: Any, proto: int) -> Any:
-    """What hiredis makes of the reply that ``expected`` describes, in that protocol."""
+def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
+    """What hiredis makes of the reply that ``expected`` describes, in that protocol and of that release."""
+    if isinstance(expected, Newest):
+        expected = expected.of(release)
     if isinstance(expected, str):
         return expected.encode()
     if isinstance(expected, Streams):
-        pairs = [[as_sent(key, proto), as_sent(value, proto)] for key, value in expected.items()]
+        pairs = [[as_sent(key, proto, release), as_sent(value, proto, release)] for key, value in expected.items()]
         return {key: value for key, value in pairs} if proto == 3 else pairs  # noqa: C416
     if isinstance(expected, dict):
-        pairs = [[as_sent(key, proto), as_sent(value, proto)] for key, value in expected.items()]
+        pairs = [[as_sent(key, proto, release), as_sent(value, proto, release)] for key, value in expected.items()]
         return {key: value for key, value in pairs} if proto == 3 else [part for pair in pairs for part in pair]  # noqa: C416
     if isinstance(expected, list | tuple):
-        return [as_sent(part, proto) for part in expected]
+        return [as_sent(part, proto, release) for part in expected]
     return expected
 
 

@@ -1,0 +1,78 @@
+"""Releases of Redis and Valkey, and which behaviour each has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: The release of Redis that Valkey was made from. What Redis changed later, Valkey has only where it did so itself.
+_VALKEY_BEGAN_AS = (7, 2, 4)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """``"8.10"`` as (8, 10)."""
+    return tuple(int(part) for part in text.split("."))
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release. ``version`` is the release of Redis whose behaviour it has, ``valkey`` Valkey's own; () for Redis."""
+
+    version: tuple[int, ...]
+    valkey: tuple[int, ...] = ()
+    #: Whether it is the engine, which differs from the Redis of its version where a test says so.
+    engine: bool = False
+
+    def since(self, text: str, valkey: str | None = None) -> bool:
+        """Whether it has what came with Redis ``text``, and with Valkey ``valkey`` (None: never, or before 8.0)."""
+        taken_over = valkey is not None and self.valkey >= version(valkey)
+        return taken_over or self.version >= version(text)
+
+    def __str__(self) -> str:
+        name, numbers = ("Valkey", self.valkey) if self.valkey else ("Redis", self.version)
+        return f"{name} {'.'.join(map(str, numbers))}"
+
+
+#: The newest release whose behaviour the engine has.
+NEWEST = Release((8, 10), engine=True)
+
+
+_SAME = object()
+
+
+@dataclass(frozen=True)
+class Newest:
+    """What the newest Redis answers, and who answers otherwise.
+
+    ``before`` maps a version of Redis to what older ones answer, oldest first. ``valkey`` maps a version of Valkey to
+    what it and newer ones answer, newest first; an older Valkey answers as the Redis that it began as. ``engine`` is
+    what the engine answers where it differs on purpose.
+    """
+
+    answer: Any
+    before: Mapping[str, Any] = field(default_factory=dict)
+    valkey: Mapping[str, Any] = field(default_factory=dict)
+    engine: Any = _SAME
+
+    def of(self, release: Release) -> Any:
+        """What a release answers."""
+        if release.engine and self.engine is not _SAME:
+            return self.engine
+        for text, theirs in self.valkey.items():
+            if release.valkey >= version(text):
+                return theirs
+        for text, old in self.before.items():
+            if not release.since(text):
+                return old
+        return self.answer
+
+
+def release_in(text: str) -> Release | None:
+    """The release in what ``redis-server --version`` or ``valkey-server --version`` says; None where it says none."""
+    found = re.match(r"(Redis|Valkey) server v=(\d+(?:\.\d+)*)", text)
+    if found is None:
+        return None
+    numbers = version(found[2])
+    return Release(numbers) if found[1] == "Redis" else Release(_VALKEY_BEGAN_AS, numbers)
