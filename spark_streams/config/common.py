@@ -13,7 +13,7 @@ from spark_streams.config.option import conflict, option
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """Stream and values."""
+    """Stream and values, for reads and writes."""
 
     address: Address | Embedded = Embedded()
     stream: str | None = option(

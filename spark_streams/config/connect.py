@@ -18,7 +18,7 @@ URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectOptions:
-    """Connection."""
+    """Connection, for reads and writes."""
 
     url: Address | None = option(
         "url",
