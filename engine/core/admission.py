@@ -12,7 +12,7 @@ from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.run import Run
 from engine.core.table.registry import COMMANDS, Command
-from engine.text import messages
+from engine.text.messages import clients, general, server
 
 #: What runs at once inside MULTI instead of being queued.
 NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
@@ -34,16 +34,16 @@ def look_up(argv: list[bytes]) -> Command:
     """The declaration of the command that ``argv`` calls; a CommandError where there is none, or the arity is wrong."""
     command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
-        raise CommandError(messages.unknown_command(argv))
+        raise CommandError(general.unknown_command(argv))
     if command.subcommands and len(argv) > 1:
         sub = command.subcommands.get(argv[1].upper())
         if sub is None:
-            raise CommandError(messages.unknown_subcommand(command.full_name, argv[1]))
+            raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
         command = sub
     # As Command.arity_fits, without the call.
     arity = command.arity
     if arity != len(argv) and (arity >= 0 or len(argv) < -arity):
-        raise CommandError(messages.wrong_arity(command.full_name))
+        raise CommandError(general.wrong_arity(command.full_name))
     return command
 
 
@@ -66,13 +66,13 @@ class Admission:
         if session.limited:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and _needs_memory(session, command):
-            raise CommandError(messages.OUT_OF_MEMORY)
+            raise CommandError(server.OUT_OF_MEMORY)
         if self.refuse_writes and _may_write(session, command):
             raise CommandError(self.refuse_writes)
         if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
-            raise CommandError(messages.in_subscription(command.full_name))
+            raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
-            raise CommandError(messages.MONITOR_WITHOUT_KEYS)
+            raise CommandError(server.MONITOR_WITHOUT_KEYS)
 
     def allows_run(self, session: Session, run: Run) -> bool:
         """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""

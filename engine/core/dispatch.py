@@ -35,7 +35,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.waiting import Blocked
 from engine.settings.config import Config
-from engine.text import messages
+from engine.text.messages import clients
 
 
 class Core:
@@ -193,7 +193,7 @@ class Core:
         if argv[0].upper() == b"EXEC":
             session.multi, session.multi_failed = None, False
             self.changes.unwatch(session)
-            error = CommandError(messages.exec_refused(error.text))
+            error = CommandError(clients.exec_refused(error.text))
         elif session.multi is not None:
             session.multi_failed = True
         self.telemetry.count_error(error)

@@ -15,7 +15,7 @@ from engine.core.environment.context import Context
 from engine.core.keyspace.database import type_name
 from engine.core.protocol.replies import BLOCKED, CommandError, Reply
 from engine.core.table.registry import Command
-from engine.text import messages
+from engine.text.messages import general
 
 #: Runs a command that waited; it gets the reply, BLOCKED if the client goes on waiting.
 RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
@@ -71,7 +71,7 @@ class Blocked:
         try:
             reply = self._run(session, look_up(waiter.argv), waiter.argv, waiter)
         except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
-            reply = CommandError(messages.INTERNAL_ERROR)
+            reply = CommandError(general.INTERNAL_ERROR)
             ctx.host.report_failure(error)
         if changes.recording:
             changes.seal_effects(first)

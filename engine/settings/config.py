@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, PROTECTED, Directive
 from engine.settings.kinds import ConfigError
-from engine.text import messages
 from engine.text.globs import matches
+from engine.text.messages import settings
 from engine.text.words import quote, split_words
 
 Listener = Callable[[], None]
@@ -148,7 +148,7 @@ class Config:
             words = [b""]
         try:
             if not words:
-                raise ConfigError("wrong number of arguments")
+                raise ConfigError(settings.WRONG_NUMBER)
             self._values[one.name] = one.kind.parse(words, self._values[one.name])
         except ConfigError as error:
             raise ConfigError(f"{where}: {one.name}: {error}") from None
@@ -170,29 +170,29 @@ class Config:
             lower = name.decode("latin-1").lower()
             one = DIRECTIVES.get(ALIASES.get(lower, lower))
             if one is None:
-                return messages.unknown_option_for_config_set(name)
+                return settings.unknown_option_for_config_set(name)
             refusal = self._refusal(one, new)
             if refusal:
-                return messages.config_set_failed(name, refusal)
+                return settings.config_set_failed(name, refusal)
             words = [word]
             if one.kind.several_words:
                 split = split_words(word)
                 if split is None:
-                    return messages.config_set_failed(name, "Unbalanced quotes in configuration line")
+                    return settings.config_set_failed(name, settings.UNBALANCED_QUOTES)
                 words = split
             try:
                 new[one.name] = one.kind.parse(words, self._values[one.name])
             except ConfigError as error:
-                return messages.config_set_failed(name, str(error))
+                return settings.config_set_failed(name, str(error))
         return self._apply(new)
 
     def _refusal(self, one: Directive, new: dict[str, Any]) -> str:
         if one.name in new:
-            return "duplicate parameter"
+            return settings.DUPLICATE
         if FIXED in one.marks:
-            return "can't set immutable config"
+            return settings.IMMUTABLE
         if PROTECTED in one.marks and self._values["enable-protected-configs"] == b"no":
-            return "can't set protected config"
+            return settings.PROTECTED
         return ""
 
     def _apply(self, new: dict[str, Any]) -> bytes | None:
@@ -208,7 +208,7 @@ class Config:
                     self._values.update(old)
                     for again in notified:
                         again()
-                    return messages.config_set_failed(name.encode(), str(error))
+                    return settings.config_set_failed(name.encode(), str(error))
         return None
 
     # -- writing ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from engine.text.messages import settings
+
 I32_MAX = (1 << 31) - 1
 I64_MAX = (1 << 63) - 1
 _INTEGERS = range(-(1 << 63), 1 << 64)
@@ -42,7 +44,7 @@ class OneWord:
         """See :class:`Kind`."""
         del before
         if len(words) != 1:
-            raise ConfigError("wrong number of arguments")
+            raise ConfigError(settings.WRONG_NUMBER)
         return self.parse_word(words[0])
 
     def parse_word(self, word: bytes) -> Any:
@@ -55,7 +57,7 @@ class OneWord:
 
 def _check_range(value: int, low: int, high: int) -> int:
     if not low <= value <= high:
-        raise ConfigError(f"argument must be between {low} and {high} inclusive")
+        raise ConfigError(settings.not_between(low, high))
     return value
 
 
@@ -69,7 +71,7 @@ class Integer(OneWord):
     def parse_word(self, word: bytes) -> int:
         """See :class:`OneWord`."""
         if not re.fullmatch(rb"-?(0|[1-9][0-9]*)", word) or word == b"-0" or int(word) not in _INTEGERS:
-            raise ConfigError("argument couldn't be parsed into an integer")
+            raise ConfigError(settings.NOT_AN_INTEGER)
         return _check_range(int(word), self.low, self.high)
 
     def text(self, value: int) -> bytes:
@@ -87,7 +89,7 @@ def parse_memory(word: bytes) -> int:
     found = re.fullmatch(rb"([0-9]+)([a-zA-Z]*)", word)
     unit = _UNITS.get(found.group(2).lower()) if found else None
     if found is None or unit is None:
-        raise ConfigError("argument must be a memory value")
+        raise ConfigError(settings.NOT_MEMORY)
     return int(found.group(1)) * unit
 
 
@@ -117,9 +119,9 @@ class Octal(OneWord):
         try:
             value = int(word, 8)
         except ValueError:
-            raise ConfigError("argument couldn't be parsed as an octal number") from None
+            raise ConfigError(settings.NOT_OCTAL) from None
         if not 0 <= value <= self.high:
-            raise ConfigError(f"argument must be between 0 and {self.high:o} inclusive")
+            raise ConfigError(settings.not_between(0, f"{self.high:o}"))
         return value
 
     def text(self, value: int) -> bytes:
@@ -136,7 +138,7 @@ class YesNo(OneWord):
     def parse_word(self, word: bytes) -> bool:
         """See :class:`OneWord`."""
         if word.lower() not in (b"yes", b"no"):
-            raise ConfigError("argument must be 'yes' or 'no'")
+            raise ConfigError(settings.NOT_YES_OR_NO)
         return word.lower() == b"yes"
 
     def text(self, value: bool) -> bytes:
@@ -161,7 +163,7 @@ class Choice(_Shown):
     def parse_word(self, word: bytes) -> bytes:
         """See :class:`OneWord`."""
         if word.lower().decode("latin-1") not in self.choices:
-            raise ConfigError("argument(s) must be one of the following: " + ", ".join(self.choices))
+            raise ConfigError(settings.not_one_of(self.choices))
         return word.lower()
 
 
@@ -178,12 +180,12 @@ class Text(_Shown):
         return word
 
 
-def file_name(refusal: str) -> Callable[[bytes], None]:
-    """A check for :class:`Text`: a name without a path, else a ConfigError with the text ``refusal``."""
+def file_name(directive: str, what: str) -> Callable[[bytes], None]:
+    """A check for :class:`Text`: a name without a path. ``what`` is "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
         if b"/" in word or word in (b".", b".."):
-            raise ConfigError(refusal)
+            raise ConfigError(settings.not_a_name(directive, what))
 
     return check
 
@@ -191,7 +193,7 @@ def file_name(refusal: str) -> Callable[[bytes], None]:
 def host_name(word: bytes) -> None:
     """A check for :class:`Text`: the name of a host."""
     if not re.fullmatch(rb"[A-Za-z0-9.-]*", word):
-        raise ConfigError("Hostnames may only contain alphanumeric characters, hyphens or dots")
+        raise ConfigError(settings.NOT_A_HOST_NAME)
 
 
 class MemoryOrPercent(_Shown):
@@ -204,7 +206,7 @@ class MemoryOrPercent(_Shown):
         try:
             return b"%d" % parse_memory(word)
         except ConfigError:
-            raise ConfigError("argument must be a memory or percent value") from None
+            raise ConfigError(settings.NOT_MEMORY_OR_PERCENT) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class Words:
         """See :class:`Kind`."""
         del before
         if self.count is not None and len(words) != self.count:
-            raise ConfigError("wrong number of arguments")
+            raise ConfigError(settings.WRONG_NUMBER)
         return tuple(filter(None, words))
 
     def text(self, value: tuple[bytes, ...]) -> bytes:
@@ -250,7 +252,7 @@ class EventLetters(OneWord):
         """See :class:`OneWord`."""
         given = word.decode("latin-1")
         if set(given) - set("Ag$lshzxeKEtmdn"):
-            raise ConfigError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+            raise ConfigError(settings.EVENT_LETTERS)
         chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
         if set(EVENT_CLASSES) <= chosen:
             shown = "A"
@@ -282,10 +284,10 @@ class SavePoints:
         if list(words) == [b""]:
             return ()
         if len(words) % 2 or not all(word.isdigit() for word in words):
-            raise ConfigError("Invalid save parameters")
+            raise ConfigError(settings.SAVE_POINTS)
         points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
         if not all(point.seconds for point in points):
-            raise ConfigError("Invalid save parameters")
+            raise ConfigError(settings.SAVE_POINTS)
         return points
 
     def text(self, value: tuple[SavePoint, ...]) -> bytes:
@@ -314,17 +316,17 @@ class OutputLimits:
         """See :class:`Kind`."""
         limits = dict(before)
         if len(words) % 4:
-            raise ConfigError("Wrong number of arguments in buffer limit configuration.")
+            raise ConfigError(settings.LIMIT_NUMBER)
         for at in range(0, len(words), 4):
             name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
             if name not in CLIENT_CLASSES:
-                raise ConfigError("Invalid client class specified in buffer limit configuration.")
+                raise ConfigError(settings.LIMIT_CLASS)
             try:
                 limit = OutputLimit(parse_memory(words[at + 1]), parse_memory(words[at + 2]), int(words[at + 3]))
             except ValueError:
                 limit = OutputLimit(0, 0, -1)
             if limit.seconds < 0:
-                raise ConfigError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+                raise ConfigError(settings.LIMIT_VALUES)
             limits[name] = limit
         return limits
 
@@ -346,7 +348,7 @@ class Percentiles:
         except ValueError:
             numbers = (-1.0,)
         if not all(0 <= number <= 100 for number in numbers):
-            raise ConfigError("Invalid latency-tracking-info-percentiles parameters")
+            raise ConfigError(settings.PERCENTILES)
         return numbers
 
     def text(self, value: tuple[float, ...]) -> bytes:

@@ -1,8 +1,8 @@
 r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET and subscriptions: ``* ? [a-z] [^a] \\x``.
 
-A pattern is turned into a regular expression once and remembered. Each ``*`` takes as little as the text up to the next
-``*`` needs and never gives it back (an atomic group): a longer choice would leave a suffix of what this one leaves, so
-nothing is missed, and a pattern from a client cannot make the match take exponential time.
+A pattern is translated to a regular expression, which is cached. Each ``*`` matches as little as possible before the
+text up to the next ``*``, and never backtracks (an atomic group). That misses nothing, because a longer match would
+leave a suffix of what the shortest one leaves; and no client's pattern can make a match take exponential time.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: Longer patterns are translated anew each time; a client must not fill memory with them.
-_REMEMBERED_LENGTH = 256
+#: Longer patterns are not cached, so that a client cannot fill memory with them.
+_CACHED_LENGTH = 256
 _NEVER = rb"(?!)"
 
 
 def _translated(pattern: bytes, ignore_case: bool) -> re.Pattern[bytes]:
-    pieces: list[list[bytes]] = [[]]
+    parts: list[list[bytes]] = [[]]
     at = 0
     while at < len(pattern):
         char = pattern[at : at + 1]
         at += 1
         if char == b"*":
-            if pieces[-1] or len(pieces) == 1:
-                pieces.append([])
+            if parts[-1] or len(parts) == 1:
+                parts.append([])
         elif char == b"?":
-            pieces[-1].append(b".")
+            parts[-1].append(b".")
         elif char == b"[":
-            at = _bracket(pattern, at, pieces[-1], ignore_case)
+            at = _bracket(pattern, at, parts[-1], ignore_case)
         else:
             if char == b"\\" and at < len(pattern):
                 char = pattern[at : at + 1]
                 at += 1
-            pieces[-1].append(re.escape(char.lower() if ignore_case else char))
-    first, *others = map(b"".join, pieces)
+            parts[-1].append(re.escape(char.lower() if ignore_case else char))
+    first, *others = map(b"".join, parts)
     expression = first
-    for piece in others[:-1]:
-        expression += b"(?>.*?" + piece + b")"
+    for part in others[:-1]:
+        expression += b"(?>.*?" + part + b")"
     if others:
         expression += b".*" + others[-1]
     return re.compile(expression, re.DOTALL)
 
 
-_remembered = lru_cache(maxsize=1024)(_translated)
+_cached = lru_cache(maxsize=1024)(_translated)
 
 
 def _bracket(pattern: bytes, at: int, out: list[bytes], ignore_case: bool) -> int:
-    """Translate a set that begins at ``at``, behind its bracket; where the pattern goes on.
+    """Translate the set whose members begin at ``at``; returns where the pattern goes on behind it.
 
-    A set that is not closed ends at the pattern's end, where its last character may be the end of a range no more.
+    A set that is not closed ends where the pattern ends; a ``-`` before its last character still makes a range.
     """
     negated = pattern[at : at + 1] == b"^"
     at += negated
@@ -77,10 +77,10 @@ def _bracket(pattern: bytes, at: int, out: list[bytes], ignore_case: bool) -> in
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether the whole of ``text`` matches ``pattern``. As in Redis no star matches an empty text."""
+    """Whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
     if not text:
         return not pattern
     if pattern == b"*":
         return True
-    translate = _remembered if len(pattern) <= _REMEMBERED_LENGTH else _translated
+    translate = _cached if len(pattern) <= _CACHED_LENGTH else _translated
     return translate(pattern, ignore_case).fullmatch(text.lower() if ignore_case else text) is not None

@@ -1,8 +1,8 @@
-"""Floats with a 64-bit mantissa, as INCRBYFLOAT and HINCRBYFLOAT reckon with them, in exact integer arithmetic.
+"""Floats with a 64-bit mantissa, as INCRBYFLOAT and HINCRBYFLOAT compute with, in exact integer arithmetic.
 
-A C compiler on x86 gives Redis 80-bit floats; replies show 17 decimals of them. Python's floats have fewer bits and
-numpy's long double depends on the machine, so sums are done on exact fractions and rounded to 64 bits, half to even.
-Results are equal on every machine.
+On x86 Redis computes with 80-bit floats and shows 17 decimals of them. Python's floats have fewer bits, and numpy's
+long double depends on the machine. So sums are computed on exact fractions and rounded to 64 bits, half to even: the
+results are equal on every machine.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _MIN = Fraction(1, 1 << 16446)
 _DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 _HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
 _INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
-#: No exponent beyond this one gives a number in range, for mantissas of any length that is taken.
+#: A greater exponent is out of range for a mantissa of any length up to _MAX_LENGTH.
 _MAX_EXPONENT = 20_000
 _MAX_LENGTH = 5_119
 
 
 class InfiniteError(Exception):
-    """The text is that of an infinity."""
+    """The text spells an infinity."""
 
 
 def rounded(value: Fraction) -> Fraction:
-    """The nearest number with a mantissa of 64 bits."""
+    """The nearest number with a mantissa of 64 bits, half to even."""
     if not value:
         return value
     shift = _BITS - (abs(value.numerator).bit_length() - value.denominator.bit_length())
@@ -39,12 +39,12 @@ def rounded(value: Fraction) -> Fraction:
 
 
 def fits(value: Fraction) -> bool:
-    """Whether it is finite as a long double."""
+    """Whether it is in the range of a long double."""
     return abs(value) <= _MAX
 
 
 def parse(word: bytes) -> Fraction | None:
-    """The number that ``word`` is, as C's strtold reads it, None where it is none or out of range.
+    """The number that ``word`` spells, as C's strtold reads it; None where it is no number or out of range.
 
     Raises :class:`InfiniteError` for an infinity.
     """

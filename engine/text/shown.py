@@ -1,6 +1,6 @@
-"""A command as people are shown it, by MONITOR and the slow log: passwords left out, bytes made readable.
+"""Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long ones shortened.
 
-Whoever adds a command that takes a secret adds it to :func:`without_secrets`.
+A new command with a secret among its arguments must be added to :func:`without_secrets`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ _SECRET_SETTINGS = frozenset(
 )
 _ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 _SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" % code) for code in range(256)]
-#: What no word needs escaping for.
+#: The bytes that are not escaped.
 _PLAIN = bytes(code for code in range(32, 127) if code not in _ESCAPES)
 
-#: The slow log keeps so many words of a command, and so many bytes of a word.
+#: The most words of a command, and bytes of a word, that the slow log keeps.
 MAX_WORDS, MAX_WORD = 32, 128
 
 
 def without_secrets(argv: list[bytes]) -> list[bytes]:
-    """The words of a command, those that are secrets replaced."""
+    """The words of a command with its secrets replaced by ``(redacted)``."""
     name = argv[0].upper()
     if name == b"AUTH":
         return [argv[0], *[_REDACTED] * (len(argv) - 1)]
@@ -47,14 +47,14 @@ def _redact_behind(argv: list[bytes], word: bytes, count: int) -> list[bytes]:
 
 
 def quoted(word: bytes) -> bytes:
-    """A word in double quotes, everything unprintable escaped."""
+    """A word in double quotes, with unprintable bytes escaped."""
     if not word.translate(None, _PLAIN):
         return b'"%b"' % word
     return b'"%b"' % b"".join([_SHOWN[code] for code in word])
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """The words as the slow log keeps them: not too many, none too long."""
+    """The words as the slow log keeps them: MAX_WORDS of MAX_WORD bytes at most, and how many more there were."""
     words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
     shown = [
         word if len(word) <= MAX_WORD else b"%b... (%d more bytes)" % (word[:MAX_WORD], len(word) - MAX_WORD)

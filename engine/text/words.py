@@ -1,7 +1,7 @@
-r"""Splitting a line into words, quotes and escapes honoured: inline commands, configuration files, CONFIG SET's values.
+r"""Splits a line into words, for inline commands, configuration files and the values of CONFIG SET; quotes a word.
 
-Blanks divide words. ``"..."`` knows ``\n \r \t \b \a \xHH``, and ``\c`` is c for any other character; ``'...'`` knows
-only ``\'``. A closing quote must be followed by a blank or the end of the line.
+Blanks separate words. In ``"..."`` the escapes are ``\n \r \t \b \a \xHH``, and ``\c`` is c for any other character; in
+``'...'`` the only one is ``\'``. A closing quote must be followed by a blank or the end of the line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _BLANK = b" \n\r\t\v\f\0"
-# Vertical tabs and form feeds divide words, but do not end one: Redis's own rule.
+# Vertical tabs and form feeds separate words, but do not end one. Redis does the same.
 _END = b" \n\r\t\0"
 _PLAIN = re.compile(rb"[^ \n\r\t\0\"']+")
 _SPECIAL = re.compile(rb"[\"'\0\v\f]")
@@ -20,7 +20,7 @@ _IN_SINGLE = re.compile(rb"[^'\\]+")
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    """The words of ``line``; None where a quote is not closed, or is closed in the middle of a word."""
+    """The words of ``line``; None where a quote is not closed, or its end is followed by more of the word."""
     if _SPECIAL.search(line) is None:
         return line.split()
     words: list[bytes] = []
@@ -49,7 +49,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def _double(line: bytes, at: int, word: list[bytes]) -> int:
-    """Take a double-quoted piece that begins at ``at``; where it ends, -1 where it does not."""
+    """Append to ``word`` what stands in double quotes from ``at`` on; returns where it ends, -1 if it does not."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b'"':
@@ -71,7 +71,7 @@ def _double(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def _single(line: bytes, at: int, word: list[bytes]) -> int:
-    """Take a single-quoted piece that begins at ``at``; where it ends, -1 where it does not."""
+    """Append to ``word`` what stands in single quotes from ``at`` on; returns where it ends, -1 if it does not."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b"'":
@@ -87,7 +87,7 @@ def _single(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def quote(word: bytes) -> bytes:
-    """``word`` in double quotes, so that :func:`split_words` gives it back."""
+    """``word`` in double quotes; :func:`split_words` is the inverse."""
     out = [b'"']
     for code in word:
         char = bytes([code])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError, Reply
-from engine.text import messages
+from engine.text.messages import persistence
 
 
 class Durability(Protocol):
@@ -59,14 +59,14 @@ class WithoutDisk:
     logging = False
 
     def save(self) -> Reply:
-        raise CommandError(messages.NO_PERSISTENCE)
+        raise CommandError(persistence.NO_PERSISTENCE)
 
     def save_beside(self, *, schedule: bool) -> Reply:
         del schedule
-        raise CommandError(messages.NO_PERSISTENCE)
+        raise CommandError(persistence.NO_PERSISTENCE)
 
     def rewrite(self) -> Reply:
-        raise CommandError(messages.NO_PERSISTENCE)
+        raise CommandError(persistence.NO_PERSISTENCE)
 
     def last_save(self) -> int:
         return 0
@@ -83,7 +83,7 @@ class WithoutDisk:
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         del from_log, save, flush
-        raise CommandError(messages.NO_PERSISTENCE)
+        raise CommandError(persistence.NO_PERSISTENCE)
 
     def end(self, words: set[bytes]) -> None:
         """There is nothing to bring anywhere."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
-from engine.text import messages
+from engine.text.messages import settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class WithoutProcess:
         """The process is somebody else's."""
 
     def rewrite_configuration(self) -> None:
-        raise CommandError(messages.NO_CONFIG_FILE)
+        raise CommandError(settings.NO_CONFIG_FILE)
 
     def facts(self) -> ProcessFacts:
         return ProcessFacts()

@@ -20,7 +20,7 @@ from engine.core.keyspace.slots import Slots
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
-from engine.text import messages
+from engine.text.messages import general
 
 Value = Any
 
@@ -102,7 +102,7 @@ class Database:
         """The value if it is of ``kind``, None if there is none; WRONGTYPE otherwise."""
         value = self.get(key)
         if value is not None and type(value) is not kind:
-            raise CommandError(messages.WRONG_TYPE)
+            raise CommandError(general.WRONG_TYPE)
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
@@ -115,7 +115,7 @@ class Database:
             self._used[key] = self.changes.now
             self.hits += 1
         if value is not None and type(value) is not kind:
-            raise CommandError(messages.WRONG_TYPE)
+            raise CommandError(general.WRONG_TYPE)
         return value
 
     def stream(self, key: bytes) -> Stream | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
-from engine.text import messages
+from engine.text.messages import general
 
 I64_MIN = -(1 << 63)
 I64_MAX = (1 << 63) - 1
 
 
-def parse_int(word: bytes, error: bytes = messages.NOT_AN_INTEGER) -> int:
+def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     """A signed 64-bit integer in canonical decimal form (no sign +, no blanks, no leading zeros)."""
     digits = word[1:] if word[:1] == b"-" else word
     if digits.isdigit() and (digits[:1] != b"0" or word == b"0") and len(digits) < 20:
@@ -40,7 +40,7 @@ class Args:
     def take(self) -> bytes:
         """The next word; a syntax error where there is none."""
         if self.pos >= self.end:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
         self.pos += 1
         return self.argv[self.pos - 1]
 
@@ -59,7 +59,7 @@ class Args:
         """As :meth:`flag`, for an option that needs a value: it is only taken where one more word follows it."""
         return self.pos + 1 < self.end and self.flag(word)
 
-    def take_int(self, error: bytes = messages.NOT_AN_INTEGER) -> int:
+    def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:
         """The next word as a signed 64-bit integer."""
         return parse_int(self.take(), error)
 
@@ -73,7 +73,7 @@ class Args:
         self.pos = self.end
         return words
 
-    def finish(self, error: bytes = messages.SYNTAX) -> None:
+    def finish(self, error: bytes = general.SYNTAX) -> None:
         """An error if a word is left."""
         if self.pos < self.end:
             raise CommandError(error)

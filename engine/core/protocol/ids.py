@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from engine.core.protocol.replies import CommandError
-from engine.text import messages
+from engine.text.messages import streams
 
 U64_MAX = (1 << 64) - 1
 MIN_ID = 0
@@ -66,7 +66,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     ms = parse_u64(ms_text)
     seq = parse_u64(seq_text) if dash else missing_seq
     if ms < 0 or seq < 0 or len(word) > _TEXT_MAX:
-        raise CommandError(messages.INVALID_ID)
+        raise CommandError(streams.INVALID_ID)
     return ms << 64 | seq
 
 
@@ -109,7 +109,7 @@ def parse_low(word: bytes) -> int:
         return parse_bound(word)
     entry_id = parse(word[1:])
     if entry_id == MAX_ID:
-        raise CommandError(messages.INVALID_RANGE_START)
+        raise CommandError(streams.INVALID_RANGE_START)
     return entry_id + 1
 
 
@@ -119,5 +119,5 @@ def parse_high(word: bytes) -> int:
         return parse_bound(word, U64_MAX)
     entry_id = parse(word[1:], U64_MAX)
     if entry_id == MIN_ID:
-        raise CommandError(messages.INVALID_RANGE_END)
+        raise CommandError(streams.INVALID_RANGE_END)
     return entry_id - 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
-from engine.text import messages
+from engine.text.messages import streams
 
 KEEPREF, DELREF, ACKED = b"KEEPREF", b"DELREF", b"ACKED"
 POLICIES = (KEEPREF, DELREF, ACKED)
@@ -41,7 +41,7 @@ class Trim:
         if word in (b"MAXLEN", b"MINID") and len(args) > 1:
             args.take()
             if self.strategy:
-                raise CommandError(messages.TRIM_TWICE)
+                raise CommandError(streams.TRIM_TWICE)
             self.strategy = word
             if len(args) > 1 and args.argv[args.pos] in (b"~", b"="):
                 self.approximate = args.take() == b"~"
@@ -50,12 +50,12 @@ class Trim:
             else:
                 self.threshold = args.take_int()
                 if self.threshold < 0:
-                    raise CommandError(messages.MAXLEN_NEGATIVE)
+                    raise CommandError(streams.MAXLEN_NEGATIVE)
             return True
         if args.option(b"LIMIT"):
             self.limit = args.take_int()
             if self.limit < 0:
-                raise CommandError(messages.LIMIT_NEGATIVE)
+                raise CommandError(streams.LIMIT_NEGATIVE)
             return True
         if word in POLICIES and not self.policy:
             args.take()
@@ -66,11 +66,11 @@ class Trim:
     def check(self, required: bool) -> None:
         """Check the options together; with ``required`` there must be a strategy. Raises CommandError."""
         if self.limit and not self.strategy:
-            raise CommandError(messages.LIMIT_WITHOUT_TRIM)
+            raise CommandError(streams.LIMIT_WITHOUT_TRIM)
         if required and not self.strategy:
-            raise CommandError(messages.TRIM_MISSING)
+            raise CommandError(streams.TRIM_MISSING)
         if self.limit is not None and not self.approximate:
-            raise CommandError(messages.LIMIT_WITHOUT_APPROX)
+            raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries were removed."""

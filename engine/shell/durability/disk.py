@@ -34,7 +34,7 @@ from engine.shell.durability.states.life import Life, LifeEvent, life
 from engine.shell.durability.switching import LogSwitch
 from engine.shell.durability.threads import Workers
 from engine.shell.observation.reporting import LOG
-from engine.text import messages
+from engine.text.messages import persistence
 
 #: INFO persistence in its order: Redis's names, our own begin with ``engine_``. Then the lines that stand there while
 #: there is a log, and the last one.
@@ -159,7 +159,7 @@ class DiskDurability:
             self._life.fire(LifeEvent.SAVED if saved else LifeEvent.SAVE_FAILED)
             self._follow()
         if not saved:
-            raise CommandError(messages.SHUTDOWN_FAILED)
+            raise CommandError(persistence.SHUTDOWN_FAILED)
         self.snapshots.abandon()
         self.rewrites.abandon()
 
@@ -238,13 +238,13 @@ class DiskDurability:
         """Decide whether commands that write may run."""
         core, trouble = self.core, self.log.trouble
         if self._life.state in (Life.ENDING, Life.CLOSED):
-            core.admission.refuse_writes = messages.SHUTTING_DOWN
+            core.admission.refuse_writes = persistence.SHUTTING_DOWN
         elif trouble:
             if not core.admission.refuse_writes:
                 LOG.error("%s cannot be written, commands that write are refused: %s", self.log.path, trouble)
-            core.admission.refuse_writes = messages.misconf_log(trouble)
+            core.admission.refuse_writes = persistence.misconf_log(trouble)
         elif not self.snapshots.last_ok and self.snapshots.points and core.config.flag("stop-writes-on-bgsave-error"):
-            core.admission.refuse_writes = messages.MISCONF_SNAPSHOT
+            core.admission.refuse_writes = persistence.MISCONF_SNAPSHOT
         else:
             if core.admission.refuse_writes:
                 LOG.info("the disk takes what is written again: commands that write are run")
@@ -332,13 +332,13 @@ class DiskDurability:
     def _check(self) -> None:
         """Files are only written while the data are good for that, and by the owner of the directory."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
-            raise CommandError(messages.SHUTTING_DOWN)
+            raise CommandError(persistence.SHUTTING_DOWN)
         if not self._ownership.take():
-            raise CommandError(messages.save_failed(self._ownership.refusal))
+            raise CommandError(persistence.save_failed(self._ownership.refusal))
 
     def save(self) -> Reply:
         if self.snapshots.is_running:
-            raise CommandError(messages.SAVE_RUNNING)
+            raise CommandError(persistence.SAVE_RUNNING)
         self._save_now()
         return Simple(b"OK")
 
@@ -347,31 +347,31 @@ class DiskDurability:
         try:
             self.snapshots.save()
         except OSError as error:
-            raise CommandError(messages.save_failed(error.strerror or str(error))) from None
+            raise CommandError(persistence.save_failed(error.strerror or str(error))) from None
         finally:
             self._follow()
 
     def save_beside(self, *, schedule: bool) -> Reply:
         if self.snapshots.is_running:
-            raise CommandError(messages.SAVE_RUNNING)
+            raise CommandError(persistence.SAVE_RUNNING)
         self._check()
         if self.rewrites.is_running and not schedule:
-            raise CommandError(messages.SAVE_BLOCKED)
+            raise CommandError(persistence.SAVE_BLOCKED)
         self.snapshots.ask()
         if self.rewrites.is_running:
-            return Simple(messages.SAVE_SCHEDULED)
+            return Simple(persistence.SAVE_SCHEDULED)
         self._begin_after_reply()
-        return Simple(messages.SAVE_STARTED)
+        return Simple(persistence.SAVE_STARTED)
 
     def rewrite(self) -> Reply:
         if self.rewrites.is_running:
-            raise CommandError(messages.REWRITE_RUNNING)
+            raise CommandError(persistence.REWRITE_RUNNING)
         self._check()
         self.rewrites.ask()
         if self.snapshots.is_running:
-            return Simple(messages.REWRITE_SCHEDULED)
+            return Simple(persistence.REWRITE_SCHEDULED)
         self._begin_after_reply()
-        return Simple(messages.REWRITE_STARTED)
+        return Simple(persistence.REWRITE_STARTED)
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000
@@ -399,13 +399,13 @@ class DiskDurability:
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         if self._life.state is not Life.RUNNING:
-            raise CommandError(messages.SHUTTING_DOWN)
+            raise CommandError(persistence.SHUTTING_DOWN)
         if from_log:
             if not self.switch.is_on:
-                raise CommandError(messages.NO_PERSISTENCE)
+                raise CommandError(persistence.NO_PERSISTENCE)
             self._flush_effects()
             if not self.log.settle():
-                raise CommandError(messages.save_failed(self.log.trouble))
+                raise CommandError(persistence.save_failed(self.log.trouble))
         elif save:
             self._save_now()
         else:
@@ -419,7 +419,7 @@ class DiskDurability:
             LOG.critical("the data could not be loaded again, the engine stops: %s", error)
             self._life.fire(LifeEvent.LOAD_FAILED)
             self.core.host.shut_down()
-            raise CommandError(messages.load_failed(str(error))) from None
+            raise CommandError(persistence.load_failed(str(error))) from None
         finally:
             self._follow()
         if self.switch.is_wanted and not from_log and not (save and flush):

@@ -23,7 +23,7 @@ from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.shell.durability.blocks import DamagedError, Piece, TornError, pieces_from
-from engine.text import messages
+from engine.text.messages import general
 from engine.wire.bulk import Scanner
 
 #: Blocks are put together to about this size, so that runs of XADD go on from one turn to the next.
@@ -209,7 +209,7 @@ class Replay:
         _, key, producer, iid, word = argv
         stream = self._core.databases[self._session.db].peek(key)
         if not isinstance(stream, Stream) or not producer or not iid:
-            raise DamagedError(place, "XIDMPRECORD for what is not there: " + messages.NO_SUCH_KEY.decode())
+            raise DamagedError(place, "XIDMPRECORD for what is not there: " + general.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)
         producers.by_producer.get(producer, {}).pop(iid, None)
         try:

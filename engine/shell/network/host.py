@@ -14,7 +14,7 @@ from engine.shell.housekeeping.allocator import give_back
 from engine.shell.network.runner import Runner
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
-from engine.text import messages
+from engine.text.messages import settings
 
 
 class ServerHost:
@@ -61,13 +61,13 @@ class ServerHost:
     def rewrite_configuration(self) -> None:
         path = self._config.file
         if path is None:
-            raise CommandError(messages.NO_CONFIG_FILE)
+            raise CommandError(settings.NO_CONFIG_FILE)
         new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             new.write_bytes(self._config.rewritten(path.read_bytes()))
             new.replace(path)
         except OSError as error:
-            raise CommandError(messages.rewrite_failed(os.strerror(error.errno or 0))) from None
+            raise CommandError(settings.rewrite_failed(os.strerror(error.errno or 0))) from None
 
     def facts(self) -> ProcessFacts:
         return self._facts.collect()

@@ -26,7 +26,7 @@ from engine.shell.network.reply_batch import Gate
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
-from engine.text import messages
+from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode
 
@@ -37,7 +37,7 @@ _LOOK_EVERY = 63
 _FLUSH_BYTES = 256 * 1024
 
 _ADDS = (b"XADD", b"xadd")
-_INTERNAL_ERROR = CommandError(messages.INTERNAL_ERROR)
+_INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
 
 
 class Runner:
@@ -77,11 +77,11 @@ class Runner:
         session.addr, session.laddr, session.fd = shown(connection.transport)
         if len(self.connections) > self.limits.max_clients:
             self.traffic.rejected += 1
-            connection.fail(messages.MAX_CLIENTS)
+            connection.fail(clients.MAX_CLIENTS)
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.traffic.rejected += 1
             LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
-            connection.fail(messages.PROTECTED_MODE)
+            connection.fail(clients.PROTECTED_MODE)
 
     def closed(self, connection: Connection) -> None:
         """A client has gone."""

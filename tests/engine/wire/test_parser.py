@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.text import messages
+from engine.text.messages import protocol
 from engine.wire.parser import LINE_LIMIT, RequestParser
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -206,7 +206,7 @@ def test_what_is_asked_again_and_again_is_read_anew_each_time() -> None:
     long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
     assert one.parse(written(*long)) == one.parse(written(*long)) == [long]
     assert untrusted.parse(written(*long)) == []
-    assert untrusted.error == messages.PROTOCOL_MULTIBULK_LENGTH_NO_AUTH
+    assert untrusted.error == protocol.MULTIBULK_LENGTH_NO_AUTH
 
 
 def test_what_is_kept_of_an_incomplete_request_is_told() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from engine.core.clients.acl.foreign import FOREIGN
 from engine.core.table.registry import COMMANDS, Command
-from engine.text import messages
 from engine.text.globs import matches
+from engine.text.messages import acl
 
 #: All categories, in the order in which ACL CAT has them.
 CATEGORIES = (
@@ -146,25 +146,25 @@ class Selector:
             self._apply_keys(rule)
         elif first == b"&":
             if self.all_channels:
-                raise RuleError(messages.ACL_AFTER_ALL_CHANNELS)
+                raise RuleError(acl.AFTER_ALL_CHANNELS)
             if _SPACE.search(rule):
-                raise RuleError(messages.ACL_SYNTAX)
+                raise RuleError(acl.SYNTAX)
             self.channels[rule[1:]] = None
         elif rule[:2] in (b"+@", b"-@"):
             self._apply_category(rule)
         elif first in (b"+", b"-"):
             self._apply_command(rule)
         else:
-            raise RuleError(messages.ACL_SYNTAX)
+            raise RuleError(acl.SYNTAX)
 
     def _apply_keys(self, rule: bytes) -> None:
         if self.all_keys:
-            raise RuleError(messages.ACL_AFTER_ALL_KEYS)
+            raise RuleError(acl.AFTER_ALL_KEYS)
         access, pattern = READ | WRITE, rule[1:]
         if rule[:1] == b"%":
             access, pattern = _key_access(rule)
         if _SPACE.search(pattern):
-            raise RuleError(messages.ACL_SYNTAX)
+            raise RuleError(acl.SYNTAX)
         if pattern == b"*" and access == READ | WRITE:
             self.all_keys = True
             self.patterns.clear()
@@ -180,7 +180,7 @@ class Selector:
     def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
         if name not in CATEGORIES:
-            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+            raise RuleError(acl.UNKNOWN, unknown=True)
         for one in in_category(name):
             self._allow(one, rule[:1] == b"+")
         self._show(rule)
@@ -203,15 +203,15 @@ class Selector:
         command, bar, word = name.rpartition(b"|")
         found = _named(command)
         if not allowed or not bar or (found is None and command.lower() not in FOREIGN):
-            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+            raise RuleError(acl.UNKNOWN, unknown=True)
         if b"|" in command:
-            raise RuleError(messages.ACL_FIRST_WORD_OF_SUBCOMMAND)
+            raise RuleError(acl.FIRST_WORD_OF_SUBCOMMAND)
         if not word:
-            raise RuleError(messages.ACL_SYNTAX)
+            raise RuleError(acl.SYNTAX)
         if found is None:
             return
         if found.subcommands:
-            raise RuleError(messages.ACL_UNKNOWN, unknown=True)
+            raise RuleError(acl.UNKNOWN, unknown=True)
         if found.full_name not in self.allowed:
             self.first_words.setdefault(found.full_name, {})[word.lower()] = None
 
@@ -295,8 +295,8 @@ def _key_access(rule: bytes) -> tuple[int, bytes]:
     for letter in letters.upper():
         bit = {ord("R"): READ, ord("W"): WRITE}.get(letter, 0)
         if not bit or access & bit:
-            raise RuleError(messages.ACL_SYNTAX)
+            raise RuleError(acl.SYNTAX)
         access |= bit
     if not access:
-        raise RuleError(messages.ACL_SYNTAX)
+        raise RuleError(acl.SYNTAX)
     return access, pattern

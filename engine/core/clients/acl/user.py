@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from engine.core.clients.acl.selector import Denial, RuleError, Selector
 from engine.core.table.registry import Command
-from engine.text import messages
+from engine.text.messages import acl
 
 _HASH = re.compile(rb"[0-9a-f]{64}")
 
@@ -91,7 +91,7 @@ class User:
                 self.nopass = False
             case _ if rule[:1] in (b"<", b"!"):
                 if self.passwords.pop(_hashed(rule), self) is self:
-                    raise RuleError(messages.ACL_NO_SUCH_PASSWORD)
+                    raise RuleError(acl.NO_SUCH_PASSWORD)
             case _ if rule[:1] == b"(" and rule[-1:] == b")":
                 selector = Selector(all_channels)
                 for inner in rule[1:-1].split():
@@ -145,7 +145,7 @@ def _hashed(rule: bytes) -> bytes:
     if rule[:1] in (b">", b"<"):
         return hashlib.sha256(rule[1:]).hexdigest().encode()
     if not _HASH.fullmatch(rule[1:]):
-        raise RuleError(messages.ACL_PASSWORD_HASH)
+        raise RuleError(acl.PASSWORD_HASH)
     return rule[1:]
 
 

@@ -16,7 +16,7 @@ from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -85,17 +85,17 @@ def _list_nodes(items: deque[bytes]) -> list[bytes]:
 def _loaded(ctx: Context, payload: bytes) -> Value:
     """The value of a payload; a CommandError where it is none."""
     if len(payload) < _TAIL.size:
-        raise CommandError(messages.BAD_DUMP)
+        raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
     if version > _NEWEST_RDB_VERSION or crc64(payload[:-8]) != check:
-        raise CommandError(messages.BAD_DUMP)
+        raise CommandError(data.BAD_DUMP)
     reader = Reader(payload[: -_TAIL.size])
     try:
         value = _load_value(ctx, reader)
     except (BadFormatError, KeyError, ValueError, StopIteration, RuntimeError, OverflowError):
-        raise CommandError(messages.BAD_DUMP_BODY) from None
+        raise CommandError(data.BAD_DUMP_BODY) from None
     if value is None or reader.at != len(reader.data):
-        raise CommandError(messages.BAD_DUMP_BODY)
+        raise CommandError(data.BAD_DUMP_BODY)
     return value
 
 
@@ -132,11 +132,11 @@ def _load_list(reader: Reader, kind: int) -> deque[bytes]:
         if kind == _LIST:
             items.append(reader.string())
             continue
-        container, data = reader.length(), reader.string()
+        container, element = reader.length(), reader.string()
         if container == _PLAIN:
-            items.append(data)
+            items.append(element)
         elif container == _PACKED:
-            items.extend(read_listpack(data))
+            items.extend(read_listpack(element))
         else:
             raise BadFormatError
     return items
@@ -183,18 +183,18 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         elif freq is None and args.option(b"IDLETIME"):
             idle = args.take_int()
             if idle < 0:
-                raise CommandError(messages.RESTORE_IDLETIME)
+                raise CommandError(data.RESTORE_IDLETIME)
         elif idle is None and args.option(b"FREQ"):
             freq = args.take_int()
             if not 0 <= freq <= 255:
-                raise CommandError(messages.RESTORE_FREQ)
+                raise CommandError(data.RESTORE_FREQ)
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     if not replace and db.get(key) is not None:
-        raise CommandError(messages.BUSY_KEY)
+        raise CommandError(data.BUSY_KEY)
     ttl = parse_int(argv[2])
     if ttl < 0:
-        raise CommandError(messages.RESTORE_TTL)
+        raise CommandError(data.RESTORE_TTL)
     value = _loaded(ctx, payload)
     deadline = None
     if ttl:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import data
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -21,7 +21,7 @@ _EXPIRE_SYNTAX = "[NX|XX|GT|LT]"
 
 def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
     """The deadline that an option like EX asks for, in milliseconds; only a positive amount will do."""
-    error = CommandError(messages.invalid_expire(command_name))
+    error = CommandError(data.invalid_expire(command_name))
     if amount <= 0 or (seconds and amount > I64_MAX // 1000):
         raise error
     deadline = amount * 1000 if seconds else amount
@@ -65,12 +65,12 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
     chosen = set()
     for word in argv[3:]:
         if word.upper() not in _CONDITIONS:
-            raise CommandError(messages.unsupported_option(word))
+            raise CommandError(data.unsupported_option(word))
         chosen.add(word.upper())
     if b"NX" in chosen and len(chosen) > 1:
-        raise CommandError(messages.EXPIRE_NX)
+        raise CommandError(data.EXPIRE_NX)
     if {b"GT", b"LT"} <= chosen:
-        raise CommandError(messages.EXPIRE_GT_LT)
+        raise CommandError(data.EXPIRE_GT_LT)
     return chosen
 
 
@@ -83,7 +83,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     if seconds:
         when *= 1000
     if when > I64_MAX - base or (seconds and not -limit <= when <= limit):
-        raise CommandError(messages.invalid_expire(argv[0].lower()))
+        raise CommandError(data.invalid_expire(argv[0].lower()))
     deadline = when + base
     if ctx.db.get(key) is None:
         return 0

@@ -10,8 +10,9 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import longdouble, messages
+from engine.text import longdouble
 from engine.text.globs import matches
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -62,7 +63,7 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
 )
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
-        raise CommandError(messages.wrong_arity(b"hset"))
+        raise CommandError(general.wrong_arity(b"hset"))
     return _put(ctx, argv[1], argv[2:], b"hset")
 
 
@@ -80,7 +81,7 @@ def hset(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
-        raise CommandError(messages.wrong_arity(b"hmset"))
+        raise CommandError(general.wrong_arity(b"hmset"))
     _put(ctx, argv[1], argv[2:], b"hset")
     return OK
 
@@ -275,9 +276,9 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
     fields = _hash(ctx, key) or Hash()
-    result = parse_int(fields.get(field, b"0"), messages.HASH_NOT_AN_INTEGER) + by
+    result = parse_int(fields.get(field, b"0"), data.HASH_NOT_AN_INTEGER) + by
     if not I64_MIN <= result <= I64_MAX:
-        raise CommandError(messages.OVERFLOW)
+        raise CommandError(data.OVERFLOW)
     _put(ctx, key, [field, b"%d" % result], b"hincrby")
     return result
 
@@ -299,16 +300,16 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         by = longdouble.parse(argv[3])
     except longdouble.InfiniteError:
-        raise CommandError(messages.INCREMENT_NOT_FINITE) from None
+        raise CommandError(data.INCREMENT_NOT_FINITE) from None
     if by is None:
-        raise CommandError(messages.NOT_A_FLOAT)
+        raise CommandError(general.NOT_A_FLOAT)
     fields = _hash(ctx, key) or Hash()
     word = fields.get(field, b"0")
     try:
         number = longdouble.parse(word)
     except longdouble.InfiniteError:
-        raise CommandError(messages.NOT_FINITE) from None
-    result = longdouble.text(sum_of_floats(number, by, messages.HASH_NOT_A_FLOAT))
+        raise CommandError(data.NOT_FINITE) from None
+    result = longdouble.text(sum_of_floats(number, by, data.HASH_NOT_A_FLOAT))
     _put(ctx, key, [field, result], b"hincrbyfloat")
     return result
 
@@ -356,14 +357,14 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 2:
         fields = _read(ctx, argv[1])
         return fields.slots[ctx.changes.pick(len(fields))] if fields else None
-    count = parse_int(argv[2], messages.NOT_AN_INTEGER)
+    count = parse_int(argv[2], general.NOT_AN_INTEGER)
     if count == I64_MIN:
-        raise CommandError(messages.out_of_range(-I64_MAX, I64_MAX))
+        raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
     if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     with_values = len(argv) == 4
     if with_values and not -I64_MAX // 2 <= count <= I64_MAX // 2:
-        raise CommandError(messages.OUT_OF_RANGE)
+        raise CommandError(general.OUT_OF_RANGE)
     fields = _read(ctx, argv[1])
     names = _draw(ctx, fields, count) if fields else []
     if not with_values:

@@ -12,8 +12,8 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.core.table.registry import ALL_KEYS, ONE_KEY, SUB_KEY, Keys, command, container
-from engine.text import messages
 from engine.text.globs import matches
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -202,7 +202,7 @@ def parse_cursor(word: bytes) -> int:
     """A cursor of SCAN and HSCAN; any number of 64 bits will do."""
     if _CURSOR.fullmatch(word) and abs(cursor := int(word or b"0")) < 1 << 64:
         return cursor % (1 << 64)
-    raise CommandError(messages.INVALID_CURSOR)
+    raise CommandError(data.INVALID_CURSOR)
 
 
 def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
@@ -212,13 +212,13 @@ def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, byte
         if args.option(b"COUNT"):
             count = args.take_int()
             if count < 1:
-                raise CommandError(messages.SYNTAX)
+                raise CommandError(general.SYNTAX)
         elif args.option(b"MATCH"):
             pattern = args.take()
         elif with_type and args.option(b"TYPE"):
             kind = args.take().lower()
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     return pattern, count, kind
 
 
@@ -257,7 +257,7 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
     source, target = argv[1], argv[2]
     db = ctx.db
     if db.get(source) is None:
-        raise CommandError(messages.NO_SUCH_KEY)
+        raise CommandError(general.NO_SUCH_KEY)
     if source == target:
         return replace
     if not replace and db.get(target) is not None:
@@ -303,9 +303,9 @@ def _database(ctx: Context, word: bytes) -> Database:
     """The database with that number."""
     index = parse_int(word)
     if not _I32_MIN <= index <= _I32_MAX:
-        raise CommandError(messages.out_of_range(_I32_MIN, _I32_MAX))
+        raise CommandError(general.out_of_range(_I32_MIN, _I32_MAX))
     if not 0 <= index < len(ctx.databases):
-        raise CommandError(messages.DB_INDEX_RANGE)
+        raise CommandError(general.DB_INDEX_RANGE)
     return ctx.databases[index]
 
 
@@ -335,10 +335,10 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"DB"):
             target_db = _database(ctx, args.take())
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     source, target = argv[1], argv[2]
     if target_db is ctx.db and source == target:
-        raise CommandError(messages.SAME_OBJECT)
+        raise CommandError(data.SAME_OBJECT)
     value = ctx.db.read(source)
     if value is None or (not replace and target_db.get(target) is not None):
         return 0
@@ -361,7 +361,7 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
 def move(ctx: Context, argv: list[bytes]) -> Reply:
     key, source, target = argv[1], ctx.db, _database(ctx, argv[2])
     if source is target:
-        raise CommandError(messages.SAME_OBJECT)
+        raise CommandError(data.SAME_OBJECT)
     if source.get(key) is None or target.get(key) is not None:
         return 0
     value, deadline = source.take(key)
@@ -384,15 +384,15 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="index1 index2",
 )
 def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
-    first = parse_int(argv[1], messages.SWAP_FIRST_INDEX)
+    first = parse_int(argv[1], data.SWAP_FIRST_INDEX)
     if not _I32_MIN <= first <= _I32_MAX:
-        raise CommandError(messages.SWAP_FIRST_INDEX)
-    second = parse_int(argv[2], messages.SWAP_SECOND_INDEX)
+        raise CommandError(data.SWAP_FIRST_INDEX)
+    second = parse_int(argv[2], data.SWAP_SECOND_INDEX)
     if not _I32_MIN <= second <= _I32_MAX:
-        raise CommandError(messages.SWAP_SECOND_INDEX)
+        raise CommandError(data.SWAP_SECOND_INDEX)
     databases = ctx.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
-        raise CommandError(messages.DB_INDEX_RANGE)
+        raise CommandError(general.DB_INDEX_RANGE)
     if first != second:
         databases[first].swap(databases[second])
     ctx.effect(b"SWAPDB", argv[1], argv[2])
@@ -496,10 +496,10 @@ def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
     if ctx.db.peek(argv[2]) is None:
         return None
-    raise CommandError(messages.NO_LFU)
+    raise CommandError(data.NO_LFU)
 
 
 @command("object|help", arity=2, flags="loading stale", since="6.2.0", acl="keyspace", summary="What OBJECT can do.")
 def object_help(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.OBJECT_HELP]
+    return [Simple(line) for line in data.OBJECT_HELP]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
 from engine.core.table.registry import ONE_KEY, Keys, command
-from engine.text import longdouble, messages
+from engine.text import longdouble
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -150,12 +151,12 @@ def _pop(ctx: Context, key: bytes, items: List, count: int, *, left: bool) -> li
 
 def _pop_command(ctx: Context, argv: list[bytes], name: bytes, *, left: bool) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.wrong_arity(name))
+        raise CommandError(general.wrong_arity(name))
     count = None
     if len(argv) == 3:
-        count = parse_int(argv[2], messages.NOT_POSITIVE)
+        count = parse_int(argv[2], general.NOT_POSITIVE)
         if count < 0:
-            raise CommandError(messages.NOT_POSITIVE)
+            raise CommandError(general.NOT_POSITIVE)
     items = _list(ctx, argv[1])
     if items is None:
         return None if count is None else NIL_ARRAY
@@ -210,7 +211,7 @@ def _move(ctx: Context, source: bytes, target: bytes, items: List, *, left: bool
 
 def _is_left(word: bytes) -> bool:
     if word.upper() not in _SIDES:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     return word.upper() == b"LEFT"
 
 
@@ -257,12 +258,12 @@ def _timeout(word: bytes) -> int:
     try:
         seconds = longdouble.parse(word)
     except longdouble.InfiniteError:
-        raise CommandError(messages.TIMEOUT_NEGATIVE) from None
+        raise CommandError(general.TIMEOUT_NEGATIVE) from None
     if seconds is None:
-        raise CommandError(messages.TIMEOUT_NOT_FLOAT)
+        raise CommandError(general.TIMEOUT_NOT_FLOAT)
     milliseconds = math.ceil(seconds * 1000)
     if not 0 <= milliseconds <= I64_MAX:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
+        raise CommandError(general.TIMEOUT_NEGATIVE)
     return milliseconds
 
 
@@ -440,13 +441,13 @@ def lpos(ctx: Context, argv: list[bytes]) -> Reply:
         if args.option(b"RANK"):
             rank = args.take_int()
             if not rank:
-                raise CommandError(messages.RANK_ZERO)
+                raise CommandError(data.RANK_ZERO)
         elif args.option(b"COUNT"):
-            count = _not_negative(args, messages.COUNT_NEGATIVE)
+            count = _not_negative(args, data.COUNT_NEGATIVE)
         elif args.option(b"MAXLEN"):
-            max_len = _not_negative(args, messages.MAXLEN_BELOW_ZERO)
+            max_len = _not_negative(args, data.MAXLEN_BELOW_ZERO)
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     items = _read(ctx, argv[1])
     if items is None:
         return None if count < 0 else []
@@ -481,10 +482,10 @@ def _not_negative(args: Args, error: bytes) -> int:
 def lset(ctx: Context, argv: list[bytes]) -> Reply:
     items = _list(ctx, argv[1])
     if items is None:
-        raise CommandError(messages.NO_SUCH_KEY)
+        raise CommandError(general.NO_SUCH_KEY)
     index = parse_int(argv[2])
     if not -len(items) <= index < len(items):
-        raise CommandError(messages.INDEX_RANGE)
+        raise CommandError(data.INDEX_RANGE)
     items[index] = argv[3]
     ctx.db.touch(argv[1])
     _notify(ctx, b"lset", argv[1])
@@ -508,7 +509,7 @@ def lset(ctx: Context, argv: list[bytes]) -> Reply:
 def linsert(ctx: Context, argv: list[bytes]) -> Reply:
     side = argv[2].upper()
     if side not in {b"BEFORE", b"AFTER"}:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     items = _list(ctx, argv[1])
     if items is None:
         return 0

@@ -11,7 +11,8 @@ from engine.core.commands.data.expiry import expire_key, is_past, persist_key, p
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.table.registry import ALL_KEYS, ONE_KEY, Keys, command
-from engine.text import longdouble, messages
+from engine.text import longdouble
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,7 +30,7 @@ _TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time
 def _checked(value: object) -> String | None:
     if value is None or isinstance(value, bytes | bytearray):
         return value
-    raise CommandError(messages.WRONG_TYPE)
+    raise CommandError(general.WRONG_TYPE)
 
 
 def _string(ctx: Context, key: bytes) -> String | None:
@@ -97,7 +98,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
             unit = args.take().upper()
             amount = args.argv[args.pos]
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
         args.take()
     deadline = None
     if unit:
@@ -222,7 +223,7 @@ def msetnx(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _set_pairs(ctx: Context, argv: list[bytes], name: bytes, *, only_new: bool = False) -> bool:
     if len(argv) % 2 == 0:
-        raise CommandError(messages.wrong_arity(name))
+        raise CommandError(general.wrong_arity(name))
     if only_new and any(ctx.db.get(key) is not None for key in argv[1::2]):
         return False
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
@@ -310,7 +311,7 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
             unit = args.take().upper()
             amount = args.argv[args.pos]
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
         args.take()
     value = _read(ctx, key)
     if value is None:
@@ -389,7 +390,7 @@ def substr(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _check_length(ctx: Context, length: int) -> None:
     if length > ctx.config.integer("proto-max-bulk-len"):
-        raise CommandError(messages.STRING_TOO_LONG)
+        raise CommandError(data.STRING_TOO_LONG)
 
 
 def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
@@ -447,7 +448,7 @@ def setrange(ctx: Context, argv: list[bytes]) -> Reply:
     key, part = argv[1], argv[3]
     offset = parse_int(argv[2])
     if offset < 0:
-        raise CommandError(messages.OFFSET_RANGE)
+        raise CommandError(data.OFFSET_RANGE)
     value = _string(ctx, key)
     if not part:
         return len(value or b"")
@@ -472,7 +473,7 @@ def _increment(ctx: Context, key: bytes, by: int) -> int:
     value = _string(ctx, key)
     result = (0 if value is None else parse_int(bytes(value))) + by
     if not I64_MIN <= result <= I64_MAX:
-        raise CommandError(messages.OVERFLOW)
+        raise CommandError(data.OVERFLOW)
     _set(ctx, key, b"%d" % result, b"incrby", keep_ttl=True)
     ctx.effect(b"INCRBY", key, b"%d" % by)
     return result
@@ -537,7 +538,7 @@ def incrby(ctx: Context, argv: list[bytes]) -> Reply:
 def decrby(ctx: Context, argv: list[bytes]) -> Reply:
     by = parse_int(argv[2])
     if by == I64_MIN:
-        raise CommandError(messages.DECREMENT_OVERFLOW)
+        raise CommandError(data.DECREMENT_OVERFLOW)
     return _increment(ctx, argv[1], -by)
 
 
@@ -547,7 +548,7 @@ def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> F
         raise CommandError(error)
     result = longdouble.rounded(one + two)
     if not longdouble.fits(result):
-        raise CommandError(messages.NOT_FINITE)
+        raise CommandError(data.NOT_FINITE)
     return result
 
 
@@ -575,10 +576,10 @@ def incrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
             infinite = True
             continue
         if numbers[-1] is None:
-            raise CommandError(messages.NOT_A_FLOAT)
+            raise CommandError(general.NOT_A_FLOAT)
     if infinite:
-        raise CommandError(messages.NOT_FINITE)
-    result = longdouble.text(sum_of_floats(numbers[0], numbers[1], messages.NOT_A_FLOAT))
+        raise CommandError(data.NOT_FINITE)
+    result = longdouble.text(sum_of_floats(numbers[0], numbers[1], general.NOT_A_FLOAT))
     _set(ctx, key, result, b"incrbyfloat", keep_ttl=True)
     ctx.effect(b"SET", key, result, b"KEEPTTL")
     return result

@@ -9,7 +9,7 @@ from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set, Simple
 from engine.core.table.registry import COMMANDS, Command, command, container
-from engine.text import messages
+from engine.text.messages import acl, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -52,7 +52,7 @@ def setuser(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     if DEFAULT in argv[2:]:
-        raise CommandError(messages.ACL_DEFAULT_STAYS)
+        raise CommandError(acl.DEFAULT_STAYS)
     return sum(ctx.accounts.delete(name) for name in argv[2:])
 
 
@@ -134,7 +134,7 @@ def whoami(ctx: Context, argv: list[bytes]) -> Reply:
 def _file(ctx: Context) -> AclFile:
     file = ctx.accounts.file
     if file is None:
-        raise CommandError(messages.ACL_NO_FILE)
+        raise CommandError(acl.NO_FILE)
     return file
 
 
@@ -152,7 +152,7 @@ def load(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         ctx.accounts.load(file.read(), file.name)
     except OSError as error:
-        raise CommandError(messages.acl_not_read(file.name, error.strerror or "")) from None
+        raise CommandError(acl.not_read(file.name, error.strerror or "")) from None
     except UsersError as error:
         raise CommandError(b"ERR " + str(error).encode()) from None
     return OK
@@ -171,7 +171,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
     try:
         _file(ctx).write(ctx.accounts.text())
     except OSError:
-        raise CommandError(messages.ACL_NOT_SAVED) from None
+        raise CommandError(acl.NOT_SAVED) from None
     return OK
 
 
@@ -189,12 +189,12 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"acl", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     if len(argv) == 2:
         return [name.encode() for name in CATEGORIES]
     name = argv[2].decode("latin-1").lower()
     if name not in CATEGORIES:
-        raise CommandError(messages.acl_unknown_category(argv[2]))
+        raise CommandError(acl.unknown_category(argv[2]))
     return [one.full_name for one in in_category(name)]
 
 
@@ -209,10 +209,10 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"acl", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     bits = parse_int(argv[2]) if len(argv) == 3 else 256
     if not 0 < bits <= _MOST_BITS:
-        raise CommandError(messages.ACL_BITS)
+        raise CommandError(acl.BITS)
     digits = (bits + 3) // 4
     return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
@@ -229,15 +229,15 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
 def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     user = ctx.accounts.users.get(argv[2])
     if user is None:
-        raise CommandError(messages.acl_user_not_found(argv[2]))
+        raise CommandError(acl.user_not_found(argv[2]))
     words = argv[3:]
     found = _called(words)
     if found is None:
-        raise CommandError(messages.acl_command_not_found(words[0]))
+        raise CommandError(acl.command_not_found(words[0]))
     if not found.arity_fits(len(words)):
-        raise CommandError(messages.wrong_arity(found.full_name))
+        raise CommandError(general.wrong_arity(found.full_name))
     denial = user.denial(found, words)
-    return OK if denial is None else messages.acl_would_refuse(user.name, denial.reason, denial.name)
+    return OK if denial is None else acl.would_refuse(user.name, denial.reason, denial.name)
 
 
 def _called(words: list[bytes]) -> Command | None:
@@ -259,7 +259,7 @@ def _called(words: list[bytes]) -> Command | None:
 )
 def log(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"acl", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     entries = ctx.accounts.log.entries
     count = 10
     if len(argv) == 3:
@@ -298,4 +298,4 @@ def log(ctx: Context, argv: list[bytes]) -> Reply:
 
 @command("acl|help", arity=2, flags="loading stale", group="server", since=_SINCE, summary="What ACL can do.")
 def help_(ctx: Context, argv: list[bytes]) -> Reply:
-    return [Simple(line) for line in messages.ACL_HELP]
+    return [Simple(line) for line in acl.ACL_HELP]

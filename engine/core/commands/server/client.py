@@ -10,7 +10,7 @@ from engine.core.commands.server.connection import check_name
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Simple, Verbatim
 from engine.core.table.registry import command, container
-from engine.text import messages
+from engine.text.messages import clients, general
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -24,13 +24,13 @@ container("client", group="connection", since="2.4.0", summary="Facts about conn
 def _type_named(word: bytes) -> bytes:
     name = word.lower()
     if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
-        raise CommandError(messages.unknown_client_type(word))
+        raise CommandError(clients.unknown_client_type(word))
     return name
 
 
 def _on_off(word: bytes) -> bool:
     if word.lower() not in (b"on", b"off"):
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     return word.lower() == b"on"
 
 
@@ -93,9 +93,9 @@ def setname(ctx: Context, argv: list[bytes]) -> Reply:
 def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     option = argv[2].lower()
     if option not in (b"lib-name", b"lib-ver"):
-        raise CommandError(messages.unrecognized_client_option(argv[2]))
+        raise CommandError(clients.unrecognized_client_option(argv[2]))
     if any(not 33 <= char <= 126 for char in argv[3]):
-        raise CommandError(messages.client_info_characters(option))
+        raise CommandError(clients.client_info_characters(option))
     if option == b"lib-name":
         ctx.session.lib_name = argv[3]
     else:
@@ -124,7 +124,7 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
         if session.reply_mode != "off":
             session.reply_mode = "skip-next"
     else:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     return NO_REPLY
 
 
@@ -185,7 +185,7 @@ def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
 def tracking(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx
     if _on_off(argv[2]):
-        raise CommandError(messages.NO_TRACKING)
+        raise CommandError(clients.NO_TRACKING)
     return OK
 
 
@@ -200,7 +200,7 @@ def tracking(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="<YES | NO>",
 )
 def caching(ctx: Context, argv: list[bytes]) -> Reply:
-    raise CommandError(messages.NOT_TRACKING)
+    raise CommandError(clients.NOT_TRACKING)
 
 
 @command(
@@ -252,10 +252,10 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         wanted = _type_named(args.take())
         sessions = [one for one in sessions if session_type(one) == wanted]
     elif len(argv) > 3 and args.flag(b"ID"):
-        numbers = [parse_int(word, messages.CLIENT_ID_INVALID) for word in args.rest()]
+        numbers = [parse_int(word, clients.CLIENT_ID_INVALID) for word in args.rest()]
         sessions = [one for one in map(ctx.sessions.get, numbers) if one is not None]
     elif len(argv) > 2:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     return Verbatim(b"".join(describe(one, ctx.now) + b"\n" for one in sessions))
 
 
@@ -275,11 +275,11 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         found = [one for one in ctx.sessions if one.addr == argv[2]]
         if not found:
-            raise CommandError(messages.NO_SUCH_CLIENT)
+            raise CommandError(clients.NO_SUCH_CLIENT)
         _close(ctx, found[:1])
         return OK
     if len(argv) % 2:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     tests, skip_me = _filters(ctx, argv)
     found = [one for one in ctx.sessions if all(test(one) for test in tests)]
     if skip_me:
@@ -295,9 +295,9 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
     for option, word in zip(argv[2::2], argv[3::2], strict=True):
         match option.upper():
             case b"ID":
-                number = parse_int(word, messages.CLIENT_ID_POSITIVE)
+                number = parse_int(word, clients.CLIENT_ID_POSITIVE)
                 if number < 1:
-                    raise CommandError(messages.CLIENT_ID_POSITIVE)
+                    raise CommandError(clients.CLIENT_ID_POSITIVE)
                 tests.append(lambda one, number=number: one.id == number)  # type: ignore[misc]
             case b"TYPE":
                 kind = _type_named(word)
@@ -309,17 +309,17 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
             case b"USER":
                 user = ctx.accounts.users.get(word)
                 if user is None:
-                    raise CommandError(messages.no_such_user(word))
+                    raise CommandError(clients.no_such_user(word))
                 tests.append(lambda one, user=user: one.user is user)  # type: ignore[misc]
             case b"MAXAGE":
-                age = parse_int(word, messages.MAXAGE_NOT_INTEGER)
+                age = parse_int(word, clients.MAXAGE_NOT_INTEGER)
                 if age < 1:
-                    raise CommandError(messages.MAXAGE_POSITIVE)
+                    raise CommandError(clients.MAXAGE_POSITIVE)
                 tests.append(lambda one, age=age: ctx.now - one.created_ms >= age * 1000)  # type: ignore[misc]
             case b"SKIPME" if word.lower() in (b"yes", b"no"):
                 skip_me = word.lower() == b"yes"
             case _:
-                raise CommandError(messages.SYNTAX)
+                raise CommandError(general.SYNTAX)
     return tests, skip_me
 
 
@@ -341,17 +341,17 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
 )
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 4:
-        raise CommandError(messages.subcommand_arguments(b"client", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"client", argv[1]))
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
-        raise CommandError(messages.UNBLOCK_REASON)
+        raise CommandError(clients.UNBLOCK_REASON)
     target = ctx.sessions.get(parse_int(argv[2]))
     if target is None or target.waiter is None:
         return 0
     if how == b"TIMEOUT":
         ctx.sessions.time_out(target)
     else:
-        ctx.sessions.end_wait(target, CommandError(messages.UNBLOCKED))
+        ctx.sessions.end_wait(target, CommandError(clients.UNBLOCKED))
     return 1
 
 
@@ -367,13 +367,13 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def pause(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 4:
-        raise CommandError(messages.subcommand_arguments(b"client", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"client", argv[1]))
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
-        raise CommandError(messages.PAUSE_MODE)
-    timeout = parse_int(argv[2], messages.TIMEOUT_NOT_INTEGER)
+        raise CommandError(clients.PAUSE_MODE)
+    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
+        raise CommandError(general.TIMEOUT_NEGATIVE)
     ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
     ctx.host.follow_pause()
     return OK
@@ -407,4 +407,4 @@ def unpause(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def help_(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.CLIENT_HELP]
+    return [Simple(line) for line in clients.CLIENT_HELP]

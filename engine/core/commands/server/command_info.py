@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.registry import COMMANDS, Command, Use, command, container
 from engine.core.table.syntax import arguments
-from engine.text import messages
 from engine.text.globs import matches
+from engine.text.messages import general, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -151,7 +151,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 2:
         return [one.full_name for one in _all()]
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     kind, word = argv[3].upper(), argv[4]
     if kind == b"MODULE":
         return []
@@ -160,7 +160,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         return [one.full_name for one in _all() if category in one.categories()]
     if kind == b"PATTERN":
         return [one.full_name for one in _all() if matches(word, one.full_name, ignore_case=True)]
-    raise CommandError(messages.SYNTAX)
+    raise CommandError(general.SYNTAX)
 
 
 # -- DOCS -------------------------------------------------------------------------------------------------------------
@@ -211,14 +211,14 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     if one is not None and one.subcommands and len(argv) > 1:
         one = one.subcommands.get(argv[1].upper())
     if one is None:
-        raise CommandError(messages.GETKEYS_UNKNOWN)
+        raise CommandError(server.GETKEYS_UNKNOWN)
     if not one.keys.first and one.keys.find is None:
-        raise CommandError(messages.GETKEYS_NO_KEYS)
+        raise CommandError(server.GETKEYS_NO_KEYS)
     if not one.arity_fits(len(argv)):
-        raise CommandError(messages.GETKEYS_ARITY)
+        raise CommandError(server.GETKEYS_ARITY)
     keys = one.keys.of(argv)
     if not keys:
-        raise CommandError(messages.GETKEYS_NOT_FOUND)
+        raise CommandError(server.GETKEYS_NOT_FOUND)
     return one, keys
 
 
@@ -266,4 +266,4 @@ def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def help_(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.COMMAND_HELP]
+    return [Simple(line) for line in server.COMMAND_HELP]

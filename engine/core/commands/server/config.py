@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple
 from engine.core.table.registry import command, container
-from engine.text import messages
+from engine.text.messages import general, settings
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -42,7 +42,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     error = ctx.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
     if error is not None:
         raise CommandError(error)
@@ -77,4 +77,4 @@ def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
 @command("config|help", arity=2, flags="loading stale", group="server", since="5.0.0", summary="What CONFIG can do.")
 def help_(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.CONFIG_HELP]
+    return [Simple(line) for line in settings.CONFIG_HELP]

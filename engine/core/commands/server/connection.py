@@ -9,7 +9,7 @@ from engine.core.commands.server.transactions import discard_transaction
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, PONG, CommandError, Map, Reply, Simple
 from engine.core.table.registry import command
-from engine.text import messages
+from engine.text.messages import clients, general
 from engine.version import REDIS_VERSION
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 )
 def ping(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 2:
-        raise CommandError(messages.wrong_arity(b"ping"))
+        raise CommandError(general.wrong_arity(b"ping"))
     session = ctx.session
     if session.proto == 2 and (session.channels or session.patterns):
         return [b"pong", argv[1] if len(argv) == 2 else b""]
@@ -63,9 +63,9 @@ def echo(ctx: Context, argv: list[bytes]) -> Reply:
 def select(ctx: Context, argv: list[bytes]) -> Reply:
     index = parse_int(argv[1])
     if not _I32_MIN <= index <= _I32_MAX:
-        raise CommandError(messages.OUT_OF_I32)
+        raise CommandError(general.OUT_OF_I32)
     if not 0 <= index < len(ctx.databases):
-        raise CommandError(messages.DB_OUT_OF_RANGE)
+        raise CommandError(general.DB_INDEX_RANGE)
     ctx.session.db = index
     ctx.db = ctx.databases[index]
     return OK
@@ -124,10 +124,10 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     accounts = ctx.accounts
     if len(argv) == 2 and accounts.default.nopass:
-        raise CommandError(messages.NO_PASSWORD_SET)
+        raise CommandError(clients.NO_PASSWORD_SET)
     accounts.log_in(ctx.session, argv[1] if len(argv) == 3 else DEFAULT, argv[-1], argv[0])
     return OK
 
@@ -135,7 +135,7 @@ def auth(ctx: Context, argv: list[bytes]) -> Reply:
 def check_name(word: bytes) -> bytes:
     """A name that CLIENT LIST can show; a CommandError for others."""
     if any(not 33 <= char <= 126 for char in word):
-        raise CommandError(messages.CLIENT_NAME)
+        raise CommandError(clients.CLIENT_NAME)
     return word
 
 
@@ -154,9 +154,9 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
     proto = session.proto
     args = Args(argv)
     if len(args):
-        proto = args.take_int(messages.PROTOCOL_VERSION_NOT_INTEGER)
+        proto = args.take_int(clients.PROTOCOL_VERSION_NOT_INTEGER)
         if proto not in (2, 3):
-            raise CommandError(messages.NO_PROTO)
+            raise CommandError(clients.NO_PROTO)
     login: tuple[bytes, bytes] | None = None
     name: bytes | None = None
     while len(args):
@@ -165,11 +165,11 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"SETNAME"):
             name = check_name(args.take())
         else:
-            raise CommandError(messages.hello_option(args.take()))
+            raise CommandError(clients.hello_option(args.take()))
     if login is not None:
         ctx.accounts.log_in(session, *login, argv[0])
     if not session.authenticated:
-        raise CommandError(messages.HELLO_NO_AUTH)
+        raise CommandError(clients.HELLO_NO_AUTH)
     session.proto = proto
     if name is not None:
         session.name = name

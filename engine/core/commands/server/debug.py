@@ -19,7 +19,7 @@ from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Push, Reply, Set, Simple, Verbatim
 from engine.core.table.registry import command
-from engine.text import messages
+from engine.text.messages import general, persistence, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -50,10 +50,10 @@ def _sub(name: str, low: int, high: int) -> Callable[[Handler], Handler]:
 def debug(ctx: Context, argv: list[bytes]) -> Reply:
     allowed = ctx.config.text("enable-debug-command")
     if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
-        raise CommandError(messages.DEBUG_NOT_ALLOWED)
+        raise CommandError(server.DEBUG_NOT_ALLOWED)
     handler, low, high = _TABLE.get(argv[1].upper(), (None, 0, 0))
     if handler is None or not low <= len(argv) - 2 <= high:
-        raise CommandError(messages.subcommand_arguments(b"debug", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"debug", argv[1]))
     return handler(ctx, argv)
 
 
@@ -95,7 +95,7 @@ def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
 def _object(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.peek(argv[2])
     if value is None:
-        raise CommandError(messages.NO_SUCH_KEY)
+        raise CommandError(general.NO_SUCH_KEY)
     idle = ctx.db.idle(argv[2]) // 1000
     clock = (ctx.now // 1000 - idle) & 0xFFFFFF
     # Without type, version and check sum, as Redis counts.
@@ -136,7 +136,7 @@ def _populate(ctx: Context, argv: list[bytes]) -> Reply:
 def _reload(ctx: Context, argv: list[bytes]) -> Reply:
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
-        raise CommandError(messages.DEBUG_RELOAD_OPTIONS)
+        raise CommandError(persistence.DEBUG_RELOAD_OPTIONS)
     ctx.durability.reload(from_log=False, save=b"NOSAVE" not in words, flush=b"NOFLUSH" not in words)
     return OK
 
@@ -202,10 +202,10 @@ _VALUES: dict[bytes, Callable[[], Reply]] = {
 def _protocol(ctx: Context, argv: list[bytes]) -> Reply:
     make = _VALUES.get(argv[2].lower())
     if make is None:
-        raise CommandError(messages.DEBUG_PROTOCOL)
+        raise CommandError(server.DEBUG_PROTOCOL)
     return make()
 
 
 @_sub("HELP", 0, 0)
 def _help(ctx: Context, argv: list[bytes]) -> Reply:
-    return [Simple(line) for line in messages.DEBUG_HELP]
+    return [Simple(line) for line in server.DEBUG_HELP]

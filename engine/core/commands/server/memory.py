@@ -8,7 +8,7 @@ from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
 from engine.core.table.registry import SUB_KEY, command, container
-from engine.text import messages
+from engine.text.messages import general, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -34,10 +34,10 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     args, samples = Args(argv, 3), _SAMPLES
     while len(args):
         if not args.option(b"SAMPLES"):
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
         samples = args.take_int()
         if samples < 0:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     key = argv[2]
     value = ctx.db.peek(key)
     if value is None:
@@ -129,7 +129,7 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
     facts = ctx.host.facts()
     if not facts.memory:
-        return Verbatim(messages.MEMORY_REPORT_EMPTY)
+        return Verbatim(server.MEMORY_REPORT_EMPTY)
     limit = ctx.config.integer("maxmemory")
     lines = [f"{facts.memory / 1e6:.1f} MB are in use, {facts.memory_peak / 1e6:.1f} MB at most so far."]
     if limit:
@@ -153,4 +153,4 @@ def purge(ctx: Context, argv: list[bytes]) -> Reply:
 @command("memory|help", arity=2, flags="loading stale", group="server", since="4.0.0", summary="What MEMORY can do.")
 def help_(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.MEMORY_HELP]
+    return [Simple(line) for line in server.MEMORY_HELP]

@@ -11,7 +11,7 @@ from engine.core.clients.telemetry import Event
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
 from engine.core.table.registry import COMMANDS, Command, command, container
-from engine.text import messages
+from engine.text.messages import general, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -49,10 +49,10 @@ container("slowlog", group="server", since="2.2.12", summary="The commands that 
 )
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"slowlog", argv[1]))
-    count = parse_int(argv[2], messages.SLOWLOG_COUNT) if len(argv) == 3 else 10
+        raise CommandError(general.subcommand_arguments(b"slowlog", argv[1]))
+    count = parse_int(argv[2], server.SLOWLOG_COUNT) if len(argv) == 3 else 10
     if count < -1:
-        raise CommandError(messages.SLOWLOG_COUNT)
+        raise CommandError(server.SLOWLOG_COUNT)
     entries = list(ctx.telemetry.slow_log)
     return [
         [one.number, one.at, one.microseconds, one.words, one.address, one.name]
@@ -86,7 +86,7 @@ def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
 @command("slowlog|help", arity=2, flags="loading stale", group="server", since="6.2.0", summary="What SLOWLOG can do.")
 def slowlog_help(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.SLOWLOG_HELP]
+    return [Simple(line) for line in server.SLOWLOG_HELP]
 
 
 # -- LATENCY ----------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 def graph(ctx: Context, argv: list[bytes]) -> Reply:
     event = ctx.telemetry.events.get(argv[2])
     if event is None:
-        raise CommandError(messages.no_latency_samples(argv[2]))
+        raise CommandError(server.no_latency_samples(argv[2]))
     return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
 
 
@@ -185,7 +185,7 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
         ]
         return Verbatim(b"\n".join([*lines, b"SLOWLOG GET tells which commands took long."]))
     off = not ctx.config.integer("latency-monitor-threshold")
-    return Verbatim(messages.LATENCY_OFF if off else messages.LATENCY_NONE)
+    return Verbatim(server.LATENCY_OFF if off else server.LATENCY_NONE)
 
 
 @command(
@@ -224,4 +224,4 @@ def _named(word: bytes) -> list[bytes]:
 @command("latency|help", arity=2, flags="loading stale", group="server", since="2.8.13", summary="What LATENCY can do.")
 def latency_help(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.LATENCY_HELP]
+    return [Simple(line) for line in server.LATENCY_HELP]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.registry import command
-from engine.text import messages
+from engine.text.messages import general, persistence
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -40,7 +40,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     return ctx.durability.save_beside(schedule=schedule)
 
 
@@ -84,17 +84,17 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     """
     durability = ctx.durability
     if ctx.retry is None and len(argv) != 4:
-        raise CommandError(messages.wrong_arity(b"waitaof"))
-    local, replicas = parse_int(argv[1], messages.OUT_OF_0_1), parse_int(argv[2])
-    timeout = parse_int(argv[3], messages.TIMEOUT_NOT_INTEGER)
+        raise CommandError(general.wrong_arity(b"waitaof"))
+    local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])
+    timeout = parse_int(argv[3], general.TIMEOUT_NOT_INTEGER)
     if not 0 <= local <= 1:
-        raise CommandError(messages.OUT_OF_0_1)
+        raise CommandError(general.OUT_OF_0_1)
     if replicas < 0:
-        raise CommandError(messages.OUT_OF_POSITIVE)
+        raise CommandError(general.NOT_POSITIVE)
     if timeout < 0:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
+        raise CommandError(general.TIMEOUT_NEGATIVE)
     if local and not durability.logging:
-        raise CommandError(messages.WAITAOF_NO_LOG)
+        raise CommandError(persistence.WAITAOF_NO_LOG)
     place = int(argv[4]) if ctx.retry is not None else durability.place()
     safe = int(durability.logging and durability.is_safe(place))
     if safe >= local and not replicas:

@@ -8,7 +8,7 @@ from engine.core.commands.server import info
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import NO_REPLY, CommandError, Reply, Verbatim
 from engine.core.table.registry import command
-from engine.text import messages
+from engine.text.messages import general, persistence
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -53,9 +53,9 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     words = [word.upper() for word in argv[1:]]
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     if b"ABORT" in words:
-        raise CommandError(messages.NO_SHUTDOWN)
+        raise CommandError(persistence.NO_SHUTDOWN)
     ctx.durability.end(set(words))
     ctx.host.shut_down()
     return NO_REPLY
@@ -73,9 +73,9 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     replicas = parse_int(argv[1])
-    timeout = parse_int(argv[2], messages.TIMEOUT_NOT_INTEGER)
+    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
-        raise CommandError(messages.TIMEOUT_NEGATIVE)
+        raise CommandError(general.TIMEOUT_NEGATIVE)
     if replicas <= 0:
         return 0
     return ctx.block(argv, [], timeout, type_name=b"", on_timeout=0)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply, Simple
 from engine.core.table.registry import Channels, command, container
-from engine.text import messages
 from engine.text.globs import matches
+from engine.text.messages import clients, general
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -125,7 +125,7 @@ _FLAGS = "pubsub loading stale"
 )
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"pubsub", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
     return [channel for channel in ctx.pubsub.channels if len(argv) == 2 or matches(argv[2], channel)]
 
 
@@ -169,7 +169,7 @@ def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
 def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx
     if len(argv) > 3:
-        raise CommandError(messages.subcommand_arguments(b"pubsub", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
     return []
 
 
@@ -190,4 +190,4 @@ def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
 @command("pubsub|help", arity=2, flags="loading stale", group="pubsub", since="6.2.0", summary="What PUBSUB can do.")
 def pubsub_help(ctx: Context, argv: list[bytes]) -> Reply:
     del ctx, argv
-    return [Simple(line) for line in messages.PUBSUB_HELP]
+    return [Simple(line) for line in clients.PUBSUB_HELP]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
 from engine.core.table.registry import command, container
-from engine.text import messages
+from engine.text.messages import server
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     if (host, port.lower()) == (b"no", b"one"):
         return OK
     if not port.isdigit() or int(port) > 65535:
-        raise CommandError(messages.INVALID_MASTER_PORT)
-    raise CommandError(messages.NO_REPLICATION)
+        raise CommandError(server.INVALID_MASTER_PORT)
+    raise CommandError(server.NO_REPLICATION)
 
 
 command(
@@ -71,14 +71,14 @@ command(
     summary="Hand over to a replica; there is none.",
 )
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    raise CommandError(messages.NO_REPLICAS_TO_FAIL_OVER_TO)
+    raise CommandError(server.NO_REPLICAS_TO_FAIL_OVER_TO)
 
 
 # -- cluster ----------------------------------------------------------------------------------------------------------
 
 
 def _no_cluster(ctx: Context, argv: list[bytes]) -> Reply:
-    raise CommandError(messages.NO_CLUSTER)
+    raise CommandError(server.NO_CLUSTER)
 
 
 command(
@@ -135,11 +135,11 @@ def _flush(name: str, error: bytes, since: str, flags: str) -> None:
         summary="Stop the one that runs; none does.",
     )
     def kill(ctx: Context, argv: list[bytes]) -> Reply:
-        raise CommandError(messages.NOT_BUSY)
+        raise CommandError(server.NOT_BUSY)
 
 
-_flush("function", messages.FUNCTION_FLUSH, "7.0.0", "write noscript")
-_flush("script", messages.SCRIPT_FLUSH, "2.6.0", "noscript")
+_flush("function", server.FUNCTION_FLUSH, "7.0.0", "write noscript")
+_flush("script", server.SCRIPT_FLUSH, "2.6.0", "noscript")
 
 
 def _help(name: str, group: str, since: str, acl: str, lines: list[bytes]) -> None:
@@ -157,9 +157,9 @@ def _help(name: str, group: str, since: str, acl: str, lines: list[bytes]) -> No
         return [Simple(line) for line in lines]
 
 
-_help("function", "scripting", "7.0.0", "scripting", messages.FUNCTION_HELP)
-_help("script", "scripting", "5.0.0", "scripting", messages.SCRIPT_HELP)
-_help("module", "server", "5.0.0", "", messages.MODULE_HELP)
+_help("function", "scripting", "7.0.0", "scripting", server.FUNCTION_HELP)
+_help("script", "scripting", "5.0.0", "scripting", server.SCRIPT_HELP)
+_help("module", "server", "5.0.0", "", server.MODULE_HELP)
 
 
 @command(
@@ -189,7 +189,7 @@ def script_exists(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="script",
 )
 def script_load(ctx: Context, argv: list[bytes]) -> Reply:
-    raise CommandError(messages.NO_SCRIPTS)
+    raise CommandError(server.NO_SCRIPTS)
 
 
 @command(
@@ -232,7 +232,7 @@ def function_stats(ctx: Context, argv: list[bytes]) -> Reply:
     syntax="library-name",
 )
 def function_delete(ctx: Context, argv: list[bytes]) -> Reply:
-    raise CommandError(messages.LIBRARY_NOT_FOUND)
+    raise CommandError(server.LIBRARY_NOT_FOUND)
 
 
 @command("module|list", arity=2, flags="admin noscript", group="server", since="4.0.0", summary="All modules.")

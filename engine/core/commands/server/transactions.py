@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Reply
 from engine.core.table.registry import ALL_KEYS, command
-from engine.text import messages
+from engine.text.messages import clients
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -37,7 +37,7 @@ def discard_transaction(ctx: Context, session: Session) -> None:
 def multi(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
     if ctx.session.multi is not None:
-        raise CommandError(messages.MULTI_NESTED)
+        raise CommandError(clients.MULTI_NESTED)
     ctx.session.multi = []
     return OK
 
@@ -57,12 +57,12 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
     session = ctx.session
     queued = session.multi
     if queued is None:
-        raise CommandError(messages.EXEC_WITHOUT_MULTI)
+        raise CommandError(clients.EXEC_WITHOUT_MULTI)
     expired = any(ctx.databases[index].is_due(key) for (index, key), before in session.watching.items() if not before)
     failed, dirty = session.multi_failed, session.dirty_exec or expired
     discard_transaction(ctx, session)
     if failed:
-        raise CommandError(messages.EXEC_ABORT)
+        raise CommandError(clients.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
     session.in_exec = True
@@ -87,7 +87,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
     del argv
     if ctx.session.multi is None:
-        raise CommandError(messages.DISCARD_WITHOUT_MULTI)
+        raise CommandError(clients.DISCARD_WITHOUT_MULTI)
     discard_transaction(ctx, ctx.session)
     return OK
 
@@ -108,7 +108,7 @@ def discard(ctx: Context, argv: list[bytes]) -> Reply:
 def watch(ctx: Context, argv: list[bytes]) -> Reply:
     session, db = ctx.session, ctx.db
     if session.multi is not None:
-        raise CommandError(messages.WATCH_IN_MULTI)
+        raise CommandError(clients.WATCH_IN_MULTI)
     for key in argv[1:]:
         ctx.changes.watch(session, db.index, key, expired=db.is_due(key))
     return OK

@@ -14,7 +14,7 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of, id_columns
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import general, streams
 
 _SCANNED_PER_COUNT = 10
 #: Fewer records are claimed one by one.
@@ -26,7 +26,7 @@ def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
-        raise CommandError(messages.no_group(key, name))
+        raise CommandError(streams.no_group(key, name))
     return stream, group
 
 
@@ -201,7 +201,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Change the owner of pending entries; the reply is what was claimed."""
     key, group_name = argv[1], argv[2]
     stream, group = need_group(ctx, key, group_name)
-    min_idle = max(parse_int(argv[4], messages.CLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
     args = Args(argv, 5)
     entry_ids = []
     while len(args):
@@ -217,16 +217,16 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.flag(b"JUSTID"):
             justid = True
         elif args.option(b"IDLE"):
-            time = ctx.now - args.take_int(messages.CLAIM_IDLE)
+            time = ctx.now - args.take_int(streams.CLAIM_IDLE)
         elif args.option(b"TIME"):
-            time = args.take_int(messages.CLAIM_TIME)
+            time = args.take_int(streams.CLAIM_TIME)
         elif args.option(b"RETRYCOUNT"):
-            given = args.take_int(messages.CLAIM_RETRYCOUNT)
+            given = args.take_int(streams.CLAIM_RETRYCOUNT)
             count = given if given >= 0 else None
         elif args.option(b"LASTID"):
             last_id = args.take_id()
         else:
-            raise CommandError(messages.unrecognized_claim_option(argv[args.pos]))
+            raise CommandError(streams.unrecognized_claim_option(argv[args.pos]))
     moved = last_id > group.last_id
     if moved:
         group.last_id = last_id
@@ -258,19 +258,19 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Claim idle entries; the reply is the ID to go on from, what was claimed, and the IDs that no longer exist."""
     key, group_name = argv[1], argv[2]
-    min_idle = max(parse_int(argv[4], messages.AUTOCLAIM_MIN_IDLE), 0)
+    min_idle = max(parse_int(argv[4], streams.AUTOCLAIM_MIN_IDLE), 0)
     start = ids.parse_low(argv[5])
     args = Args(argv, 6)
     count, justid = 100, False
     while len(args):
         if args.option(b"COUNT"):
-            count = args.take_int(messages.AUTOCLAIM_COUNT)
+            count = args.take_int(streams.AUTOCLAIM_COUNT)
             if not 0 < count <= I64_MAX // 16:
-                raise CommandError(messages.AUTOCLAIM_COUNT)
+                raise CommandError(streams.AUTOCLAIM_COUNT)
         elif args.flag(b"JUSTID"):
             justid = True
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     stream, group = need_group(ctx, key, group_name)
     consumer = touch_consumer(ctx, key, group_name, group, argv[3])
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)

@@ -12,7 +12,7 @@ from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import general, streams
 
 _MAX_ENTRY_BYTES = 1 << 30
 
@@ -21,7 +21,7 @@ def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
     """The stream at ``key``, for ``reading`` alone or for a change; an error where there is none."""
     stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
     if stream is None:
-        raise CommandError(messages.NO_SUCH_KEY)
+        raise CommandError(general.NO_SUCH_KEY)
     return stream
 
 
@@ -45,13 +45,13 @@ class _Add:
         if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
             ids.parse(self.id_word)
         elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
-            raise CommandError(messages.INVALID_ID)
+            raise CommandError(streams.INVALID_ID)
         self.trim.check(required=False)
         self.fields = args.rest()
         if not self.fields or len(self.fields) % 2:
-            raise CommandError(messages.wrong_arity(b"xadd"))
+            raise CommandError(general.wrong_arity(b"xadd"))
         if self.producer and self.id_word != b"*":
-            raise CommandError(messages.IDMP_EXPLICIT_ID)
+            raise CommandError(streams.IDMP_EXPLICIT_ID)
 
     def _option(self, args: Args) -> bool:
         if args.option(b"NOMKSTREAM"):
@@ -60,21 +60,21 @@ class _Add:
         word = args.peek()
         if word == b"IDMPAUTO" and len(args) > 1:
             args.take()
-            self._take_producer(args, messages.IDMPAUTO_NO_PRODUCER)
+            self._take_producer(args, streams.IDMPAUTO_NO_PRODUCER)
             self.auto_iid = True
             return True
         if word == b"IDMP" and len(args) > 2:
             args.take()
-            self._take_producer(args, messages.IDMP_NO_PRODUCER)
+            self._take_producer(args, streams.IDMP_NO_PRODUCER)
             self.iid = args.take()
             if not self.iid:
-                raise CommandError(messages.IDMP_NO_IID)
+                raise CommandError(streams.IDMP_NO_IID)
             return True
         return self.trim.parse_option(args)
 
     def _take_producer(self, args: Args, empty: bytes) -> None:
         if self.producer:
-            raise CommandError(messages.IDMP_TWICE)
+            raise CommandError(streams.IDMP_TWICE)
         self.producer = args.take()
         if not self.producer:
             raise CommandError(empty)
@@ -98,13 +98,13 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     word = argv[2]
     if word == b"*":
         if not len(argv) & 1:
-            raise CommandError(messages.wrong_arity(b"xadd"))
+            raise CommandError(general.wrong_arity(b"xadd"))
         add, fields = None, argv[3:]
     else:
         add = _Add(argv)
         word, fields = add.id_word, add.fields
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
-            raise CommandError(messages.ID_ZERO)
+            raise CommandError(streams.ID_ZERO)
     key, db = argv[1], ctx.db
     stream = db.stream(key)
     if stream is None and add is not None and add.nomkstream:
@@ -123,7 +123,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
-        raise CommandError(messages.ENTRY_TOO_LARGE)
+        raise CommandError(streams.ENTRY_TOO_LARGE)
     changes = ctx.changes
     if stream is None:
         stream = ctx.streams.new()
@@ -179,7 +179,7 @@ def _take_count(argv: list[bytes]) -> int | None:
     args = Args(argv, 4)
     while len(args):
         if not args.option(b"COUNT"):
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
         count = args.take_int()
     return count
 
@@ -285,16 +285,16 @@ def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
             policy = args.take().upper()
         elif word == b"IDS" and len(args) > 1 and words is None:
             args.take()
-            count = args.take_int(messages.NUMIDS_NOT_POSITIVE)
+            count = args.take_int(streams.NUMIDS_NOT_POSITIVE)
             if count <= 0:
-                raise CommandError(messages.NUMIDS_NOT_POSITIVE)
+                raise CommandError(streams.NUMIDS_NOT_POSITIVE)
             if count > len(args):
-                raise CommandError(messages.NUMIDS_MISMATCH)
+                raise CommandError(streams.NUMIDS_MISMATCH)
             words = [args.take() for _ in range(count)]
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     if words is None:
-        raise CommandError(messages.IDS_REQUIRED)
+        raise CommandError(streams.IDS_REQUIRED)
     return policy, words
 
 
@@ -356,7 +356,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     while len(args):
         if not trim.parse_option(args):
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     trim.check(required=True)
     key = argv[1]
     stream = ctx.db.stream(key)
@@ -390,21 +390,21 @@ def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
         if args.option(b"ENTRIESADDED"):
             added = args.take_int()
             if added < 0:
-                raise CommandError(messages.ENTRIES_ADDED_NEGATIVE)
+                raise CommandError(streams.ENTRIES_ADDED_NEGATIVE)
         elif args.option(b"MAXDELETEDID"):
             max_deleted = args.take_id()
             if last_id < max_deleted:
-                raise CommandError(messages.SETID_BELOW_GIVEN_DELETED)
+                raise CommandError(streams.SETID_BELOW_GIVEN_DELETED)
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     stream = need_stream(ctx, argv[1])
     if last_id < stream.max_deleted_id:
-        raise CommandError(messages.SETID_BELOW_DELETED)
+        raise CommandError(streams.SETID_BELOW_DELETED)
     if stream.length:
         if last_id < stream.last_entry_id:
-            raise CommandError(messages.SETID_BELOW_TOP)
+            raise CommandError(streams.SETID_BELOW_TOP)
         if added is not None and added < stream.length:
-            raise CommandError(messages.SETID_ADDED_TOO_SMALL)
+            raise CommandError(streams.SETID_ADDED_TOO_SMALL)
     stream.last_id = last_id
     if added is not None:
         stream.entries_added = added

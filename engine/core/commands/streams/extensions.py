@@ -13,7 +13,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import streams
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()
     if count <= 0:
-        raise CommandError(messages.COUNT_NOT_POSITIVE)
+        raise CommandError(streams.COUNT_NOT_POSITIVE)
     stream = ctx.db.stream(argv[1])
     if stream is None or not stream.length or after >= stream.last_entry_id:
         return [None, 0]
@@ -69,7 +69,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     low, high = _take_range(args)
     parts = args.take_int()
     if parts <= 0:
-        raise CommandError(messages.PARTS_NOT_POSITIVE)
+        raise CommandError(streams.PARTS_NOT_POSITIVE)
     stream = ctx.db.stream(argv[1])
     total = stream.count(low, high) if stream is not None else 0
     if stream is None or not total:

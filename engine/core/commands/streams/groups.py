@@ -14,7 +14,7 @@ from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.core.table.registry import ONE_KEY, SUB_KEY, command, container
-from engine.text import messages
+from engine.text.messages import general, streams
 
 container("xgroup", group="stream", since="5.0.0", summary="Commands that manage consumer groups.")
 
@@ -22,7 +22,7 @@ container("xgroup", group="stream", since="5.0.0", summary="Commands that manage
 def _need_key(ctx: Context, key: bytes) -> Stream:
     stream = ctx.db.stream(key)
     if stream is None:
-        raise CommandError(messages.GROUP_NEEDS_KEY)
+        raise CommandError(streams.GROUP_NEEDS_KEY)
     return stream
 
 
@@ -30,7 +30,7 @@ def _need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
     stream = _need_key(ctx, key)
     group = stream.groups.get(name)
     if group is None:
-        raise CommandError(messages.no_group_for_key(name, key))
+        raise CommandError(streams.no_group_for_key(name, key))
     return stream, group
 
 
@@ -43,7 +43,7 @@ def _changed(ctx: Context, event: bytes, key: bytes, effect: list[bytes]) -> Non
 def _take_entries_read(args: Args) -> int:
     read = args.take_int()
     if read < 0 and read != UNKNOWN:
-        raise CommandError(messages.ENTRIES_READ_NEGATIVE)
+        raise CommandError(streams.ENTRIES_READ_NEGATIVE)
     return read
 
 
@@ -70,10 +70,10 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         elif args.option(b"ENTRIESREAD"):
             read = _take_entries_read(args)
         else:
-            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+            raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
     if len(argv) > 8:  # an option given twice
-        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:
@@ -82,7 +82,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         stream = ctx.streams.new()
         ctx.db.add(key, stream)
     if name in stream.groups:
-        raise CommandError(messages.GROUP_EXISTS)
+        raise CommandError(streams.GROUP_EXISTS)
     read = min(read, stream.entries_added)
     stream.groups[name] = Group(last_id, read)
     effect = [b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", b"ENTRIESREAD", b"%d" % read]
@@ -108,11 +108,11 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     read = UNKNOWN
     while len(args):
         if not args.option(b"ENTRIESREAD"):
-            raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+            raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
         read = _take_entries_read(args)
     stream, group = _need_group(ctx, key, name)
     if len(argv) not in (5, 7):
-        raise CommandError(messages.subcommand_arguments(b"xgroup", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
     group.entries_read = min(read, stream.entries_added)
     effect = [b"XGROUP", b"SETID", key, name, ids.text(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read]
@@ -188,23 +188,6 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     return pending
 
 
-_XGROUP_HELP = (
-    b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <entries-read>]",
-    b"    Create a consumer group that begins behind an ID.",
-    b"CREATECONSUMER <key> <group> <consumer>",
-    b"    Create a consumer in a group.",
-    b"DELCONSUMER <key> <group> <consumer>",
-    b"    Delete a consumer, and what is pending with it.",
-    b"DESTROY <key> <group>",
-    b"    Destroy a consumer group.",
-    b"SETID <key> <group> <id|$> [ENTRIESREAD <entries-read>]",
-    b"    Set the last-delivered ID of a group.",
-    b"HELP",
-    b"    Print this help.",
-)
-
-
 @command(
     "xgroup|help",
     arity=2,
@@ -216,7 +199,7 @@ _XGROUP_HELP = (
 )
 def xgroup_help(ctx: Context, argv: list[bytes]) -> Reply:
     """The help text."""
-    return [Simple(line) for line in _XGROUP_HELP]
+    return [Simple(line) for line in streams.XGROUP_HELP]
 
 
 # -- acknowledging
@@ -308,26 +291,26 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     stream, group = need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
-        raise CommandError(messages.NACK_MODE)
+        raise CommandError(streams.NACK_MODE)
     args = Args(argv, 4)
     if not args.flag(b"IDS"):
-        raise CommandError(messages.NACK_IDS_EXPECTED)
-    numids = args.take_int(messages.NACK_NUMIDS)
+        raise CommandError(streams.NACK_IDS_EXPECTED)
+    numids = args.take_int(streams.NACK_NUMIDS)
     if numids <= 0:
-        raise CommandError(messages.NACK_NUMIDS)
+        raise CommandError(streams.NACK_NUMIDS)
     if numids > len(args):
-        raise CommandError(messages.NACK_NUMIDS_MISMATCH)
+        raise CommandError(streams.NACK_NUMIDS_MISMATCH)
     words = [args.take() for _ in range(numids)]
     retry_count, force = None, False
     while len(args):
         if args.option(b"RETRYCOUNT"):
-            retry_count = args.take_int(messages.NACK_RETRYCOUNT)
+            retry_count = args.take_int(streams.NACK_RETRYCOUNT)
             if retry_count < 0:
-                raise CommandError(messages.NACK_RETRYCOUNT)
+                raise CommandError(streams.NACK_RETRYCOUNT)
         elif args.flag(b"FORCE"):
             force = True
         else:
-            raise CommandError(messages.unrecognized_nack_option(argv[args.pos]))
+            raise CommandError(streams.unrecognized_nack_option(argv[args.pos]))
     nacked = 0
     for entry_id in [ids.parse(word) for word in words]:
         record = group.pending.find(entry_id)
@@ -370,7 +353,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     """The pending entries list."""
     words = len(argv)
     if words != 3 and not 6 <= words <= 9:
-        raise CommandError(messages.SYNTAX)
+        raise CommandError(general.SYNTAX)
     if words == 3:
         _, group = need_group(ctx, argv[1], argv[2])
         return _summary(group)
@@ -379,7 +362,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     if args.flag(b"IDLE"):
         min_idle = args.take_int()
         if words < 8:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     start, end = args.take(), args.take()
     count = max(args.take_int(), 0)
     low, high = ids.parse_low(start), ids.parse_high(end)

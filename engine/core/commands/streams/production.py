@@ -8,7 +8,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.table.registry import ONE_KEY, command
-from engine.text import messages
+from engine.text.messages import general, streams
 
 
 @command(
@@ -30,20 +30,20 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     while len(args):
         if args.option(b"IDMP-DURATION"):
             if duration is not None:
-                raise CommandError(messages.IDMP_DURATION_TWICE)
-            duration = args.take_int(messages.IDMP_DURATION_RANGE)
+                raise CommandError(streams.IDMP_DURATION_TWICE)
+            duration = args.take_int(streams.IDMP_DURATION_RANGE)
             if not 1 <= duration <= 86400:
-                raise CommandError(messages.IDMP_DURATION_RANGE)
+                raise CommandError(streams.IDMP_DURATION_RANGE)
         elif args.option(b"IDMP-MAXSIZE"):
             if maxsize is not None:
-                raise CommandError(messages.IDMP_MAXSIZE_TWICE)
-            maxsize = args.take_int(messages.IDMP_MAXSIZE_RANGE)
+                raise CommandError(streams.IDMP_MAXSIZE_TWICE)
+            maxsize = args.take_int(streams.IDMP_MAXSIZE_RANGE)
             if not 1 <= maxsize <= 10000:
-                raise CommandError(messages.IDMP_MAXSIZE_RANGE)
+                raise CommandError(streams.IDMP_MAXSIZE_RANGE)
         else:
-            raise CommandError(messages.SYNTAX)
+            raise CommandError(general.SYNTAX)
     if duration is None and maxsize is None:
-        raise CommandError(messages.CFGSET_EMPTY)
+        raise CommandError(streams.CFGSET_EMPTY)
     if producers.configure(
         producers.duration if duration is None else duration, producers.maxsize if maxsize is None else maxsize
     ):
@@ -68,17 +68,17 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     _, key, producer, iid, word = argv
     entry_id = ids.parse(word)
     if not producer:
-        raise CommandError(messages.RECORD_NO_PRODUCER)
+        raise CommandError(streams.RECORD_NO_PRODUCER)
     if not iid:
-        raise CommandError(messages.RECORD_NO_IID)
+        raise CommandError(streams.RECORD_NO_IID)
     stream = need_stream(ctx, key)
     # In the log the entry may be gone already: trimmed by the XADD that this record belongs to.
     if entry_id not in stream and not ctx.changes.replaying:
-        raise CommandError(messages.RECORD_NO_ENTRY)
+        raise CommandError(streams.RECORD_NO_ENTRY)
     producers = ctx.streams.producers_of(stream)
     known = producers.find(producer, iid)
     if known is not None and known != entry_id:
-        raise CommandError(messages.RECORD_CONFLICT)
+        raise CommandError(streams.RECORD_CONFLICT)
     if known is None:
         producers.remember(producer, iid, entry_id)
         ctx.changes.dirty += 1

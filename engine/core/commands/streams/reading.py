@@ -14,7 +14,7 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, frames_of
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys, command
-from engine.text import messages
+from engine.text.messages import streams
 
 #: An ID that says "what no consumer of the group has got yet".
 NEW = ids.MAX_ID
@@ -32,7 +32,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     if word == b"+":
         return stream.last_entry_id - 1 if stream is not None and stream.length else 0
     if word == b">":
-        raise CommandError(messages.READ_GREATER)
+        raise CommandError(streams.READ_GREATER)
     return ids.parse(word)
 
 
@@ -87,11 +87,11 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(group_name) if stream is not None else None
     if stream is None or group is None:
-        raise CommandError(messages.no_group_read(key, group_name))
+        raise CommandError(streams.no_group_read(key, group_name))
     if word == b"$":
-        raise CommandError(messages.READGROUP_DOLLAR)
+        raise CommandError(streams.READGROUP_DOLLAR)
     if word == b"+":
-        raise CommandError(messages.READGROUP_PLUS)
+        raise CommandError(streams.READGROUP_PLUS)
     return stream, group, NEW if word == b">" else ids.parse(word)
 
 

@@ -12,7 +12,7 @@ from engine.core.streams.pending import Record
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import SUB_KEY, command, container
-from engine.text import messages
+from engine.text.messages import general, streams
 
 container("xinfo", group="stream", since="5.0.0", summary="Commands that look into streams and consumer groups.")
 
@@ -92,7 +92,7 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 3)
     # The number of words is checked before any of them: with FULL there is nothing more, or COUNT and its value.
     if len(argv) not in (4, 6) or not args.flag(b"FULL") or (len(args) and not args.flag(b"COUNT")):
-        raise CommandError(messages.subcommand_arguments(b"xinfo", argv[1]))
+        raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
     return Map(
@@ -217,7 +217,7 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     stream = need_stream(ctx, argv[2], reading=True)
     group = stream.groups.get(argv[3])
     if group is None:
-        raise CommandError(messages.no_group_for_key(argv[3], argv[2]))
+        raise CommandError(streams.no_group_for_key(argv[3], argv[2]))
     return [
         Map(
             [
@@ -235,19 +235,6 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     ]
 
 
-_XINFO_HELP = (
-    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CONSUMERS <key> <groupname>",
-    b"    Show the consumers of a group.",
-    b"GROUPS <key>",
-    b"    Show the consumer groups of a stream.",
-    b"STREAM <key> [FULL [COUNT <count>]]",
-    b"    Show a stream, with FULL in every detail.",
-    b"HELP",
-    b"    Print this help.",
-)
-
-
 @command(
     "xinfo|help",
     arity=2,
@@ -259,4 +246,4 @@ _XINFO_HELP = (
 )
 def xinfo_help(ctx: Context, argv: list[bytes]) -> Reply:
     """The help text."""
-    return [Simple(line) for line in _XINFO_HELP]
+    return [Simple(line) for line in streams.XINFO_HELP]

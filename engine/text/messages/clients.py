@@ -1,0 +1,146 @@
+"""Texts of connections: who may connect, log in and out, transactions, waiting, channels, CLIENT."""
+
+from __future__ import annotations
+
+from engine.text.messages.general import help_lines
+
+# -- connecting ---------------------------------------------------------------------------------------------------
+MAX_CLIENTS = b"ERR max number of clients reached"
+PROTECTED_MODE = (
+    b"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
+    b"default user. In this mode connections are only accepted from the loopback interface. To let other machines in, "
+    b"set a password for the default user (requirepass, or ACL SETUSER), or, where the network itself is safe, "
+    b"protected-mode no."
+)
+NO_AUTH = b"NOAUTH Authentication required."
+WRONG_PASSWORD = b"WRONGPASS invalid username-password pair or user is disabled."
+NO_PASSWORD_SET = (
+    b"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
+    b"is correct?"
+)
+HELLO_NO_AUTH = (
+    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option "
+    b"can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+NO_PROTO = b"NOPROTO unsupported protocol version"
+PROTOCOL_VERSION_NOT_INTEGER = b"ERR Protocol version is not an integer or out of range"
+
+
+def hello_option(word: bytes) -> bytes:
+    """HELLO with a word that is no option."""
+    return b"ERR Syntax error in HELLO option '%b'" % word
+
+
+# -- transactions -------------------------------------------------------------------------------------------------
+MULTI_NESTED = b"ERR MULTI calls can not be nested"
+EXEC_WITHOUT_MULTI = b"ERR EXEC without MULTI"
+DISCARD_WITHOUT_MULTI = b"ERR DISCARD without MULTI"
+WATCH_IN_MULTI = b"ERR WATCH inside MULTI is not allowed"
+EXEC_ABORT = b"EXECABORT Transaction discarded because of previous errors."
+
+
+def exec_refused(reason: bytes) -> bytes:
+    """EXEC itself was refused, which ends its transaction."""
+    return b"EXECABORT Transaction discarded because of: %b" % reason.removeprefix(b"ERR ")
+
+
+# -- waiting ------------------------------------------------------------------------------------------------------
+UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
+UNBLOCK_REASON = b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
+
+# -- channels -----------------------------------------------------------------------------------------------------
+
+
+def in_subscription(name: bytes) -> bytes:
+    """A command that a RESP2 client may not call while it is subscribed."""
+    return (
+        b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+        b"context" % name
+    )
+
+
+PUBSUB_HELP = help_lines(
+    "PUBSUB",
+    "CHANNELS [<pattern>]",
+    " Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    " Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    " Return the number of subscribers for the specified channels, excluding",
+    " pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    " Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    " Return the number of subscribers for the specified shard level channel(s)",
+)
+
+# -- CLIENT -------------------------------------------------------------------------------------------------------
+NO_SUCH_CLIENT = b"ERR No such client"
+CLIENT_ID_INVALID = b"ERR Invalid client ID"
+CLIENT_ID_POSITIVE = b"ERR client-id should be greater than 0"
+MAXAGE_NOT_INTEGER = b"ERR maxage is not an integer or out of range"
+MAXAGE_POSITIVE = b"ERR maxage should be greater than 0"
+CLIENT_NAME = b"ERR Client names cannot contain spaces, newlines or special characters."
+PAUSE_MODE = b"ERR CLIENT PAUSE mode must be WRITE or ALL"
+NO_TRACKING = b"ERR the engine does not track keys for clients"
+NOT_TRACKING = (
+    b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+)
+
+
+def unknown_client_type(word: bytes) -> bytes:
+    """CLIENT LIST or KILL with a class of clients that does not exist."""
+    return b"ERR Unknown client type '%b'" % word
+
+
+def no_such_user(name: bytes) -> bytes:
+    """CLIENT KILL of a user that does not exist."""
+    return b"ERR No such user '%b'" % name
+
+
+def unrecognized_client_option(word: bytes) -> bytes:
+    """CLIENT SETINFO of anything but the library's name and version."""
+    return b"ERR Unrecognized option '%b'" % word
+
+
+def client_info_characters(option: bytes) -> bytes:
+    """CLIENT SETINFO of a value that CLIENT LIST could not show."""
+    return b"ERR %b cannot contain spaces, newlines or special characters." % option
+
+
+CLIENT_HELP = help_lines(
+    "CLIENT",
+    "GETREDIR",
+    " Where tracking messages go: nowhere, keys are not tracked.",
+    "GETNAME",
+    " The name of the current connection.",
+    "ID",
+    " The number of the current connection.",
+    "INFO",
+    " The line of LIST for the current connection.",
+    "KILL <ip:port>",
+    " Close the connection from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    " Close all connections that fit all options:",
+    " ADDR, LADDR (<ip:port>), TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER, ID, MAXAGE, SKIPME (YES|NO).",
+    "LIST [TYPE <type> | ID <id> ...]",
+    " All connections, or some.",
+    "NO-EVICT (ON|OFF)",
+    " Exempt the current connection from eviction.",
+    "NO-TOUCH (ON|OFF)",
+    " Let the current connection's commands not count as use of keys.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    " Hold back all commands, or those that write, for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    " Whether the current connection gets replies.",
+    "SETINFO (LIB-NAME|LIB-VER) <value>",
+    " Set the name or version of the client's library.",
+    "SETNAME <name>",
+    " Name the current connection.",
+    "TRACKINGINFO",
+    " Whether keys are tracked.",
+    "UNBLOCK <id> [TIMEOUT|ERROR]",
+    " Wake a blocked connection.",
+    "UNPAUSE",
+    " End PAUSE.",
+)

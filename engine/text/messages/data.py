@@ -1,0 +1,72 @@
+"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes and lists."""
+
+from __future__ import annotations
+
+from engine.text.messages.general import help_lines
+
+# -- keys ---------------------------------------------------------------------------------------------------------
+INVALID_CURSOR = b"ERR invalid cursor"
+SAME_OBJECT = b"ERR source and destination objects are the same"
+SWAP_FIRST_INDEX = b"ERR invalid first DB index"
+SWAP_SECOND_INDEX = b"ERR invalid second DB index"
+NO_LFU = (
+    b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
+    b"between policies at runtime LRU and LFU data will take some time to adjust."
+)
+OBJECT_HELP = help_lines(
+    "OBJECT",
+    "ENCODING <key>",
+    " Return the kind of internal representation used in order to store the value",
+    " associated with a <key>.",
+    "FREQ <key>",
+    " Return the access frequency index of the <key>. The returned integer is",
+    " proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    " Return the idle time of the <key>, that is the approximated number of",
+    " seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    " Return the number of references of the value associated with the specified",
+    " <key>.",
+)
+
+# -- expiry -------------------------------------------------------------------------------------------------------
+EXPIRE_NX = b"ERR NX and XX, GT or LT options at the same time are not compatible"
+EXPIRE_GT_LT = b"ERR GT and LT options at the same time are not compatible"
+
+
+def invalid_expire(command: bytes) -> bytes:
+    """An expiry that is not positive where it must be, or that no clock will reach."""
+    return b"ERR invalid expire time in '%b' command" % command
+
+
+def unsupported_option(word: bytes) -> bytes:
+    """An EXPIRE command with a word that is no option."""
+    return b"ERR Unsupported option %b" % word
+
+
+# -- DUMP and RESTORE ---------------------------------------------------------------------------------------------
+BAD_DUMP = b"ERR DUMP payload version or checksum are wrong"
+BAD_DUMP_BODY = b"ERR Bad data format"
+BUSY_KEY = b"BUSYKEY Target key name already exists."
+RESTORE_TTL = b"ERR Invalid TTL value, must be >= 0"
+RESTORE_IDLETIME = b"ERR Invalid IDLETIME value, must be >= 0"
+RESTORE_FREQ = b"ERR Invalid FREQ value, must be >= 0 and <= 255"
+
+# -- strings and hashes -------------------------------------------------------------------------------------------
+OVERFLOW = b"ERR increment or decrement would overflow"
+DECREMENT_OVERFLOW = b"ERR decrement would overflow"
+NOT_FINITE = b"ERR increment would produce NaN or Infinity"
+OFFSET_RANGE = b"ERR offset is out of range"
+STRING_TOO_LONG = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+HASH_NOT_AN_INTEGER = b"ERR hash value is not an integer"
+HASH_NOT_A_FLOAT = b"ERR hash value is not a float"
+INCREMENT_NOT_FINITE = b"ERR value is NaN or Infinity"
+
+# -- lists --------------------------------------------------------------------------------------------------------
+INDEX_RANGE = b"ERR index out of range"
+RANK_ZERO = (
+    b"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from "
+    b"the end of the list"
+)
+COUNT_NEGATIVE = b"ERR COUNT can't be negative"
+MAXLEN_BELOW_ZERO = b"ERR MAXLEN can't be negative"

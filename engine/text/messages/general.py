@@ -1,0 +1,70 @@
+"""Texts that all rooms of commands share: syntax, numbers, arity, and the frame of HELP."""
+
+from __future__ import annotations
+
+SYNTAX = b"ERR syntax error"
+NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
+NOT_A_FLOAT = b"ERR value is not a valid float"
+WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+NO_SUCH_KEY = b"ERR no such key"
+INTERNAL_ERROR = b"ERR internal error"
+
+# -- ranges -------------------------------------------------------------------------------------------------------
+OUT_OF_RANGE = b"ERR value is out of range"
+NOT_POSITIVE = b"ERR value is out of range, must be positive"
+
+
+def out_of_range(low: int, high: int) -> bytes:
+    """A number outside the range that the command states."""
+    return b"ERR value is out of range, value must between %d and %d" % (low, high)
+
+
+OUT_OF_I32 = out_of_range(-(1 << 31), (1 << 31) - 1)
+OUT_OF_0_1 = out_of_range(0, 1)
+DB_INDEX_RANGE = b"ERR DB index is out of range"
+
+# -- timeouts -----------------------------------------------------------------------------------------------------
+TIMEOUT_NOT_INTEGER = b"ERR timeout is not an integer or out of range"
+TIMEOUT_NOT_FLOAT = b"ERR timeout is not a float or out of range"
+TIMEOUT_NEGATIVE = b"ERR timeout is negative"
+TIMEOUT_RANGE = b"ERR timeout is out of range"
+
+# -- commands that are called wrongly -----------------------------------------------------------------------------
+
+
+def wrong_arity(full_name: bytes) -> bytes:
+    """A command, or ``container|subcommand``, with the wrong number of words."""
+    return b"ERR wrong number of arguments for '%b' command" % full_name
+
+
+def unknown_command(argv: list[bytes]) -> bytes:
+    """A command that does not exist; its first arguments are quoted, 128 bytes in all."""
+    shown = b""
+    for word in argv[1:]:
+        if len(shown) >= 128:
+            break
+        shown += b"'%b' " % word[: 128 - len(shown)]
+    return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)
+
+
+def unknown_subcommand(container: bytes, word: bytes) -> bytes:
+    """A container with a subcommand that does not exist."""
+    return b"ERR unknown subcommand '%b'. Try %b HELP." % (word[:128], container.upper())
+
+
+def subcommand_arguments(container: bytes, word: bytes) -> bytes:
+    """A subcommand with more words than it has arguments."""
+    return b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (
+        word[:128],
+        container.upper(),
+    )
+
+
+# -- HELP ---------------------------------------------------------------------------------------------------------
+
+
+def help_lines(container: str, *lines: str) -> list[bytes]:
+    """The reply to ``container HELP``, framed as Redis does. A line that begins with a blank explains that above it."""
+    head = f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    indented = [f"   {line}" if line.startswith(" ") else line for line in lines]
+    return [line.encode() for line in (head, *indented, "HELP", "    Prints this help.")]

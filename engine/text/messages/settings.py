@@ -1,0 +1,73 @@
+"""Texts of CONFIG, and of values that a directive refuses; those are str, because errors at start-up quote them too."""
+
+from __future__ import annotations
+
+from engine.text.messages.general import help_lines
+
+# -- refused values -----------------------------------------------------------------------------------------------
+WRONG_NUMBER = "wrong number of arguments"
+NOT_AN_INTEGER = "argument couldn't be parsed into an integer"
+NOT_OCTAL = "argument couldn't be parsed as an octal number"
+NOT_MEMORY = "argument must be a memory value"
+NOT_MEMORY_OR_PERCENT = "argument must be a memory or percent value"
+NOT_YES_OR_NO = "argument must be 'yes' or 'no'"
+NOT_A_HOST_NAME = "Hostnames may only contain alphanumeric characters, hyphens or dots"
+EVENT_LETTERS = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
+SAVE_POINTS = "Invalid save parameters"
+LIMIT_NUMBER = "Wrong number of arguments in buffer limit configuration."
+LIMIT_CLASS = "Invalid client class specified in buffer limit configuration."
+LIMIT_VALUES = "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+PERCENTILES = "Invalid latency-tracking-info-percentiles parameters"
+
+
+def not_between(low: object, high: object) -> str:
+    """A number outside the directive's range."""
+    return f"argument must be between {low} and {high} inclusive"
+
+
+def not_one_of(choices: tuple[str, ...]) -> str:
+    """A word that is none of the directive's."""
+    return "argument(s) must be one of the following: " + ", ".join(choices)
+
+
+def not_a_name(directive: str, what: str) -> str:
+    """A path where only a name is allowed; ``what`` is "filename" or "dirname"."""
+    return f"{directive} can't be a path, just a {what}"
+
+
+# -- refused changes ----------------------------------------------------------------------------------------------
+UNBALANCED_QUOTES = "Unbalanced quotes in configuration line"
+DUPLICATE = "duplicate parameter"
+IMMUTABLE = "can't set immutable config"
+PROTECTED = "can't set protected config"
+
+# -- CONFIG -------------------------------------------------------------------------------------------------------
+NO_CONFIG_FILE = b"ERR The server is running without a config file"
+
+
+def unknown_option_for_config_set(name: bytes) -> bytes:
+    """CONFIG SET of a directive that does not exist."""
+    return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % name
+
+
+def config_set_failed(name: bytes, why: str) -> bytes:
+    """CONFIG SET of a value that its directive refuses."""
+    return b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode())
+
+
+def rewrite_failed(why: str) -> bytes:
+    """CONFIG REWRITE of a file that cannot be written."""
+    return b"ERR Rewriting config file: %b" % why.encode()
+
+
+CONFIG_HELP = help_lines(
+    "CONFIG",
+    "GET <pattern> [<pattern> ...]",
+    " Names and values of the directives that match.",
+    "SET <directive> <value> [<directive> <value> ...]",
+    " Change directives, all or none.",
+    "RESETSTAT",
+    " Reset INFO's counters.",
+    "REWRITE",
+    " Write the values in force to the configuration file.",
+)
