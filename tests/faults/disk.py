@@ -1,9 +1,10 @@
 """A disk that fails, ends, and forgets: the layer under the engine's file calls, with faults put in.
 
-Four things can be asked of it: an error from certain calls (``fail``), only so many bytes more (``room``), the end of
-the process before its n-th call that changes something (``crash_at``; half of what a write was to write is there then),
-and the loss of power (``lose``), after which only what was synced is left: contents up to the last sync of the file,
-names up to the last sync of their directory.
+It can be asked for: an error from certain calls (``fail``), from the n-th (``fail_at``) or from it on (``fail_from``);
+only so many bytes more (``room``); the end of the process before its n-th call that changes something (``crash_at``;
+half of what a write was to write is there then); the loss of power (``lose``), after which only what was synced is
+left: contents up to the last sync of the file, names up to the last sync of their directory; and that something else
+happens in the loop while a call is under way (``interrupt``).
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ class Disk(Files):
         #: Calls that change something, by name, in order.
         self.calls: list[str] = []
         self.crash_at = -1
+        #: Which call fails, and from which one on all of them do, as on a full disk; -1: none.
+        self.fail_at = -1
+        self.fail_from = -1
         #: How many bytes more can be written; None: as many as there are.
         self.room: int | None = None
+        self._interruptions: list[tuple[str, str, Callable[[], object]]] = []
         self._failing: list[tuple[str, Callable[[Path], bool], int]] = []
         self._paths: dict[int, Path] = {}
         #: What a file holds for sure, by path; files that are not in it have not changed since they were made sure.
@@ -46,7 +51,11 @@ class Disk(Files):
     def heal(self) -> None:
         """No errors any more."""
         self._failing.clear()
-        self.room = None
+        self.room, self.fail_at, self.fail_from = None, -1, -1
+
+    def interrupt(self, call: str, where: str, work: Callable[[], object]) -> None:
+        """Do ``work`` when ``call`` is next made for a path whose name contains ``where``, before it is done."""
+        self._interruptions.append((call, where, work))
 
     def lose(self) -> None:
         """The power has gone: undo what no sync has made sure."""
@@ -62,12 +71,21 @@ class Disk(Files):
     def _step(self, call: str, path: Path, half: Callable[[], None] | None = None) -> None:
         if self.crashed:
             raise Crash
+        for interruption in self._interruptions:
+            name, where, work = interruption
+            if name == call and where in path.name:
+                self._interruptions.remove(interruption)
+                work()
+                break
         self.calls.append(call)
         if len(self.calls) - 1 == self.crash_at:
             if half is not None:
                 half()
             self.crashed = True
             raise Crash(f"{call} {path.name}")
+        number = len(self.calls) - 1
+        if number == self.fail_at or 0 <= self.fail_from <= number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         for name, concerns, error in self._failing:
             if name == call and concerns(path):
                 raise OSError(error, os.strerror(error), str(path))
