@@ -117,13 +117,13 @@ class Engine:
         return self.durability.appendonly.directory
 
     def run(self, line: str, *more: Any) -> Any:
-        """A command, and the end of its turn. An error comes back as its text."""
+        """A command, and the end of its event-loop iteration. An error comes back as its text."""
         argv = [word.encode() for word in line.split()] + list(more)
         reply = self.core.execute(self.session, argv, self.now_us)
-        self.end_turn()
+        self.end_iteration()
         return reply.text.decode() if isinstance(reply, CommandError) else reply
 
-    def end_turn(self) -> None:
+    def end_iteration(self) -> None:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:

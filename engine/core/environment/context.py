@@ -1,7 +1,7 @@
 """What a command sees besides its words: who calls, on which database, when, and where its effects go.
 
-One object serves all commands of a core in turn; a command never keeps it. Effects are canonical, deterministic
-commands: what the log keeps and the replicas get, and what brings an empty core to the same state.
+One object serves all commands of a core, one after the other; a command never keeps it. Effects are canonical,
+deterministic commands: what the log keeps and the replicas get, and what brings an empty core to the same state.
 """
 
 from __future__ import annotations

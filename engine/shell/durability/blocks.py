@@ -1,5 +1,4 @@
-r"""Blocks of the append-only file: every turn's commands behind a line that says how long they are and what their sum
-is.
+r"""Blocks of the append-only file: an iteration's commands behind a line that says how long they are and their sum.
 
 The line is a comment to whoever reads the file as Redis's (a line that begins with ``#`` is skipped between
 commands), so the file stays what ``redis-server`` reads and writes, and a flipped bit is still found::
@@ -21,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 HEAD_SIZE = 32
-#: The longest block; a turn that brings more is cut between commands.
+#: The longest block; an iteration that brings more is cut between commands.
 BLOCK_LIMIT = 0xFFFF_FFFF
 _HEAD = re.compile(rb"#PS ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
 _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")

@@ -71,15 +71,15 @@ _LAST_LINE = "engine_loading_seconds"
 class Replies(Protocol):
     """What can hold replies back until the log has what they tell of."""
 
-    def shut(self) -> None:
+    def hold(self) -> None:
         """Hold everything back until the end of this event-loop iteration."""
 
-    def shut_if_crowded(self) -> bool:
-        """As :meth:`shut`, where most replies wait for the end of the iteration anyway; whether it is shut."""
+    def hold_if_crowded(self) -> bool:
+        """As :meth:`hold`, where most replies wait for the end of the iteration anyway; whether it is held."""
 
 
 class DiskDurability:
-    """See the module. ``gate`` holds replies back until :meth:`settle_turn` has been called (None: no gate)."""
+    """See the module. ``replies`` holds replies back until :meth:`settle_iteration` was called; None: nobody waits."""
 
     def __init__(
         self,
@@ -107,8 +107,8 @@ class DiskDurability:
         self.switch = LogSwitch(config, self._ownership, self.appendonly, self.rewrites, self.log)
         self.snapshots = Snapshots(core, files, workers.save, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
-        self.gate: Replies | None = None
-        #: Called after the core did something outside a client's turn.
+        self.replies: Replies | None = None
+        #: Called after the core did something while no client's commands ran.
         self.on_wake: Callable[[], None] = lambda: None
         self._waiting: dict[Session, None] = {}
         self._loading_seconds = 0.0
@@ -207,17 +207,17 @@ class DiskDurability:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def take(self, effects: Effects) -> None:
-        """The effects of a turn, whose replies have not left yet."""
+        """The effects of commands, whose replies have not left yet."""
         log = self.log
         log.append(effects)
-        gate = self.gate
-        if gate is not None and log.policy == ALWAYS:
-            gate.shut()
-        elif gate is None or not gate.shut_if_crowded():
+        replies = self.replies
+        if replies is not None and log.policy == ALWAYS:
+            replies.hold()
+        elif replies is None or not replies.hold_if_crowded():
             self.settle()
 
-    def settle_turn(self) -> bool:
-        """As :meth:`settle`, at the end of a turn; whether what was done in it may be told."""
+    def settle_iteration(self) -> bool:
+        """As :meth:`settle`, at the end of an event-loop iteration; whether what was done in it may be told."""
         return self.settle() or self.log.policy != ALWAYS
 
     def settle(self) -> bool:
@@ -228,7 +228,7 @@ class DiskDurability:
         return safe
 
     def _flush_effects(self) -> None:
-        """What the present turn has done so far belongs before an image of the present moment."""
+        """What the commands of this iteration have done so far belongs before an image of the present moment."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
@@ -377,7 +377,7 @@ class DiskDurability:
         return self.snapshots.last_save_ms // 1000
 
     def place(self) -> int:
-        # What this turn has done is written as one block: a place within it stands for its end.
+        # What this iteration does is written as one block: a place within it stands for its end.
         return self.log.appended + bool(self.core.changes.effects)
 
     def is_safe(self, place: int) -> bool:

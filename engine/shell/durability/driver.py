@@ -16,12 +16,12 @@ from engine.shell.durability.threads import Threads
 _PERIOD = 0.1
 
 
-class Turns(Replies, Protocol):
+class ReplyBatch(Replies, Protocol):
     """The replies of an event-loop iteration. ``settle`` is called before those that wait for the disk leave."""
 
     settle: Callable[[], bool] | None
 
-    def end_turn(self) -> None:
+    def end_iteration(self) -> None:
         """Let out what waits, now."""
 
 
@@ -31,11 +31,11 @@ class Clients(Protocol):
     on_effects: Callable[[Effects], None] | None
 
     @property
-    def gate(self) -> Turns:
+    def replies(self) -> ReplyBatch:
         """Everything that is sent goes through it."""
 
     def settle(self) -> None:
-        """Deliver what the core did outside a client's turn."""
+        """Deliver what the core did while no client's commands ran."""
 
 
 class Driver:
@@ -52,8 +52,8 @@ class Driver:
         """Load, and keep what happens from now on. A ConfigError says why that is not possible."""
         disk, runner = self.disk, self._runner
         disk.start()
-        runner.gate.settle = disk.settle_turn
-        disk.gate = runner.gate
+        runner.replies.settle = disk.settle_iteration
+        disk.replies = runner.replies
         disk.on_wake = runner.settle
         runner.on_effects = disk.take
         runner.settle()
@@ -76,5 +76,5 @@ class Driver:
         """All clients have gone: write what there is, and let go."""
         if self._timer is not None:
             self._timer.cancel()
-        self._runner.gate.end_turn()
+        self._runner.replies.end_iteration()
         self.disk.close()

@@ -29,7 +29,7 @@ Beside = Callable[[Callable[[], None], Callable[[OSError | None], None]], None]
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
 _LONGEST_WAIT = 2.0
-#: (Looking a member up in its class takes longer, and :meth:`Log.flush` is called for every turn.)
+#: (Looking a member up in its class takes longer, and :meth:`Log.flush` is called in every event-loop iteration.)
 _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
@@ -142,7 +142,7 @@ class Log:
     def _leave(self) -> None:
         fd, self._fd = self._fd, -1
         self._file.fire(LogFileEvent.LEFT)
-        # An fsync of it may be under way, or wait for its turn.
+        # An fsync of it may be under way, or wait for another one.
         self._beside(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class Log:
     # -- appending ----------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:
-        """Take the effects of a turn; nothing is written before :meth:`flush`."""
+        """Take effects; nothing is written before :meth:`flush`."""
         if self.tee is not None:
             self.tee += effects
         if self._fd < 0:

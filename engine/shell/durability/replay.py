@@ -26,7 +26,7 @@ from engine.shell.durability.blocks import DamagedError, Piece, TornError, piece
 from engine.text.messages import general
 from engine.wire.bulk import Scanner
 
-#: Blocks are put together to about this size, so that runs of XADD go on from one turn to the next.
+#: Blocks are put together to about this size, so that runs of XADD go on from one block to the next.
 _TOGETHER = 1 << 20
 _WINDOW = 4 * _TOGETHER
 #: Where there was no run, the next look for one comes so many bytes later: a look costs as much as reading some of

@@ -22,7 +22,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
 class Rewrites:
-    """The rewrites of one log, one at a time. ``flush_effects`` brings what the present turn has done to the log: it
+    """The rewrites of one log, one at a time. ``flush_effects`` brings what this iteration has done to the log: it
     belongs before an image of the present moment.
     """
 

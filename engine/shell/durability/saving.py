@@ -32,7 +32,8 @@ TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.rdb")
 class Snapshots:
     """The snapshot file of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
 
-    ``flush_effects`` brings what the present turn has done to the log: it belongs before an image of this moment.
+    ``flush_effects`` brings what this event-loop iteration has done to the log: it belongs before
+    an image of this moment.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.network.limits import Limits
-from engine.shell.network.reply_batch import Gate
+from engine.shell.network.reply_batch import ReplyBatch
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
 from engine.wire.bulk import AddRun, Scanner, next_start
@@ -39,7 +39,7 @@ class CommandRunner(Protocol):
     """Who runs connections' commands, and what all connections share."""
 
     loop: asyncio.AbstractEventLoop
-    gate: Gate
+    replies: ReplyBatch
     limits: Limits
     traffic: Traffic
 
@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         "limits",
         "over_soft_since",
         "parser",
+        "replies",
         "runner",
         "scanner",
         "session",
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, runner: CommandRunner) -> None:
         self.runner = runner
         self.limits = runner.limits
+        self.replies = runner.replies
         self.traffic = runner.traffic
         self.parser = RequestParser(self.limits.max_bulk)
         #: Parsed commands; those before ``at`` have run.
@@ -267,7 +269,7 @@ class Connection(asyncio.Protocol):
         if not self.transport.is_closing():
             size = sum(map(len, parts))
             self.traffic.bytes_out += size
-            self.runner.gate.send(self, parts, size)
+            self.replies.send(self, parts, size)
 
     def write(self, parts: Out, size: int) -> None:
         """Write bytes of replies, ``size`` of them, in as few buffers as is cheap."""
@@ -318,7 +320,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it, behind what has been sent."""
-        self.runner.gate.close(self)
+        self.replies.close(self)
 
 
 def _gathered(parts: Out) -> Out:

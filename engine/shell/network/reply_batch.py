@@ -1,15 +1,15 @@
-"""Where replies wait for the end of an event-loop turn.
+"""The batch of replies that waits for the end of an event-loop iteration.
 
-They do for two reasons. Where many clients ask at the same time, those who are served in one turn get their replies
-together: a reply that leaves by itself wakes whoever waits for it, which may take the kernel longer than all else about
-it, while of those that leave together only the first one has to. A few clients are better off with each reply at once:
-they make the next request while the others are served.
+Replies wait for two reasons. Where many clients ask at the same time, those who are served in one iteration get their
+replies together: a reply that leaves by itself wakes whoever waits for it, which may take the kernel longer than all
+else about it, while of those that leave together only the first one has to. A few clients are better off with each
+reply at once: they make the next request while the others are served.
 
-And with ``appendfsync always`` nothing leaves before the disk has what it tells of. The first effect of a turn shuts
-the gate: then neither the caller's reply leaves, nor what woken clients and subscribers get, nor what a later client of
-the same turn has read. One fsync serves them all. Where the disk refuses, the connections are cut off: whether their
-commands will survive is not known, so they must hear neither yes nor no. With the other policies one write to the log
-serves many clients in the same way, and nobody is cut off.
+And with ``appendfsync always`` nothing leaves before the disk has what it tells of. The first effect of an iteration
+holds the batch: then neither the caller's reply leaves, nor what woken clients and subscribers get, nor what a later
+client of the same iteration has read. One fsync serves them all. Where the disk refuses, the connections are cut off:
+whether their commands will survive is not known, so they must hear neither yes nor no. With the other policies one
+write to the log serves many clients in the same way, and nobody is cut off.
 
 Each connection's bytes leave in the order in which they came.
 """
@@ -32,7 +32,7 @@ _ROUND = 32
 
 
 class Held(Protocol):
-    """A connection as the gate knows it: ``held`` are its bytes that wait, ``held_size`` of them."""
+    """A connection as the batch knows it: ``held`` are its bytes that wait, ``held_size`` of them."""
 
     transport: asyncio.Transport
     held: Out
@@ -42,8 +42,8 @@ class Held(Protocol):
         """Hand bytes to the transport, ``size`` of them."""
 
 
-class Gate:
-    """``settle`` is called at the end of a turn in which the gate was shut; it says whether the replies may leave."""
+class ReplyBatch:
+    """One server's. ``settle`` is called at the end of an iteration in which the batch was held: may replies leave?"""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
         self.settle = settle
@@ -54,29 +54,30 @@ class Gate:
         self._served: set[Held] = set()
         self._replies = 0
         self._crowded = False
-        #: The end of this turn has been asked for.
-        self._ends = False
-        self.is_shut = False
+        #: :meth:`end_iteration` will be called.
+        self._end_due = False
+        #: Nothing leaves before the end of this iteration.
+        self.is_held = False
 
-    def shut(self) -> None:
-        """Hold everything back until the end of this turn."""
-        self.is_shut = True
+    def hold(self) -> None:
+        """Hold everything back until the end of this iteration."""
+        self.is_held = True
         self._await_end()
 
-    def shut_if_crowded(self) -> bool:
-        """As :meth:`shut`, where most replies wait for the end of the turn anyway; whether it is shut."""
+    def hold_if_crowded(self) -> bool:
+        """As :meth:`hold`, where most replies wait for the end of the iteration anyway; whether it is held."""
         if self._crowded:
-            self.shut()
-        return self.is_shut
+            self.hold()
+        return self.is_held
 
     def _await_end(self) -> None:
-        if not self._ends:
-            self._ends = True
+        if not self._end_due:
+            self._end_due = True
             # What is called soon comes before anything that is received later.
-            self._loop.call_soon(self.end_turn)
+            self._loop.call_soon(self.end_iteration)
 
     def send(self, connection: Held, parts: Out, size: int) -> None:
-        """Let bytes out, now or at the end of the turn."""
+        """Let bytes out, now or at the end of the iteration."""
         self._served.add(connection)
         self._replies += 1
         if self._replies == _ROUND:
@@ -84,20 +85,20 @@ class Gate:
             self._served.clear()
             self._replies = 0
         if not connection.held:
-            if not self.is_shut and (not self._crowded or size > _MOST_BYTES):
+            if not self.is_held and (not self._crowded or size > _MOST_BYTES):
                 connection.write(parts, size)
                 return
             self._held.append(connection)
         connection.held += parts
         connection.held_size += size
-        if connection.held_size > _MOST_BYTES and not self.is_shut:
+        if connection.held_size > _MOST_BYTES and not self.is_held:
             self._release(connection)
-        elif not self._ends:
+        elif not self._end_due:
             self._await_end()
 
     def close(self, connection: Held) -> None:
         """Close a connection, once its bytes have left."""
-        if self.is_shut:
+        if self.is_held:
             self._closing.add(connection)
         else:
             self._release(connection)
@@ -110,11 +111,11 @@ class Gate:
         if parts and not connection.transport.is_closing():
             connection.write(parts, size)
 
-    def end_turn(self) -> None:
-        """Bring the turn to the disk, where that is due, and let out what was held."""
-        self._ends = False
-        safe = not self.is_shut or self.settle is None or self.settle()
-        self.is_shut = False
+    def end_iteration(self) -> None:
+        """Bring what the iteration did to the disk, where that is due, and let out what was held."""
+        self._end_due = False
+        safe = not self.is_held or self.settle is None or self.settle()
+        self.is_held = False
         held, self._held = self._held, []
         closing, self._closing = self._closing, set()
         for connection in held:

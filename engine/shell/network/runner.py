@@ -22,7 +22,7 @@ from engine.shell.network.addresses import shown
 from engine.shell.network.connection import Connection
 from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
-from engine.shell.network.reply_batch import Gate
+from engine.shell.network.reply_batch import ReplyBatch
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
@@ -51,7 +51,7 @@ class Runner:
         #: Takes effects before the replies of their commands leave (the log, the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
         #: Everything that is sent goes through it.
-        self.gate = Gate(loop)
+        self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
         self.traffic = Traffic()
         self.limits = Limits(core.config)

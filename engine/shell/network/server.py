@@ -195,10 +195,10 @@ class Server:
             listener.close()
         if self._tls is not None:
             self._tls.close()
-        self.runner.gate.end_turn()
+        self.runner.replies.end_iteration()
         for connection in list(self.runner.connections.values()):
             connection.transport.close()
-        # Transports tell their protocols in the next turn; those that still have bytes to send get a moment for it.
+        # Transports tell their protocols in the next iteration; those with bytes to send get a moment for it.
         end = self._loop.time() + 1.0
         while self.runner.connections and self._loop.time() < end:
             await asyncio.sleep(0.001)

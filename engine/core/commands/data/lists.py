@@ -1,4 +1,4 @@
-"""Lists, work queues above all: pushes and pops at both ends are O(1), a blocked pop is served in the pusher's turn.
+"""Lists, work queues above all: pushes and pops at both ends are O(1), a blocked pop is served with the push.
 
 A list is a deque. The log gets the pops that happened (LPOP, RPOP, LMOVE), never that somebody waited.
 """

@@ -103,7 +103,7 @@ def asker(engine: Engine) -> Any:
     def ask(*words: Any) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = engine.core.execute(engine.session, argv, engine.now_us)
-        engine.end_turn()
+        engine.end_iteration()
         assert not isinstance(reply, CommandError), reply.text
         reader = hiredis.Reader()
         reader.feed(encoded(reply))
@@ -136,7 +136,7 @@ def test_redis_starts_on_our_directory(tmp_path, seed):
     engine.session = driver.session
     with small_segments():
         for number, _ in enumerate(driver.steps(250)):
-            engine.end_turn()
+            engine.end_iteration()
             if number in (80, 160) and driver.session.multi is None:
                 engine.run("BGREWRITEAOF")
     if driver.session.multi is not None:

@@ -39,7 +39,7 @@ def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
         engine.session = driver.session
         for number, _ in enumerate(driver.steps(150)):
             engine.now_us = driver.now_us
-            engine.end_turn()
+            engine.end_iteration()
             if not number % 60 and driver.session.multi is None:
                 engine.run("BGREWRITEAOF")
         engine.core.changes.set_time(engine.now_us)

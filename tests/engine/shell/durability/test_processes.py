@@ -79,7 +79,7 @@ def test_it_lives_again(tmp_path):
 
 
 def test_a_pipeline_costs_one_fsync(tmp_path):
-    """With always, the commands of many clients in one turn are brought to the disk together, and all are answered."""
+    """With always, the commands of many clients in one iteration reach the disk together, and all are answered."""
     with life(tmp_path, *ALWAYS) as (running, client):
         others = [Client(running) for _ in range(20)]
         lines = ["XADD s * f v", "SET k v", "XLEN s"] * 30
@@ -98,7 +98,7 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
 
 
 def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
-    """A blocked consumer gets an entry in the turn that logged it, and it is pending with him after a SIGKILL."""
+    """A blocked consumer gets an entry in the iteration that logged it, and it is pending with him after a SIGKILL."""
     with life(tmp_path, *ALWAYS) as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         waiting = Client(running)

@@ -1,4 +1,4 @@
-"""The gate: what leaves at once, what waits for the end of the turn, and for the disk; each connection's in order."""
+"""The batch of replies: what leaves at once, what waits for the end of the iteration, what for the disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from engine.shell.network.reply_batch import Gate
+from engine.shell.network.reply_batch import ReplyBatch
 
 
 class Transport:
@@ -38,132 +38,132 @@ class Connection:
         self.events.append(b"".join(parts))
 
 
-Work = Callable[[Gate, Connection, Connection], None]
+Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 
-def turn(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-    """What two connections see of a turn in which ``work`` is done; and what both have seen when the work is."""
+def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
+    """What two connections see of an iteration in which ``work`` is done; and what both have seen when the work is."""
     one, two = Connection(), Connection()
     at_once: list[Any] = []
 
     async def run() -> None:
-        gate = Gate(asyncio.get_running_loop(), settle)
-        work(gate, one, two)
+        batch = ReplyBatch(asyncio.get_running_loop(), settle)
+        work(batch, one, two)
         at_once.extend(one.events + two.events)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert not gate.is_shut
+        assert not batch.is_held
 
     asyncio.run(run())
     return one.events, two.events, at_once
 
 
-def send(gate: Gate, connection: Connection, *parts: bytes) -> None:
-    gate.send(connection, list(parts), sum(map(len, parts)))
+def send(batch: ReplyBatch, connection: Connection, *parts: bytes) -> None:
+    batch.send(connection, list(parts), sum(map(len, parts)))
 
 
-def shut_work(gate: Gate, one: Connection, two: Connection) -> None:
-    gate.shut()
-    gate.shut()
-    send(gate, one, b"a", b"b")
-    send(gate, two, b"c" * 100_000)
-    send(gate, one, b"d")
-    gate.close(two)
-    assert gate.is_shut
+def held_work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    batch.hold()
+    batch.hold()
+    send(batch, one, b"a", b"b")
+    send(batch, two, b"c" * 100_000)
+    send(batch, one, b"d")
+    batch.close(two)
+    assert batch.is_held
 
 
 def test_all_leaves_after_one_settling():
-    """Replies of a turn leave after the one settling of the turn, each connection's in order, closing comes last."""
+    """Replies of an iteration leave after it is settled once, each connection's in order, closing comes last."""
     settled: list[bool] = []
 
     def settle() -> bool:
         settled.append(True)
         return True
 
-    assert turn(shut_work, settle) == ([b"abd"], [b"c" * 100_000, "closed"], [])
+    assert iteration(held_work, settle) == ([b"abd"], [b"c" * 100_000, "closed"], [])
     assert settled == [True]
 
 
 def test_nobody_is_told_what_may_be_lost():
     """Where the disk refused, neither yes nor no: the connections are cut off."""
-    assert turn(shut_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
+    assert iteration(held_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
 
 
 def test_few_clients_get_their_replies_at_once():
-    """Two clients that take turns wait for nothing."""
+    """Two clients that ask by turns wait for nothing."""
 
-    def work(gate: Gate, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         for _ in range(3):
-            send(gate, one, b"a")
-            send(gate, two, b"b")
+            send(batch, one, b"a")
+            send(batch, two, b"b")
 
-    assert turn(work) == ([b"a", b"a", b"a"], [b"b", b"b", b"b"], [b"a", b"a", b"a", b"b", b"b", b"b"])
+    assert iteration(work) == ([b"a", b"a", b"a"], [b"b", b"b", b"b"], [b"a", b"a", b"a", b"b", b"b", b"b"])
 
 
-def crowd(gate: Gate) -> None:
+def crowd(batch: ReplyBatch) -> None:
     """Ten others are served, some times."""
     others = [Connection() for _ in range(10)]
     for _ in range(5):
         for other in others:
-            send(gate, other, b"something")
+            send(batch, other, b"something")
 
 
 def test_many_clients_get_their_replies_together():
-    """Replies to many clients that are served in one turn wait for its end."""
+    """Replies to many clients that are served in one iteration wait for its end."""
 
-    def work(gate: Gate, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         for _ in range(2):
-            crowd(gate)
-            send(gate, one, b"a")
-            send(gate, two, b"b")
+            crowd(batch)
+            send(batch, one, b"a")
+            send(batch, two, b"b")
 
-    assert turn(work) == ([b"aa"], [b"bb"], [])
+    assert iteration(work) == ([b"aa"], [b"bb"], [])
 
 
 def test_much_does_not_wait():
     """What is long leaves at once, and so does much that has come together, behind what came before it."""
 
-    def work(gate: Gate, one: Connection, two: Connection) -> None:
-        crowd(gate)
-        send(gate, one, b"a" * 100_000)
+    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+        crowd(batch)
+        send(batch, one, b"a" * 100_000)
         for number in range(3):
-            send(gate, two, b"%d" % number * 30_000)
+            send(batch, two, b"%d" % number * 30_000)
 
     expected = b"0" * 30_000 + b"1" * 30_000 + b"2" * 30_000
-    assert turn(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
+    assert iteration(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
 
 
 def test_what_waits_leaves_before_the_connection_closes():
     """A client that is to go gets what was sent to it, and one that has gone by itself nothing."""
 
-    def work(gate: Gate, one: Connection, two: Connection) -> None:
-        crowd(gate)
-        send(gate, one, b"a")
-        gate.close(one)
-        send(gate, two, b"b")
+    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+        crowd(batch)
+        send(batch, one, b"a")
+        batch.close(one)
+        send(batch, two, b"b")
         two.transport.abort()
 
-    assert turn(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
+    assert iteration(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
 
 
-def test_with_many_clients_one_write_serves_a_turn():
-    """Where replies wait for the end of the turn anyway, what they tell of is settled there, once; else at once."""
+def test_with_many_clients_one_write_serves_an_iteration():
+    """Where replies wait for the end of the iteration anyway, what they tell of is settled there once."""
     settled: list[bool] = []
 
     def settle() -> bool:
         settled.append(True)
         return True
 
-    def work(gate: Gate, one: Connection, two: Connection) -> None:
-        assert not gate.shut_if_crowded()
-        send(gate, one, b"a")
-        crowd(gate)
-        gate.end_turn()
+    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+        assert not batch.hold_if_crowded()
+        send(batch, one, b"a")
+        crowd(batch)
+        batch.end_iteration()
         assert not settled
         for connection in (one, two):
-            assert gate.shut_if_crowded()
-            send(gate, connection, b"b" * 100_000)
+            assert batch.hold_if_crowded()
+            send(batch, connection, b"b" * 100_000)
 
     long = b"b" * 100_000
-    assert turn(work, settle) == ([b"a", long], [long], [b"a"])
+    assert iteration(work, settle) == ([b"a", long], [long], [b"a"])
     assert settled == [True]
