@@ -51,6 +51,7 @@ class _Request:
 
     @property
     def can_be_resent(self) -> bool:
+        """Whether it may be sent again when it is not known whether it was executed."""
         return self.resume is not None or all(map(is_idempotent, self.commands))
 
 

@@ -44,6 +44,7 @@ class BatchReader(DataSourceReader):
         self._after, self._upto = max(self._after, after), min(self._upto, upto)
 
     def partitions(self) -> Sequence[InputPartition]:
+        """One partition for each stream with entries, or as many as the options ask for."""
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -95,6 +96,7 @@ class BatchReader(DataSourceReader):
         return ZERO if position.kind == "earliest" else last_id_of(state)
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
+        """A partition's rows as record batches. Called in the worker."""
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, RangePartition):
             yield from partition_.batches(self._schema)

@@ -39,6 +39,7 @@ class PushdownReader(BatchReader):
     """A batch reader that Spark pushes filters down to."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Narrow the read by the filters, and return all of them: Spark applies them again."""
         for one in filters:
             self.narrow(*_streams(one), *_times(one))
         return filters

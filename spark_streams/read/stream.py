@@ -52,6 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins. The same answer every time."""
         if self._initial is None:
             self._initial = self._source.initial().to_json()
         return self._initial
@@ -66,27 +67,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if options.min_entries is None else ReadMinRows(options.min_entries)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Trigger.AvailableNow: read what is there now, then stop."""
         self._source.prepare_available_now()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
         begin = Offsets.from_json(start)
         end = self._source.next(begin, unlimited=isinstance(limit, ReadAllAvailable))
         return start if end is begin else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Where the streams ended when they were last looked at, for the query's progress."""
         latest = self._source.latest
         return None if latest is None else latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The partitions of the batch between two offsets, the same whenever it is replayed."""
         return self._source.plan(Offsets.from_json(start), Offsets.from_json(end))
 
     def read(self, partition_: InputPartition) -> Iterator[Any]:
+        """A partition's rows as record batches. Called in the worker."""
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, (RangePartition, SharedPartition)):
             yield from partition_.batches(self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to `end` is finished: acknowledge and trim it."""
         self._source.commit(Offsets.from_json(end))
 
     def stop(self) -> None:
+        """The query has ended: close the planner's connections."""
         pool.close_all()

@@ -19,7 +19,7 @@ _ALL = 2**62
 
 
 class EngineServer(RedisServer):
-    """A server that has all of `EXTENSIONS`."""
+    """A server that has all of `EXTENSIONS`. `StreamServer` describes the methods."""
 
     counts_cheaply = True
 

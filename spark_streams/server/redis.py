@@ -28,7 +28,7 @@ _SCAN_PAGE = 1000
 
 
 class RedisServer:
-    """Any server that speaks Redis's protocol and has streams."""
+    """Any server that speaks Redis's protocol and has streams. `StreamServer` describes the methods."""
 
     counts_cheaply = False
 

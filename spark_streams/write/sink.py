@@ -151,9 +151,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink = sink
 
     def write(self, iterator: Iterator[Any]) -> Written:
+        """Write a task's record batches. Called in the worker."""
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks have succeeded. `messages` are what their `write` returned."""
         self._sink.finish(messages)
 
 
@@ -164,6 +166,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink = sink
 
     def write(self, iterator: Iterator[Any]) -> Written:
+        """Write a task's record batches. Called in the worker."""
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
