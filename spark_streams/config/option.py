@@ -77,6 +77,11 @@ def options_of(section: type[Any]) -> dict[str, Option]:
     return {each.name: each.metadata[_KEY] for each in fields(section) if _KEY in each.metadata}
 
 
+def name_of(options: object, field: str) -> str:
+    """The name of the option that fills this field."""
+    return options_of(type(options))[field].name
+
+
 def parsed(name: str, parse: Callable[[str], Value], text: str, *, secret: bool = False) -> Value:
     """The value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
     try:

@@ -5,6 +5,7 @@ One class for each subject; `ReadOptions` is what readers get. Knows no server.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from spark_streams.config import positions, time_zones
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.kinds import DURATION, FLAG, NAMES, TEXT, choice, whole
-from spark_streams.config.option import check_exclusive, option, options_of, parsed, refuse
+from spark_streams.config.option import check_exclusive, name_of, option, parsed, refuse
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail
 
@@ -233,7 +234,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
         if self.min_entries is not None and self.max_entries is not None and self.min_entries > self.max_entries:
             refuse(self, "min_entries", "it must not be more than maxEntriesPerTrigger")
         if self.starting is not None and "group" in self.starting.kinds() and self.group is None:
-            fail("MISSING_GROUP", option=options_of(ReadOptions)["starting_offsets"].name, value="group")
+            fail("MISSING_GROUP", option=name_of(self, "starting_offsets"), value="group")
         _ = self.ending  # parsed now, so that a mistake is refused now
 
     def _check_group(self) -> None:
@@ -243,7 +244,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
                     refuse(self, name, "only consume=shared has other consumers to take over from")
             return
         if self.group is None:
-            fail("MISSING_GROUP", option=options_of(ReadOptions)["consume"].name, value="shared")
+            fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":
             refuse(self, "ack", "a shared group needs 'commit'")
         for name in ("min_entries", "max_bytes"):
@@ -271,22 +272,18 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
     @cached_property
     def starting(self) -> Positions | None:
         """Where to start; None if the user does not say."""
-        return self._positions("starting_offsets", end=False) or self._times("starting_timestamp")
+        return self._positions("starting_offsets", positions.parse_start) or self._times("starting_timestamp")
 
     @cached_property
     def ending(self) -> Positions | None:
         """Where to end; None if the user does not say."""
-        return self._positions("ending_offsets", end=True) or self._times("ending_timestamp")
+        return self._positions("ending_offsets", positions.parse_end) or self._times("ending_timestamp")
 
-    def _positions(self, name: str, *, end: bool) -> Positions | None:
-        text: str | None = getattr(self, name)
-        streams = self.streams or None
-        parse = positions.parse_end if end else positions.parse_start
-        return None if text is None else parsed(options_of(ReadOptions)[name].name, lambda it: parse(it, streams), text)
+    def _times(self, field: str) -> Positions | None:
+        zone = self.zone or time_zones.UTC
+        return self._positions(field, lambda text, streams: positions.parse_times(text, streams, zone))
 
-    def _times(self, name: str) -> Positions | None:
-        text: str | None = getattr(self, name)
-        streams, zone = self.streams or None, self.zone or time_zones.UTC
-        if text is None:
-            return None
-        return parsed(options_of(ReadOptions)[name].name, lambda it: positions.parse_times(it, streams, zone), text)
+    def _positions(self, field: str, parse: Callable[[str, tuple[str, ...] | None], Positions]) -> Positions | None:
+        text: str | None = getattr(self, field)
+        streams = self.streams or None  # a pattern finds them later
+        return None if text is None else parsed(name_of(self, field), lambda given: parse(given, streams), text)

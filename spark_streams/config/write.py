@@ -10,7 +10,7 @@ from typing import Literal
 
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
-from spark_streams.config.option import check_exclusive, conflict, option, options_of, refuse
+from spark_streams.config.option import check_exclusive, conflict, name_of, option, refuse
 from spark_streams.stream_id import StreamId
 
 RefPolicy = Literal["keepref", "delref", "acked"]
@@ -116,7 +116,7 @@ class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, CommonOptions):
         check_exclusive(self, "minid", "retention")
         for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):
             if getattr(self, name) is not None and getattr(self, needed) is None:
-                refuse(self, name, f"it needs '{options_of(WriteOptions)[needed].name}' as well")
+                refuse(self, name, f"it needs '{name_of(self, needed)}' as well")
         if self.save_mode != "append" and (self.stream is None or self.partitions is not None):
             refuse(self, "save_mode", "it needs a single 'stream'")
         if self.ref_policy is not None and self.maxlen is None and self.minid is None and self.retention is None:

@@ -76,9 +76,12 @@ def raised(action: Any) -> str:
 
 
 def test_what_the_source_refuses() -> None:
-    """Overwriting with a streaming write, and rows without anything to write, are refused beforehand."""
+    """Overwriting with a streaming write, rows without anything to write, and a key that the rows do not have."""
     source = PystreamsDataSource({"stream": "s", "url": "redis://127.0.0.1:1"})
     assert raised(lambda: source.streamWriter(schema_of("n int"), True)) == "UNSUPPORTED_OUTPUT_MODE"
+    by_key = PystreamsDataSource({**source.options, "keyColumn": "key", "partitions": "2"})
+    with pytest.raises(PystreamsError, match="Option 'keyColumn' is 'key', but the rows' columns are n"):
+        by_key.writer(schema_of("n int"), False)
     assert raised(lambda: WriteSchema.of(schema_of("_id string"))) == "NO_FIELD_COLUMNS"
 
 

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from spark_streams.errors import OptionsError
 from spark_streams.monitor import StreamMonitor, StreamReport
 from tests.spark_streams.driver import Query, Site
 
@@ -54,6 +55,12 @@ def test_reports_in_a_stream(site: Site) -> None:
     watch(site, query, stream="reports")
     ((_, fields),) = site.client.xrange("reports")
     assert (fields[b"stream"], fields[b"lag_entries"], fields[b"pending"]) == (b"s", b"0", b"10")
+
+
+def test_options_of_a_read_are_refused() -> None:
+    """A monitor takes the options of a connection, and names one that it does not have."""
+    with pytest.raises(OptionsError, match="no option 'failOnDataLoss' for connecting"):
+        StreamMonitor("redis://127.0.0.1:1", failOnDataLoss="false")
 
 
 def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -93,6 +93,9 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str],
         ({"stream": "a", "startingTimestamp": "-1"}, "INVALID_OPTION"),
         ({"stream": "a", "startingOffsets": "group"}, "MISSING_GROUP"),
         ({"stream": "a", "url": "http://localhost"}, "INVALID_OPTION"),
+        ({"stream": "a", "url": "redis://localhost", "tls.caFile": "/ca.crt"}, "INVALID_OPTION"),
+        ({"stream": "a", "tls.keyPassword": "s3cret"}, "INVALID_OPTION"),
+        ({"stream": "a", "url": "redis://localhost", "embedded.dir": "d"}, "INVALID_OPTION"),
     ],
 )
 def test_options_that_cannot_be_are_refused(raw: dict[str, str], condition: str) -> None:
@@ -100,6 +103,7 @@ def test_options_that_cannot_be_are_refused(raw: dict[str, str], condition: str)
     with pytest.raises(OptionsError) as caught:
         options.read_options(raw)
     assert caught.value.condition == condition
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
