@@ -212,7 +212,9 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that the sdist unpacks into."""
     directory = tmp_path_factory.mktemp("sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(directory, filter="data")
+        if hasattr(tarfile, "data_filter"):  # Python 3.11 has it from 3.11.4 on
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(directory)
     (root,) = directory.iterdir()
     return root
 

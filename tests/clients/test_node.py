@@ -5,6 +5,7 @@ They are installed once into a cache directory, by the lock file beside the driv
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -32,29 +33,24 @@ def node() -> str:
 def driver(node: str) -> Path:
     """The driver, beside the packages that it needs."""
     npm = needed("npm")
-    lock = (HERE / "package-lock.json").read_bytes()
+    lock_file = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
-    place = cache / f"node-{hashlib.sha256(lock).hexdigest()[:16]}"
-    if not (place / "installed").exists():
-        making = cache / f"making-{os.getpid()}"
-        making.mkdir(parents=True)
-        try:
+    place = cache / f"node-{hashlib.sha256(lock_file).hexdigest()[:16]}"
+    place.mkdir(parents=True, exist_ok=True)
+    # Test processes that run side by side share the folder: the first one installs.
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "installed").exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, making)
-            subprocess.run(
-                [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-                cwd=making,
-                check=True,
-                capture_output=True,
-                timeout=INSTALL_SECONDS,
-            )
-            (making / "installed").touch()
-            shutil.rmtree(place, ignore_errors=True)
-            making.rename(place)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    # Packages are looked for beside the program.
-    return Path(shutil.copy(HERE / "drive.js", place))
+                shutil.copy(HERE / name, place)
+            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+            (place / "installed").touch()
+        # Packages are looked for beside the program. One that runs in another test process is not written over.
+        source, driver = HERE / "drive.js", place / "drive.js"
+        if not driver.exists() or driver.read_bytes() != source.read_bytes():
+            shutil.copy(source, driver)
+    return driver
 
 
 def answers(node: str, driver: Path, library: str, running: Running) -> list[Any]:

@@ -12,6 +12,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.waiting import DEADLINE, wait_for
 
+#: How long a query may take. Generous: only failures pay it.
+_QUERY_SECONDS = 180
+
 
 @dataclass
 class Bench:
@@ -41,7 +44,7 @@ class Bench:
         return query
 
     def wait(self, query: StreamingQuery) -> None:
-        assert query.awaitTermination(60), "the query did not end"
+        assert query.awaitTermination(_QUERY_SECONDS), "the query did not end"
         exception = query.exception()
         if exception is not None:
             raise exception
