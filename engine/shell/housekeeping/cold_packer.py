@@ -5,9 +5,10 @@ compress them while commands run. The compressor does not hold the GIL, and comp
 event loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is
 still the same.
 
-The thread costs the event loop time by the GIL. While a thread waits for the GIL, it wakes up every *switch interval*,
-and each wake-up costs the loop more than compressing does. So the interval is short while the thread works, and the
-thread takes the GIL as rarely as possible.
+The thread costs the event loop time by the GIL. Each iteration of the loop releases the GIL for a moment, which wakes a
+thread that waits for it, in vain: the loop has taken it again. Only after a *switch interval* does the loop let it go.
+Each wake-up costs the loop more than compressing does. So the interval is short while the thread works, and the thread
+takes the GIL as rarely as possible.
 
 ::
 
