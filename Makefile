@@ -40,8 +40,9 @@ lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 
-check: $(READY) ## mypy, strict
+check: $(READY) ## types (mypy, strict), and the rooms and arrows of docs/architecture.md (import-linter)
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: install ## measure side by side, about six minutes
 	@$(BIN)/python -m benchmarks

@@ -1,0 +1,71 @@
+"""Draw the rooms in docs/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
+
+Each line is a room or module with the first sentence of its docstring. A test fails where the page and the contracts differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+SECTION = re.compile(r"(<!-- rooms: .*? -->\n)(.*?)(<!-- end of rooms -->)", re.DOTALL)
+_NAME_WIDTH = 34
+
+
+def contracts() -> list[dict[str, Any]]:
+    """Return the contracts as they stand in pyproject.toml."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def layers() -> list[tuple[str, list[list[str]]]]:
+    """Return (title, layers from the top, each a list of module names) of every contract about layers."""
+    return [
+        (one["name"], [[name.strip() for name in re.split(r"[|:]", layer)] for layer in one["layers"]])
+        for one in contracts()
+        if one["type"] == "layers"
+    ]
+
+
+def source_of(module: str) -> Path:
+    """Return the file in which a module's docstring stands."""
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def summary(module: str) -> str:
+    """Return the first sentence of a module's docstring."""
+    text = ast.get_docstring(ast.parse(source_of(module).read_text())) or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:").replace("``", "").replace("`", "")
+
+
+def picture() -> str:
+    """Return the drawing: a block per contract, the upper rooms first."""
+    blocks = []
+    for title, rows in layers():
+        lines = [title, ""]
+        for row in rows:
+            for number, module in enumerate(row):
+                mark = "|" if number else " "
+                lines.append(f"  {mark} {module:<{_NAME_WIDTH}} {summary(module)}".rstrip())
+        blocks.append("```text\n" + "\n".join(lines) + "\n```\n")
+    return "\n".join(blocks)
+
+
+def updated(page: str) -> str:
+    """Return the page with today's drawing."""
+    text, count = SECTION.subn(lambda found: found[1] + picture() + found[3], page)
+    if count != 1:
+        raise SystemExit(f"{PAGE} has {count} places for the rooms: {SECTION.pattern}")
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(updated(PAGE.read_text()))

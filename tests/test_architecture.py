@@ -1,0 +1,79 @@
+"""The rooms and the arrows between them: the contracts hold, can fail, name every room, and are drawn in the docs."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.servers import ROOT
+
+_LINT = str(Path(sys.executable).with_name("lint-imports"))
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("architecture", ROOT / "scripts" / "architecture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_shows_todays_rooms(script: ModuleType) -> None:
+    """`python scripts/architecture.py` writes the drawing anew."""
+    page = script.PAGE.read_text()
+    assert script.updated(page) == page
+
+
+def test_every_room_stands_in_a_contract(script: ModuleType) -> None:
+    """A new room or module at a package's top is placed in the layers before it is used."""
+    named = {module for _, rows in script.layers() for row in rows for module in row}
+    rooms = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in ("engine", "engine/core", "engine/shell", "spark_streams")
+        for path in (ROOT / package).iterdir()
+        if path.name not in ("__init__.py", "__pycache__", "py.typed") and not path.name.startswith(".")
+    }
+    # What is taken apart further is placed by its parts; a version number belongs to nobody.
+    assert rooms - named == {"engine.core", "engine.shell", "engine.version"}
+
+
+def test_every_room_says_what_it_owns(script: ModuleType) -> None:
+    """Each room's docstring has a first sentence, which the page shows."""
+    silent = [module for _, rows in script.layers() for row in rows for module in row if not script.summary(module)]
+    assert silent == []
+
+
+def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [_LINT, "--no-cache"], cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "broken"),
+    [
+        ("engine/text/words.py", "from engine.core.streams import stream", "engine-layers"),
+        ("spark_streams/stream_id.py", "from spark_streams.client import connection", "connector-layers"),
+        ("spark_streams/client/link.py", "import engine.wire.parser", "two-halves"),
+        ("engine/core/protocol/replies.py", "from engine.core.protocol import args", "no-circles"),
+    ],
+)
+def test_a_contract_can_fail(tmp_path: Path, script: ModuleType, module: str, line: str, broken: str) -> None:
+    """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
+    for name in ("engine", "spark_streams"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / module
+    path.write_text(f"{path.read_text()}\n\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {line}\n")
+    run = _lint(tmp_path)
+    names = {one["id"]: one["name"] for one in script.contracts()}
+    assert run.returncode != 0, run.stdout
+    assert f"{names[broken]} BROKEN" in run.stdout
