@@ -1,6 +1,6 @@
 """Draw the rooms in docs/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line is a room or module with the first sentence of its docstring. A test fails where the page and the contracts differ.
+Each line is a room or module with the first sentence of its docstring. A test fails where page and contracts differ.
 """
 
 from __future__ import annotations
