@@ -1,0 +1,43 @@
+"""entries-read of a delivery of many entries against one entry after the other."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.protocol import ids
+from engine.core.streams.frames import frame
+from engine.core.streams.position import UNKNOWN, estimate_read, has_tombstone_from, read_after_delivery
+from engine.core.streams.storage import Storage
+from engine.core.streams.stream import Stream
+
+
+def read_one(stream: Stream, last_id: int, entries_read: int, entry_id: int) -> int:
+    """entries-read after the delivery of one entry, by the rule that XREADGROUP follows."""
+    if entries_read != UNKNOWN and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
+        return entries_read + 1
+    return estimate_read(stream, entry_id)
+
+
+@given(
+    st.integers(1, 12),
+    st.lists(st.integers(1, 12), max_size=6),
+    st.integers(0, 5),
+    st.integers(0, 12),
+    st.booleans(),
+)
+def test_many_at_once_count_as_one_after_the_other(size, deleted, trimmed, last_id, counted):
+    """Whatever was deleted and trimmed, a delivery gives the entries-read that its entries give one by one."""
+    stream = Stream(Storage())
+    for number in range(1, size + 1):
+        stream.append(number, frame(ids.text(number), [b"f", b"v"]))
+    for number in deleted:
+        stream.delete(number)
+    stream.trim_head(trimmed)
+    entries_read = min(last_id, size) if counted else UNKNOWN
+    delivered = stream.ids(last_id + 1, ids.MAX_ID)
+    position, expected = last_id, entries_read
+    for count, entry_id in enumerate(delivered, 1):
+        expected = read_one(stream, position, expected, entry_id)
+        position = entry_id
+        assert read_after_delivery(stream, last_id, entries_read, delivered[0], entry_id, count) == expected
