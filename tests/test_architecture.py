@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,14 @@ def test_every_room_says_what_it_owns(script: ModuleType) -> None:
     """Each room's docstring has a first sentence, which the page shows."""
     silent = [module for _, rows in script.layers() for row in rows for module in row if not script.summary(module)]
     assert silent == []
+
+
+def test_the_page_names_files_that_exist(script: ModuleType) -> None:
+    """Every path on the page is a file or folder of the checkout."""
+    folders = "engine|spark_streams|tests|scripts|jobs|conf|benchmarks"
+    paths = re.findall(rf"`((?:{folders})/[\w/.]*)`", script.PAGE.read_text())
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
