@@ -1,4 +1,4 @@
-"""From Spark's map of options to `ReadOptions` and `WriteOptions`, which are all that anybody else sees.
+"""From Spark's map of options to `ReadOptions` and `WriteOptions`; nothing else of the connector sees the map.
 
 The options are the fields of the section classes named here. Names are matched in upper or lower case, as Spark folds
 them. An option that is unknown, or not for this scope, is refused with the nearest name that is. Knows no server.
@@ -18,19 +18,28 @@ from spark_streams.config.read import ColumnOptions, GroupOptions, LimitOptions,
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
 
-READ_SECTIONS: tuple[type[Any], ...] = (RangeOptions, GroupOptions, LimitOptions, ColumnOptions)
-WRITE_SECTIONS: tuple[type[Any], ...] = (GuaranteeOptions, TargetOptions, TrimOptions)
-SECTIONS: tuple[type[Any], ...] = (ConnectOptions, CommonOptions, *READ_SECTIONS, *WRITE_SECTIONS)
-"""In the documents' order; their docstrings are the headings there."""
+SECTIONS: tuple[type[Any], ...] = (
+    ConnectOptions,
+    CommonOptions,
+    RangeOptions,
+    GroupOptions,
+    LimitOptions,
+    ColumnOptions,
+    GuaranteeOptions,
+    TargetOptions,
+    TrimOptions,
+)
+"""The classes that declare options, in the order of the documents; their docstrings are the headings there."""
 
 _SPARKS = frozenset({"checkpointlocation", "queryname", "path"})
 """Options that Spark itself adds to those of a streaming write."""
 
 
 class _Scope:
-    """The options of one thing to do: the dataclasses that they fill, and where each name leads."""
+    """The options of reads, of writes or of connections: the dataclasses that they fill, found by name."""
 
-    def __init__(self, doing: str, *classes: type[Any]) -> None:
+    def __init__(self, noun: str, doing: str, *classes: type[Any]) -> None:
+        self.noun = noun
         self.doing = doing
         self._classes = classes
         self._found = {
@@ -57,23 +66,23 @@ class _Scope:
                 fail("CONFLICTING_OPTIONS", option=option.name, other=option.alias)
             value = option.parse(text)
             if streaming and option.batch_only and value != option.default:
-                expected = f"{self.doing} a stream has no use for it: it is for batches only"
+                expected = f"it is for batch {self.noun} only"
                 fail("INVALID_OPTION", option=option.name, value=option.show(value), expected=expected)
             values[owner][field] = value
         return list(values.values())
 
 
-_CONNECT = _Scope("connecting", ConnectOptions)
-_READ = _Scope("reading", ConnectOptions, ReadOptions)
-_WRITE = _Scope("writing", ConnectOptions, WriteOptions)
+_CONNECT = _Scope("connections", "connecting", ConnectOptions)
+_READ = _Scope("reads", "reading", ConnectOptions, ReadOptions)
+_WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
-    """The options of a read. `streaming`: of a streaming or of a batch read; None while that is not known."""
+    """The options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
     connect, read = _READ.parse(given, streaming=bool(streaming))
     options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
     if streaming is False and options.shared:
-        refuse(options, "consume", "a batch read takes part in no group")
+        refuse(options, "consume", "it is for streaming reads only")
     return options
 
 
@@ -91,14 +100,14 @@ def server(given: Mapping[str, str]) -> Address | Embedded:
 
 
 def check_names(given: Iterable[str]) -> None:
-    """Refuse names that are options of neither reading nor writing, while it is not known which of them is meant."""
+    """Raise UNKNOWN_OPTION for a name that neither reads nor writes have, while it is not known which is meant."""
     for name in given:
         if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
             _refuse(name, "reading or writing", [*_READ.names(), *_WRITE.names()])
 
 
 def says_schema(given: Iterable[str]) -> bool:
-    """Whether the options are those of a read that say what its columns are where no schema is given."""
+    """Whether an option is among these that decides what the schema is if the user gives none."""
     table = options_of(ReadOptions)
     deciding = {table[field].name.lower() for field in ("infers", "fields_type")}
     return any(name.lower() in deciding for name in given)
