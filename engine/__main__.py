@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(server: Server) -> None:
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - not installed everywhere
     except ImportError:
         LOG.info("uvloop is not there: running on plain asyncio")
         asyncio.run(server.serve())
