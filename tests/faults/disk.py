@@ -125,7 +125,8 @@ class Disk(Files):
     def sync(self, fd: int) -> None:
         path = self._paths[fd]
         self._step("sync", path)
-        super().sync(fd)
+        # What the real disk does is not asked: what is synced is known here, and thousands of real syncs take minutes.
+        os.fstat(fd)
         self._synced.pop(path, None)
 
     def cut(self, fd: int, size: int) -> None:
@@ -183,7 +184,6 @@ class Disk(Files):
 
     def sync_directory(self, path: Path) -> None:
         self._step("sync_directory", path)
-        super().sync_directory(path)
         self._undo.pop(path, None)
 
 

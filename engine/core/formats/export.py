@@ -5,7 +5,7 @@ entries. What only newer servers understand (entries given back, idempotent prod
 used.
 
 Some things have no command: a pending record whose entry was deleted, when a consumer was last seen, which entries were
-deleted, where Redis's nodes end. Snapshots (:mod:`engine.shell.durability.snapshot`) keep them.
+deleted, where Redis's nodes end. Snapshots (:mod:`engine.shell.durability.formats.snapshot`) keep them.
 """
 
 from __future__ import annotations

@@ -17,13 +17,12 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.keyspace import image
-from engine.shell.durability import manifest as manifests
-from engine.shell.durability import snapshot
 from engine.shell.durability.attempt import Attempt
-from engine.shell.durability.blocks import DamagedError, TornError, head
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
-from engine.shell.durability.log import Beside, Effects, Log, encoded, framed
-from engine.shell.durability.manifest import (
+from engine.shell.durability.formats import manifest as manifests
+from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats.blocks import DamagedError, TornError, head
+from engine.shell.durability.formats.manifest import (
     BASE,
     INCREMENT,
     INCREMENT_SUFFIX,
@@ -32,6 +31,7 @@ from engine.shell.durability.manifest import (
     Entry,
     Manifest,
 )
+from engine.shell.durability.log import Beside, Effects, Log, encoded, framed
 from engine.shell.durability.replay import LoadError, Replay
 from engine.shell.observation.reporting import LOG
 

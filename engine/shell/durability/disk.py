@@ -22,6 +22,7 @@ from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
+from engine.shell.durability import info
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.files import Files
 from engine.shell.durability.loading import Loader
@@ -33,39 +34,9 @@ from engine.shell.durability.saving import TEMPORARY, Snapshots
 from engine.shell.durability.states.life import Life, LifeEvent, life
 from engine.shell.durability.switching import LogSwitch
 from engine.shell.durability.threads import Workers
+from engine.shell.durability.waiting import LogWaiters
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import persistence
-
-#: INFO persistence in its order: Redis's names, our own begin with ``engine_``. Then the lines that stand there while
-#: there is a log, and the last one.
-_LINES = (
-    "loading",
-    "async_loading",
-    "rdb_changes_since_last_save",
-    "rdb_bgsave_in_progress",
-    "rdb_last_save_time",
-    "rdb_last_bgsave_status",
-    "rdb_last_bgsave_time_sec",
-    "rdb_current_bgsave_time_sec",
-    "rdb_saves",
-    "aof_enabled",
-    "aof_rewrite_in_progress",
-    "aof_rewrite_scheduled",
-    "aof_last_rewrite_time_sec",
-    "aof_current_rewrite_time_sec",
-    "aof_last_bgrewrite_status",
-    "aof_last_write_status",
-)
-_LINES_OF_LOG = (
-    "aof_current_size",
-    "aof_base_size",
-    "aof_pending_rewrite",
-    "aof_buffer_length",
-    "aof_pending_bio_fsync",
-    "aof_delayed_fsync",
-    "engine_aof_fsyncs",
-)
-_LAST_LINE = "engine_loading_seconds"
 
 
 class Replies(Protocol):
@@ -92,7 +63,6 @@ class DiskDurability:
         self.core = core
         self._workers = workers
         self._clock = clock
-        self._now_us = now
         files = files or Files()
         config = core.config
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
@@ -108,9 +78,7 @@ class DiskDurability:
         self.snapshots = Snapshots(core, files, workers.save, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
-        #: Called after the core did something while no client's commands ran.
-        self.on_wake: Callable[[], None] = lambda: None
-        self._waiting: dict[Session, None] = {}
+        self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
 
     # -- start and end ------------------------------------------------------------------------------------------------
@@ -135,7 +103,7 @@ class DiskDurability:
         self._loading_seconds = self._clock() - began
         self._life.fire(LifeEvent.LOADED)
         self.core.durability = self
-        self.log.on_synced = self._tell_waiting
+        self.log.on_synced = self.waiters.wake
         self.rewrites.on_ended = self._rewritten
         self.snapshots.on_ended = self._go_on
         for name in ("appendfsync", "no-appendfsync-on-rewrite", "save", "stop-writes-on-bgsave-error"):
@@ -175,14 +143,9 @@ class DiskDurability:
             if not forced:
                 return False
         # Where nothing has changed there is nothing to save, unless it is asked for.
-        wanted = (
-            b"NOSAVE" not in words
-            and bool(self.snapshots.points)
-            and self.core.changes.dirty
-            and self._ownership.take()
-        )
+        changed = bool(self.snapshots.points and self.core.changes.dirty)
         try:
-            if b"SAVE" in words or wanted:
+            if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.take()):
                 self._save_now()
         except CommandError as error:
             LOG.error("at the end: %s", error.text.decode())
@@ -321,7 +284,7 @@ class DiskDurability:
         finally:
             self._follow()
         # Who waits for the log hears that there is none any more.
-        self._tell_waiting()
+        self.waiters.wake()
 
     # -- what the core asks -------------------------------------------------------------------------------------------
 
@@ -377,25 +340,13 @@ class DiskDurability:
         return self.snapshots.last_save_ms // 1000
 
     def place(self) -> int:
-        # What this iteration does is written as one block: a place within it stands for its end.
-        return self.log.appended + bool(self.core.changes.effects)
+        return self.waiters.place()
 
     def is_safe(self, place: int) -> bool:
         return self.log.synced >= place
 
     def tell(self, session: Session) -> None:
-        self._waiting[session] = None
-
-    def _tell_waiting(self) -> None:
-        if self._waiting:
-            # Not within the command that is being run, if one is.
-            self._workers.soon(self._wake_waiting)
-
-    def _wake_waiting(self) -> None:
-        sessions, self._waiting = self._waiting, {}
-        for session in sessions:
-            self.core.wake(session, self._now_us())
-        self.on_wake()
+        self.waiters.add(session)
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         if self._life.state is not Life.RUNNING:
@@ -446,5 +397,4 @@ class DiskDurability:
             **self.appendonly.facts(),
             **self.log.facts(),
         }
-        lines = (*_LINES, *(_LINES_OF_LOG if self.switch.is_on else ()), _LAST_LINE)
-        return [(name, facts[name]) for name in lines]
+        return info.lines(facts)

@@ -54,14 +54,15 @@ class Driver:
         disk.start()
         runner.replies.settle = disk.settle_iteration
         disk.replies = runner.replies
-        disk.on_wake = runner.settle
+        disk.waiters.on_wake = runner.settle
         runner.on_effects = disk.take
         runner.settle()
         self._tick()
 
     def _tick(self) -> None:
-        self.disk.tick()
+        # First, so that an error does not end the ticking.
         self._timer = self._loop.call_later(_PERIOD, self._tick)
+        self.disk.tick()
 
     def end_by_signal(self, directive: str) -> bool:
         """Whether the process may end as ``shutdown-on-sigterm`` (or ``-sigint``) says."""

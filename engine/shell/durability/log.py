@@ -18,8 +18,8 @@ from typing import Any
 
 import hiredis
 
-from engine.shell.durability.blocks import BLOCK_LIMIT, head
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.formats.blocks import BLOCK_LIMIT, head
 from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_file
 
 Effects = list[tuple[int, list[bytes] | bytes]]

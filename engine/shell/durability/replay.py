@@ -22,7 +22,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
-from engine.shell.durability.blocks import DamagedError, Piece, TornError, pieces_from
+from engine.shell.durability.formats.blocks import DamagedError, Piece, TornError, pieces_from
 from engine.text.messages import general
 from engine.wire.bulk import Scanner
 

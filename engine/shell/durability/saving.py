@@ -14,10 +14,10 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.settings.kinds import SavePoint
-from engine.shell.durability import snapshot
 from engine.shell.durability.attempt import Attempt
-from engine.shell.durability.blocks import DamagedError
 from engine.shell.durability.files import Files
+from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.durability.log import Beside
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.formats.export import encode
-from engine.shell.durability.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
-from engine.shell.durability.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
+from engine.shell.durability.formats.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
+from engine.shell.durability.formats.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
 from engine.shell.durability.replay import as_sent, parse_command
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)

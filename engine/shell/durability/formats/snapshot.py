@@ -6,8 +6,8 @@ r"""A snapshot file: one moment of the keyspace, in our own format. SAVE's file 
     footer      64 bytes: where the directory begins, its length, its CRC-32, the file's size; its own CRC-32 last
 
 A part is either binary (a segment's frames and index as they lie in memory, the arrays of a pending list) or a
-sequence of records, one a key, in RESP (:mod:`engine.shell.durability.records`). Nothing in the file is without a sum,
-so a flipped bit anywhere is found, and said with its place, before anything of it is used.
+sequence of records, one a key, in RESP (:mod:`engine.shell.durability.formats.records`). Every byte of the file has a
+sum, so a flipped bit anywhere is found, and said with its place, before anything of it is used.
 
 Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
 file. The magic is nothing that Redis takes for one of its files: it refuses this one, and we refuse its RDB files.
@@ -26,9 +26,9 @@ from pathlib import Path
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.image import Image
-from engine.shell.durability import records
-from engine.shell.durability.blocks import DamagedError
 from engine.shell.durability.files import Buffer, Files, write_all
+from engine.shell.durability.formats import records
+from engine.shell.durability.formats.blocks import DamagedError
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"

@@ -1,0 +1,44 @@
+"""INFO persistence: the order of its lines, under Redis's names; our own begin with ``engine_``.
+
+Each line's value comes from whoever knows it: the ``facts`` of the log, the files, the rewrites and the snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_LINES = (
+    "loading",
+    "async_loading",
+    "rdb_changes_since_last_save",
+    "rdb_bgsave_in_progress",
+    "rdb_last_save_time",
+    "rdb_last_bgsave_status",
+    "rdb_last_bgsave_time_sec",
+    "rdb_current_bgsave_time_sec",
+    "rdb_saves",
+    "aof_enabled",
+    "aof_rewrite_in_progress",
+    "aof_rewrite_scheduled",
+    "aof_last_rewrite_time_sec",
+    "aof_current_rewrite_time_sec",
+    "aof_last_bgrewrite_status",
+    "aof_last_write_status",
+)
+_LINES_OF_LOG = (
+    "aof_current_size",
+    "aof_base_size",
+    "aof_pending_rewrite",
+    "aof_buffer_length",
+    "aof_pending_bio_fsync",
+    "aof_delayed_fsync",
+    "engine_aof_fsyncs",
+)
+_LAST_LINE = "engine_loading_seconds"
+
+
+def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The lines in their order; those about the log only while it is in use."""
+    names = (*_LINES, *(_LINES_OF_LOG if facts["aof_enabled"] else ()), _LAST_LINE)
+    return [(name, facts[name]) for name in names]

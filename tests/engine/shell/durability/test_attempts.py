@@ -1,0 +1,118 @@
+"""Files that are written beside the loop: temporary names, abandoning, and what threads tell at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.shell.durability.attempt import AbandonedError, Attempt
+from engine.shell.durability.files import Files
+from engine.shell.durability.ownership import Ownership
+from engine.shell.durability.saving import TEMPORARY
+from engine.shell.durability.threads import Threads
+from tests.waiting import DEADLINE, wait_for
+
+
+class SlowFiles(Files):
+    """Renames when the test lets it."""
+
+    def __init__(self) -> None:
+        self.renaming = threading.Event()
+        self.may_rename = threading.Event()
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.renaming.set()
+        assert self.may_rename.wait(DEADLINE)
+        super().rename(old, new)
+
+
+def test_no_two_attempts_share_a_name(tmp_path):
+    """Every attempt has a temporary name of its own, which says that it is one."""
+    attempts = [Attempt(Files(), tmp_path, "temp-", ".rdb") for _ in range(3)]
+    assert len({one.temporary for one in attempts}) == 3
+    assert all(TEMPORARY.fullmatch(one.temporary.name) for one in attempts)
+
+
+def test_an_abandoned_attempt_changes_nothing(tmp_path):
+    """What has been abandoned gets no other name, whoever asks."""
+    target = tmp_path / "target"
+    target.write_text("old")
+    attempt = Attempt(Files(), tmp_path, "temp-", ".rdb")
+    attempt.temporary.write_text("new")
+    attempt.check()
+    attempt.abandon()
+    with pytest.raises(AbandonedError):
+        attempt.check()
+    with pytest.raises(AbandonedError):
+        attempt.put_in_place(target)
+    attempt.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert target.read_text() == "old"
+
+
+def test_abandoning_waits_for_a_rename_that_is_under_way(tmp_path):
+    """Once an attempt has been abandoned no late rename of its thread takes the place of what is written then."""
+    files = SlowFiles()
+    target = tmp_path / "target"
+    attempt = Attempt(files, tmp_path, "temp-", ".rdb")
+    attempt.temporary.write_text("older")
+    writer = threading.Thread(target=attempt.put_in_place, args=(target,))
+    writer.start()
+    assert files.renaming.wait(DEADLINE)
+    abandoned = threading.Event()
+
+    def abandon() -> None:
+        attempt.abandon()
+        abandoned.set()
+
+    loop = threading.Thread(target=abandon)
+    loop.start()
+    assert not abandoned.wait(0.05)
+    files.may_rename.set()
+    assert abandoned.wait(DEADLINE)
+    assert target.read_text() == "older"
+    writer.join(DEADLINE)
+    loop.join(DEADLINE)
+
+
+def test_the_owner_removes_what_was_never_finished(tmp_path):
+    """Taking a directory and releasing it removes unfinished snapshots, and nothing of somebody else."""
+    names = ["temp-1-1.rdb", "temp-12-345.rdb", "temp-1.rdb", "temp-a-1.rdb", "dump.rdb"]
+    for name in names:
+        (tmp_path / name).touch()
+    ownership = Ownership(Files(), tmp_path, TEMPORARY)
+    assert ownership.take()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.rdb", "temp-1.rdb", "temp-a-1.rdb"]
+    other = Ownership(Files(), tmp_path, TEMPORARY)
+    (tmp_path / "temp-1-2.rdb").touch()
+    assert not other.take()
+    assert (tmp_path / "temp-1-2.rdb").exists()
+    ownership.release()
+    assert other.take()
+    assert not (tmp_path / "temp-1-2.rdb").exists()
+    other.release()
+
+
+def test_nothing_is_told_after_the_end():
+    """Work that ends when the threads are closed is done, but nobody hears of it: the files may be another engine's."""
+    done: list[str] = []
+    told: list[OSError | None] = []
+
+    async def run() -> None:
+        threads = Threads(asyncio.get_running_loop())
+        threads.save(lambda: done.append("before"), told.append)
+        await asyncio.to_thread(wait_for, lambda: done, "the work")
+        while not told:
+            await asyncio.sleep(0)
+        threads.save(lambda: done.append("saved"), told.append)
+        threads.sync(lambda: done.append("synced"), told.append)
+        threads.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert sorted(done) == ["before", "saved", "synced"]
+    assert told == [None]

@@ -1,0 +1,131 @@
+"""Saving, rewriting and switching at the same time, as clients of a process see it; beside a real Redis where replies
+are compared.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.engine.shell.durability.test_processes import ALWAYS, Client, life
+from tests.waiting import DEADLINE, wait_for
+
+
+def together(client: Client, *lines: str) -> list[Any]:
+    """The replies to commands that are sent at once: what one begins is not over when the next one comes."""
+    client.send(*lines)
+    return [client.receive() for _ in lines]
+
+
+@pytest.mark.parametrize("flags", [(), ALWAYS], ids=["snapshot", "log"])
+def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
+    """BGSAVE and SHUTDOWN SAVE at once: the process ends with status 0, and the snapshot has everything."""
+    with life(tmp_path, *flags) as (running, client):
+        client.send("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
+        assert running.process.wait(DEADLINE) == 0
+    assert not list(tmp_path.glob("temp-*"))
+    with life(tmp_path, *flags) as (_, client):
+        assert client("XLEN s") == 2
+
+
+def test_a_signal_during_a_long_save(tmp_path):
+    """SIGTERM while many keys are being saved: that save is given up, the last one is whole, and the process ends."""
+    flags = ("--save", "3600 1", "--enable-debug-command", "yes")
+    with life(tmp_path, *flags) as (running, client):
+        assert client("DEBUG POPULATE 200000 key 50") == b"OK"
+        assert together(client, "SET last before", "BGSAVE")[1] == b"Background saving started"
+        assert client("SET last value") == b"OK"
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(DEADLINE) == 0
+    assert not list(tmp_path.glob("temp-*"))
+    with life(tmp_path, *flags) as (_, client):
+        assert client("DBSIZE") == 200_001
+        assert client("GET last") == b"value"
+
+
+def test_a_reload_during_a_long_save(tmp_path):
+    """DEBUG RELOAD while many keys are being saved reads what it has saved itself; the older image becomes nothing."""
+    flags = ("--enable-debug-command", "yes")
+    with life(tmp_path, *flags) as (running, client):
+        assert client("DEBUG POPULATE 100000 key 50") == b"OK"
+        assert together(client, "BGSAVE", "SET last value", "DEBUG RELOAD", "DBSIZE", "GET last")[2:] == [
+            b"OK",
+            100_001,
+            b"value",
+        ]
+        wait_for(lambda: not list(tmp_path.glob("temp-*")), "the older image to be removed")
+        assert client("INFO persistence")
+        running.process.kill()
+    with life(tmp_path, *flags) as (_, client):
+        assert client("GET last") == b"value"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["BGSAVE", "SAVE", "BGSAVE", "BGSAVE SCHEDULE", "BGREWRITEAOF", "BGREWRITEAOF"],
+        ["BGREWRITEAOF", "SAVE", "BGSAVE", "BGSAVE SCHEDULE", "BGSAVE SCHEDULE", "BGSAVE", "BGREWRITEAOF"],
+        [
+            "CONFIG SET appendonly yes",
+            "BGREWRITEAOF",
+            "CONFIG SET appendonly no",
+            "CONFIG SET appendonly yes",
+            "BGSAVE",
+        ],
+    ],
+    ids=["while saving", "while rewriting", "while switching"],
+)
+@pytest.mark.redis
+def test_what_clients_hear_while_files_are_written(tmp_path, lines):
+    """Whoever asks for one more file while one is being written gets the reply that Redis gives."""
+    with servers.redis("--rdb-key-save-delay", "200000") as running:
+        redis = Client(running)
+        redis("SET k v")
+        wanted = together(redis, *lines)
+        redis.close()
+    with life(tmp_path) as (_, client):
+        client("SET k v")
+        assert together(client, *lines) == wanted
+
+
+def test_the_log_switched_off_and_on_again_at_once(tmp_path):
+    """CONFIG SET appendonly no and yes during a rewrite: what is written after the last OK is there after a restart."""
+    with life(tmp_path, *ALWAYS) as (running, client):
+        for number in range(5):
+            together(
+                client,
+                f"XADD s {number}-1 f v",
+                "BGREWRITEAOF",
+                "CONFIG SET appendonly no",
+                "CONFIG SET appendonly yes",
+                f"XADD s {number}-2 f v",
+            )
+        wait_for(lambda: client.info()["aof_enabled"] == "1", "the log to be in use")
+        assert client("XADD s 9-1 f v") == b"9-1"
+        running.process.kill()
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XLEN s") == 11
+
+
+def test_an_end_before_the_log_is_in_use(tmp_path):
+    """CONFIG SET appendonly yes and SHUTDOWN at once: the log is written before the process ends."""
+    with life(tmp_path, "--appendfsync", "always") as (running, client):
+        client.send("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
+        assert running.process.wait(DEADLINE) == 0
+    with life(tmp_path, *ALWAYS) as (_, client):
+        assert client("XLEN s") == 2
+
+
+def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
+    """WAITAOF on one connection ends with an error when another one switches the log off."""
+    with life(tmp_path, "--appendonly", "yes", "--appendfsync", "no") as (running, client):
+        waiting = Client(running)
+        waiting.send("SET k v", "WAITAOF 1 0 0")
+        assert waiting.receive() == b"OK"
+        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the client to wait")
+        assert client("CONFIG SET appendonly no") == b"OK"
+        assert "appendonly is disabled" in waiting.receive()
+        waiting.close()
