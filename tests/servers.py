@@ -190,6 +190,12 @@ def engine(*flags: str, config_file: str | None = None, environment: dict[str, s
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The engine with arguments that make it end by itself."""
+    command = [sys.executable, "-m", "engine", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)
+
+
 def ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int]:
     """Wait for the line in which the engine says that it is ready; its host and port. ``output`` holds its errors."""
     assert process.stdout is not None

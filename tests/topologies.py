@@ -15,6 +15,7 @@ from pathlib import Path
 import redis
 
 from tests import servers, tools
+from tests.certificates import authority, certificate
 from tests.waiting import wait_for
 
 
@@ -205,76 +206,16 @@ class Encrypted:
         )
 
 
-@dataclass
-class Certificate:
-    """A certificate and its key, as files."""
-
-    certificate: Path
-    key: Path
-
-
-def certificate(directory: Path, name: str, authority: Certificate | None = None) -> Certificate:
-    """One for localhost, by the authority; without one it is an authority itself."""
-    made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
-    new = ("req", "-newkey", "rsa:2048", "-nodes", "-keyout", made.key)
-    if authority is None:
-        _openssl(
-            *new,
-            "-x509",
-            "-out",
-            made.certificate,
-            "-days",
-            "2",
-            "-subj",
-            f"/CN=test {name}",
-            "-addext",
-            "keyUsage=critical,keyCertSign,cRLSign",
-        )
-        return made
-    request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
-    extensions.write_text("subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n")
-    _openssl(*new, "-out", request, "-subj", "/CN=localhost")
-    _openssl(
-        "x509",
-        "-req",
-        "-in",
-        request,
-        "-CA",
-        authority.certificate,
-        "-CAkey",
-        authority.key,
-        "-CAcreateserial",
-        "-out",
-        made.certificate,
-        "-days",
-        "2",
-        "-extfile",
-        extensions,
-    )
-    return made
-
-
 @contextmanager
 def encrypted(*more: str) -> Iterator[Encrypted]:
     """A server with TLS and client certificates; ``more`` are flags."""
     with tempfile.TemporaryDirectory(prefix="ps-tls-") as name:
         directory = Path(name)
-        authority = certificate(directory, "ca")
-        server, client = (certificate(directory, side, authority) for side in ("server", "client"))
+        ca = authority(directory, "ca")
+        server, client = (certificate(directory, side, ca) for side in ("server", "client"))
         port = servers.free_port()
-        flags = (
-            "--tls-cert-file",
-            str(server.certificate),
-            "--tls-key-file",
-            str(server.key),
-            "--tls-ca-cert-file",
-            str(authority.certificate),
-            "--tls-replication",
-            "yes",
-        )
+        files = {"cert": server.certificate, "key": server.key, "ca-cert": ca.certificate}
+        flags = tuple(word for name, path in files.items() for word in (f"--tls-{name}-file", str(path)))
+        flags += ("--tls-replication", "yes")
         with servers.redis("--tls-port", str(port), *flags, *more):
-            yield Encrypted(port, authority.certificate, client.certificate, client.key, flags)
-
-
-def _openssl(*words: str | Path) -> None:
-    subprocess.run([tools.needed("openssl"), *map(str, words)], capture_output=True, check=True)
+            yield Encrypted(port, ca.certificate, client.certificate, client.key, flags)

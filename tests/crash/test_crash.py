@@ -11,8 +11,6 @@ import random
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests import ROOT, servers
+from tests import servers
 from tests.crash.model import Client
 from tests.waiting import DEADLINE
 
@@ -38,37 +36,13 @@ _SHARED = b"shared"
 @contextmanager
 def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
     """An engine on a directory that stays. What the test ends is ended with SIGKILL."""
-    command = [
-        sys.executable,
-        "-m",
-        "engine",
-        "--port",
-        "0",
-        "--dir",
-        str(directory),
-        "--save",
-        "",
-        "--appendonly",
-        "yes",
-        "--appendfsync",
-        policy,
-        "--auto-aof-rewrite-min-size",
-        "20kb",
-        "--auto-aof-rewrite-percentage",
-        "50",
-    ]
-    output = directory / "errors.txt"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with output.open("ab") as sink:
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=sink)
-    try:
-        host, port = servers.ready_line(process, output)
-        yield servers.Running(process, host, port, None, directory, output)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(DEADLINE)
-        if process.stdout is not None:
-            process.stdout.close()
+    rewrites = ("--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50")
+    flags = ("--dir", str(directory), "--appendonly", "yes", "--appendfsync", policy, *rewrites)
+    with servers.engine(*flags) as running:
+        try:
+            yield running
+        finally:
+            running.process.kill()
 
 
 def command(argv: list[bytes]) -> bytes:

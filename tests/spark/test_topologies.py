@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_streams.client.slots import slot_of
 from tests import servers, topologies
+from tests.certificates import authority
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.redis]
@@ -211,7 +212,7 @@ def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
         copy("out")
         back = spark.read.format("pystreams").options(**said, stream="out").schema("n long").load()
         assert sorted(row.n for row in back.collect()) == list(range(200))
-        stranger = topologies.certificate(tmp_path, "stranger")
+        stranger = authority(tmp_path, "stranger")
         unknown = {"tls.certFile": str(stranger.certificate), "tls.keyFile": str(stranger.key)}
         with pytest.raises(
             PySparkException, match=r"SERVER_UNREACHABLE.*does not accept this client's TLS.*unknown ca"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
-from tests import ROOT, servers
-from tests.engine.shell.connection import Connection, blocked
+from tests import servers
+from tests.connection import Connection, wait_until_blocked
 from tests.waiting import DEADLINE
 
 
@@ -20,7 +18,7 @@ def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
     with servers.engine() as engine, Connection(engine) as client:
         client.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         with Connection(engine) as other:
-            blocked(other, 1)
+            wait_until_blocked(other, 1)
             engine.process.send_signal(number)
             assert client.rest() == b""
             assert other.rest() == b""
@@ -49,17 +47,6 @@ def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) 
     assert not path.exists()
 
 
-def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "engine", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        cwd=ROOT,
-        check=False,
-    )
-
-
 def test_what_cannot_be_configured_is_said() -> None:
     """An unknown flag, a wrong value, a missing file and an occupied port end the process with a word about it."""
     with servers.engine() as engine:
@@ -70,7 +57,7 @@ def test_what_cannot_be_configured_is_said() -> None:
             (("--port", str(engine.port)), f"cannot listen on 127.0.0.1:{engine.port}: Address already in use"),
             (("--dir", "/nowhere"), "dir: /nowhere is no directory"),
         ):
-            done = run_engine(*arguments)
+            done = servers.run_engine(*arguments)
             assert done.returncode == 1
             assert says in done.stderr
             assert done.stdout == ""

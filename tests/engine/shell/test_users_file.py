@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.engine.shell.connection import Connection
-from tests.engine.shell.test_process import run_engine
+from tests.connection import Connection
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_wrong_users_stop_the_start(directory: Path) -> None:
         (("--user", "a", "--user", "a"), "Duplicate user 'a' found"),
         (("--rename-command", "GET", "x"), "rename-command is not supported; ACL rules say who may call which command"),
     ):
-        done = run_engine("--port", "0", "--dir", str(directory), "--save", "", *arguments)
+        done = servers.run_engine("--port", "0", "--dir", str(directory), "--save", "", *arguments)
         assert done.returncode == 1
         assert says in done.stderr
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.text.globs import matches
 from tests import servers
+from tests.connection import Connection
 
 
 @pytest.mark.parametrize(
@@ -119,30 +120,12 @@ def test_patterns_mean_what_they_mean_to_redis() -> None:
     """Random patterns and keys of the characters that matter give the same answers as redis-server's KEYS."""
     draw = random.Random(7)
     keys = {bytes(draw.choices(b"ab-]\\^[*Z", k=draw.randint(0, 4))) for _ in range(300)}
-    with servers.redis() as running, running.connect() as connection:
-        replies = Replies(connection)
+    with servers.redis() as running, Connection(running) as connection:
         for key in keys:
-            replies.ask(b"SET", key, b"")
+            connection.run(b"SET", key, b"")
         for _ in range(1500):
             pattern = bytes(draw.choices(b"ab*?[]^-\\Z", k=draw.randint(1, 7)))
             if pattern == b"*":
                 continue  # KEYS does not match then, it lists
-            found = replies.ask(b"KEYS", pattern)
+            found = connection.run(b"KEYS", pattern)
             assert sorted(found) == sorted(key for key in keys if matches(pattern, key)), pattern
-
-
-class Replies:
-    """A connection, one question at a time."""
-
-    def __init__(self, connection) -> None:
-        import hiredis
-
-        self.connection = connection
-        self.reader = hiredis.Reader()
-
-    def ask(self, *words: bytes):
-        request = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-        self.connection.sendall(request)
-        while (reply := self.reader.gets()) is False:
-            self.reader.feed(self.connection.recv(1 << 16))
-        return reply

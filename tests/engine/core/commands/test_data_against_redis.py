@@ -19,6 +19,7 @@ import pytest
 from engine.core.protocol.replies import BLOCKED
 from engine.wire.encode import encoded
 from tests import servers
+from tests.connection import Connection
 from tests.replay import new_core
 
 #: How many commands to run in each protocol.
@@ -159,27 +160,6 @@ MULTI | EXEC | EXEC | DISCARD | PUBSUB option | PUBLISH nobody value
 ORDERED_BY_CHANCE = {b"KEYS", b"SCAN", b"HSCAN", b"HMGET", b"HGETALL"}
 
 
-class Redis:
-    """A connection to the server."""
-
-    def __init__(self, connection: Any, proto: int) -> None:
-        self.connection = connection
-        self.reader = hiredis.Reader(notEnoughData=self)
-        if proto == 3:
-            self.run(b"HELLO", b"3")
-
-    def run(self, *words: bytes) -> Any:
-        self.connection.sendall(
-            b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-        )
-        return self.receive()
-
-    def receive(self) -> Any:
-        while (reply := self.reader.gets()) is self:
-            self.reader.feed(self.connection.recv(1 << 16))
-        return reply
-
-
 class Ours:
     """A core with the clock of this machine, which redis-server has too."""
 
@@ -249,8 +229,8 @@ def test_random_commands_agree_with_redis(proto: int) -> None:
     """Every reply, error texts included, and every keyspace event is redis-server's."""
     seed = os.environ.get("FUZZ_SEED", "1")
     draw = random.Random(f"{seed}/{proto}")
-    with servers.redis() as running, running.connect() as connection, running.connect() as listening:
-        theirs, listener, ours = Redis(connection, proto), Redis(listening, 3), Ours(proto)
+    with servers.redis() as running, Connection(running, proto) as theirs, Connection(running, 3) as listener:
+        ours = Ours(proto)
         theirs.run(b"CONFIG", b"SET", b"notify-keyspace-events", b"EKAnm")
         # Both drop expired keys when they are looked up, so that they tell of it at the same moment.
         theirs.run(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import hiredis
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from engine.core.commands.data.dump import dumped
 from engine.core.formats import rdb, rdb_stream
 from engine.core.protocol.replies import OK, CommandError
 from tests import servers
+from tests.connection import Connection
 from tests.replay import NOW_US, check_replay, new_core, state
 
 WORDS = st.one_of(
@@ -26,21 +26,16 @@ WORDS = st.one_of(
 class Side:
     """A core, or a connection to a redis-server, that runs commands."""
 
-    def __init__(self, connection: Any = None) -> None:
+    def __init__(self, connection: Connection | None = None) -> None:
         self.connection = connection
-        self.reader = hiredis.Reader(notEnoughData=self)
         self.core = new_core()
         self.session = self.core.open_session(NOW_US)
 
     def run(self, *words: bytes | str) -> Any:
+        if self.connection is not None:
+            return self.connection.run(*words)
         argv = [word.encode() if isinstance(word, str) else word for word in words]
-        if self.connection is None:
-            return self.core.execute(self.session, argv, NOW_US)
-        request = [b"*%d\r\n" % len(argv), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)]
-        self.connection.sendall(b"".join(request))
-        while (reply := self.reader.gets()) is self:
-            self.reader.feed(self.connection.recv(1 << 16))
-        return reply
+        return self.core.execute(self.session, argv, NOW_US)
 
 
 @given(st.lists(WORDS, max_size=12))
@@ -127,7 +122,7 @@ def test_damaged_payloads_are_refused(data):
 
 @pytest.fixture
 def redis_side():
-    with servers.redis() as running, running.connect() as connection:
+    with servers.redis() as running, Connection(running) as connection:
         yield Side(connection)
 
 

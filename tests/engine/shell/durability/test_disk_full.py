@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.engine.shell.durability.test_processes import Client, life
+from tests.engine.shell.durability.lives import Client, life
 from tests.waiting import DEADLINE, wait_for
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ import pytest
 
 from engine.core.protocol.replies import CommandError
 from tests import servers, tools
+from tests.connection import Connection
 from tests.engine.shell.durability.workload import Driver, small_segments
 from tests.faults.engines import Disk, Engine
 from tests.waiting import DEADLINE, wait_for
@@ -29,35 +30,14 @@ def _needs_redis() -> None:
     tools.needed("redis-server")
 
 
-class Asker:
-    """Commands to a server over a socket."""
-
-    def __init__(self, running: servers.Running) -> None:
-        self._socket = running.connect()
-        self._reader = hiredis.Reader(notEnoughData=self)
-
-    def __call__(self, *words: Any) -> Any:
-        argv = tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
-        self._socket.sendall(hiredis.pack_command(argv))
-        while (reply := self._reader.gets()) is self:
-            data = self._socket.recv(1 << 16)
-            assert data
-            self._reader.feed(data)
-        return reply
-
-    def close(self) -> None:
-        self._socket.close()
-
-
 @contextmanager
-def redis_on(directory: Path, *flags: str) -> Iterator[Asker]:
+def redis_on(directory: Path, *flags: str) -> Iterator[Callable[..., Any]]:
     """A redis-server with its append-only file in ``directory``."""
-    with servers.redis("--dir", str(directory), "--appendonly", "yes", *RESP, *flags) as running:
-        ask = Asker(running)
-        try:
-            yield ask
-        finally:
-            ask.close()
+    with (
+        servers.redis("--dir", str(directory), "--appendonly", "yes", *RESP, *flags) as running,
+        Connection(running) as client,
+    ):
+        yield client.run
 
 
 def facts(ask: Any) -> dict[bytes, Any]:
@@ -234,11 +214,9 @@ def test_we_refuse_an_rdb_base_of_redis(tmp_path):
     """Redis's default base is an RDB file: the engine names it, and what to set."""
     from engine.settings.kinds import ConfigError
 
-    with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running:
-        ask = Asker(running)
-        ask("XADD", "s", "*", "a", "1")
-        ask("BGREWRITEAOF")
-        wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
-        ask.close()
+    with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running, Connection(running) as client:
+        client.run("XADD", "s", "*", "a", "1")
+        client.run("BGREWRITEAOF")
+        wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite")
     with pytest.raises(ConfigError, match=r"base\.rdb, byte 0: this is an RDB file of Redis.*aof-use-rdb-preamble no"):
         Engine(tmp_path)

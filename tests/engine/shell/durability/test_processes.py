@@ -2,64 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import hiredis
 import pytest
 
-from tests import ROOT, servers
+from tests import servers
+from tests.connection import wait_until_blocked
+from tests.engine.shell.durability.lives import ALWAYS, Client, life
 from tests.waiting import DEADLINE, wait_for
-
-
-class Client:
-    """A connection; commands as one line of words."""
-
-    def __init__(self, running: servers.Running) -> None:
-        self.socket = running.connect()
-        self._reader = hiredis.Reader(notEnoughData=self)
-
-    def send(self, *lines: str) -> None:
-        self.socket.sendall(b"".join(hiredis.pack_command(tuple(line.encode().split())) for line in lines))
-
-    def receive(self) -> Any:
-        while (reply := self._reader.gets()) is self:
-            data = self.socket.recv(1 << 16)
-            if not data:
-                raise ConnectionResetError
-            self._reader.feed(data)
-        return str(reply) if isinstance(reply, hiredis.ReplyError) else reply
-
-    def __call__(self, line: str) -> Any:
-        self.send(line)
-        return self.receive()
-
-    def info(self) -> dict[str, str]:
-        text = self("INFO persistence").decode()
-        return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-@contextmanager
-def life(directory: Path, *flags: str) -> Iterator[tuple[servers.Running, Client]]:
-    """An engine on a directory that stays."""
-    with servers.engine("--dir", str(directory), *flags) as running:
-        client = Client(running)
-        try:
-            yield running, client
-        finally:
-            client.close()
-
-
-ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 def test_it_lives_again(tmp_path):
@@ -73,7 +23,7 @@ def test_it_lives_again(tmp_path):
             elif end == "term":
                 running.process.send_signal(signal.SIGTERM)
             elif end == "shutdown":
-                client.send("SHUTDOWN")
+                client.send_lines("SHUTDOWN")
             if end != "last":
                 assert running.process.wait(DEADLINE) == (-9 if end == "kill" else 0)
 
@@ -84,7 +34,7 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
         others = [Client(running) for _ in range(20)]
         lines = ["XADD s * f v", "SET k v", "XLEN s"] * 30
         for one in others:
-            one.send(*lines)
+            one.send_lines(*lines)
         for one in others:
             replies = [one.receive() for _ in lines]
             assert all(isinstance(reply, bytes | int) for reply in replies)
@@ -102,9 +52,9 @@ def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
     with life(tmp_path, *ALWAYS) as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         waiting = Client(running)
-        waiting.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
-        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the consumer to wait")
-        client.send("XADD s 5-1 f v")
+        waiting.send_lines("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+        wait_until_blocked(client, 1)
+        client.send_lines("XADD s 5-1 f v")
         assert waiting.receive()[0][1][0][0] == b"5-1"
         running.process.send_signal(signal.SIGKILL)
         waiting.close()
@@ -116,7 +66,7 @@ def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
 def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
     """Replies that were held back leave before a connection closes that asked for it."""
     with life(tmp_path, *ALWAYS) as (_, client):
-        client.send("SET k v", "GET k", "QUIT")
+        client.send_lines("SET k v", "GET k", "QUIT")
         assert [client.receive() for _ in range(3)] == [b"OK", b"v", b"OK"]
         with pytest.raises(ConnectionResetError):
             client.receive()
@@ -127,13 +77,13 @@ def test_waitaof_waits_for_the_disk(tmp_path):
     error to ask for one.
     """
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
-        client.send("SET k v", "WAITAOF 1 0 0")
+        client.send_lines("SET k v", "WAITAOF 1 0 0")
         assert [client.receive(), client.receive()] == [b"OK", [1, 0]]
         assert client("WAITAOF 0 0 10") == [1, 0]
         assert client("WAITAOF 1 1 10") == [1, 0]
         assert client("WAITAOF 2 0 10").startswith("ERR")
         assert client("CONFIG SET appendfsync no") == b"OK"
-        client.send("SET k v", "WAITAOF 1 0 50")
+        client.send_lines("SET k v", "WAITAOF 1 0 50")
         assert [client.receive(), client.receive()] == [b"OK", [0, 0]]
         assert client("CONFIG SET appendonly no") == b"OK"
         assert "appendonly is disabled" in client("WAITAOF 1 0 10")
@@ -152,12 +102,12 @@ def test_saving(tmp_path):
         assert client("LASTSAVE") == int(client.info()["rdb_last_save_time"])
         client("XADD s 3-1 f v")
         assert client.info()["rdb_changes_since_last_save"] == "1"
-        client.send("SHUTDOWN NOSAVE")
+        client.send_lines("SHUTDOWN NOSAVE")
         assert running.process.wait(DEADLINE) == 0
     with life(tmp_path) as (running, client):
         assert client("XLEN s") == 2
         client("XADD s 3-1 f v")
-        client.send("SHUTDOWN SAVE")
+        client.send_lines("SHUTDOWN SAVE")
         assert running.process.wait(DEADLINE) == 0
     with life(tmp_path, "--save", "3600 1") as (running, client):
         assert client("XLEN s") == 3
@@ -173,7 +123,7 @@ def test_rewriting_under_load(tmp_path):
     with life(tmp_path, *ALWAYS) as (_, client):
         count = 0
         for _ in range(3):
-            client.send(*["XADD s * f v"] * 500)
+            client.send_lines(*["XADD s * f v"] * 500)
             assert client("BGREWRITEAOF") is not None
             for _ in range(500):
                 client.receive()
@@ -211,8 +161,8 @@ def test_reloading_does_not_disturb_who_waits(tmp_path):
         client("XADD s 1-1 f v")
         client("XREADGROUP GROUP g c STREAMS s >")
         waiting = Client(running)
-        waiting.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
-        wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the consumer to wait")
+        waiting.send_lines("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+        wait_until_blocked(client, 1)
         assert client("DEBUG LOADAOF") == b"OK"
         assert client("DEBUG RELOAD") == b"OK"
         client("XADD s 2-1 f v")
@@ -229,14 +179,7 @@ def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
     data = bytearray(path.read_bytes())
     data[50] ^= 1
     path.write_bytes(data)
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")
     assert done.returncode == 1
     assert f"{path}, byte 32: " in done.stderr
 
@@ -244,13 +187,6 @@ def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
 def test_a_directory_in_use_is_refused(tmp_path):
     """A second process on the directory of a running engine says so and ends."""
     with life(tmp_path, *ALWAYS):
-        done = subprocess.run(
-            [sys.executable, "-m", "engine", "--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")
         assert done.returncode == 1
         assert "belongs to another engine" in done.stderr

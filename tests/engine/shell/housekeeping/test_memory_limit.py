@@ -11,7 +11,7 @@ from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import give_back, resident
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from tests import servers
-from tests.engine.shell.connection import Connection
+from tests.connection import Connection
 from tests.waiting import wait_for
 
 NOW_US = 1_700_000_000_000_000

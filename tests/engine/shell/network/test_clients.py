@@ -14,7 +14,7 @@ import hiredis
 import pytest
 
 from tests import ROOT, servers
-from tests.engine.shell.connection import Connection, blocked
+from tests.connection import Connection, wait_until_blocked
 from tests.servers import Running
 from tests.waiting import DEADLINE, wait_for
 
@@ -172,7 +172,7 @@ def test_waiting_clients_are_served_in_order_with_the_producer(client: Connectio
     try:
         for number, one in enumerate(waiting):
             one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-            blocked(client, number + 1)
+            wait_until_blocked(client, number + 1)
         assert client.run("XADD", "s", "1-1", "f", "v") == b"1-1"
         for one in waiting:
             assert one.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
@@ -187,13 +187,13 @@ def test_a_blocked_client_s_pipeline_waits_behind_it(client: Connection, engine:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("INCR", "n")
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        blocked(client, 1)
+        wait_until_blocked(client, 1)
         one.send("INCR", "n")
         assert client.run("EXISTS", "n") == 0
         client.run("XADD", "s", "1-1", "f", "v")
         assert one.receive() is not None
         assert one.receive() == 1
-        blocked(client, 1)
+        wait_until_blocked(client, 1)
         assert client.run("GET", "n") == b"1"
         client.run("XADD", "s", "2-1", "f", "v")
         assert one.receive() is not None
@@ -213,8 +213,8 @@ def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Run
     with Connection(engine) as one:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("PING")
-        blocked(client, 1)
-    blocked(client, 0)
+        wait_until_blocked(client, 1)
+    wait_until_blocked(client, 0)
 
 
 def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, engine: Running) -> None:
@@ -222,7 +222,7 @@ def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, 
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as one:
         one.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
-        blocked(client, 1)
+        wait_until_blocked(client, 1)
         client.run("PEXPIRE", "s", "20")
         reply = one.receive()
         assert isinstance(reply, hiredis.ReplyError)
@@ -348,9 +348,9 @@ def test_a_claiming_reader_is_woken_when_what_came_meanwhile_is_idle_enough(
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as first, Connection(engine) as claiming:
         first.send("XREADGROUP", "GROUP", "g", "first", "BLOCK", "0", "STREAMS", "s", ">")
-        blocked(client, 1)
+        wait_until_blocked(client, 1)
         claiming.send("XREADGROUP", "GROUP", "g", "second", "BLOCK", "0", "CLAIM", "30", "STREAMS", "s", ">")
-        blocked(client, 2)
+        wait_until_blocked(client, 2)
         client.run("XADD", "s", "1-1", "f", "v")
         assert first.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
         reply = claiming.receive()

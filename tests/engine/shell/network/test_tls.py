@@ -17,69 +17,19 @@ from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.network.tls import context_of
 from tests import servers, tools
-from tests.engine.shell.test_process import run_engine
+from tests.certificates import authority, certificate, openssl
 from tests.servers import free_port
 from tests.waiting import DEADLINE, wait_for
-
-
-def openssl(*arguments: str, directory: Path) -> None:
-    subprocess.run([tools.needed("openssl"), *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with ca, other-ca, server, server2, client: ``.crt`` and ``.key`` each; locked.key needs ``pw``."""
     directory = tmp_path_factory.mktemp("tls")
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-    for name in ("ca", "other-ca"):
-        openssl(
-            "req",
-            "-x509",
-            *curve,
-            "-nodes",
-            "-keyout",
-            f"{name}.key",
-            "-out",
-            f"{name}.crt",
-            "-subj",
-            f"/CN={name}",
-            "-days",
-            "2",
-            directory=directory,
-        )
-    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    ca, _ = (authority(directory, name) for name in ("ca", "other-ca"))
     for name in ("server", "server2", "client"):
-        openssl(
-            "req",
-            *curve,
-            "-nodes",
-            "-keyout",
-            f"{name}.key",
-            "-out",
-            "request",
-            "-subj",
-            f"/CN={name}",
-            directory=directory,
-        )
-        openssl(
-            "x509",
-            "-req",
-            "-in",
-            "request",
-            "-CA",
-            "ca.crt",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-out",
-            f"{name}.crt",
-            "-days",
-            "2",
-            "-extfile",
-            "names",
-            directory=directory,
-        )
-    openssl("pkcs8", "-topk8", "-in", "server.key", "-out", "locked.key", "-passout", "pass:pw", directory=directory)
+        certificate(directory, name, ca, hosts="DNS:localhost,IP:127.0.0.1")
+    openssl("pkcs8", "-topk8", "-in", directory / "server.key", "-out", directory / "locked.key", "-passout", "pass:pw")
     return directory
 
 
@@ -274,7 +224,7 @@ def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
         ([*pair, "--tls-ca-cert-file", "/nowhere"], "tls-ca-cert-file: /nowhere does not exist"),
         ([*pair[:2], "--tls-key-file", str(certificates / "client.key")], "cannot use the certificate"),
     ):
-        done = run_engine(*base, *arguments, "--dir", str(certificates))
+        done = servers.run_engine(*base, *arguments, "--dir", str(certificates))
         assert done.returncode == 1
         assert says in done.stderr
 

@@ -1,0 +1,43 @@
+"""An engine on a directory that stays, and a client that reads commands as lines of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hiredis
+
+from tests import servers
+from tests.connection import Connection
+
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Client(Connection):
+    """A connection that is called with a command as one line of words. An error reply is its text."""
+
+    def __call__(self, line: str) -> Any:
+        """Send a command and receive its reply."""
+        return self.run(*line.split())
+
+    def send_lines(self, *lines: str) -> None:
+        """Send several commands at once."""
+        self.socket.sendall(b"".join(hiredis.pack_command(tuple(line.split())) for line in lines))
+
+    def receive(self) -> Any:
+        reply = super().receive()
+        return str(reply) if isinstance(reply, hiredis.ReplyError) else reply
+
+    def info(self) -> dict[str, str]:
+        """What INFO says of persistence."""
+        text = self("INFO persistence").decode()
+        return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+
+
+@contextmanager
+def life(directory: Path, *flags: str) -> Iterator[tuple[servers.Running, Client]]:
+    """An engine on a directory that stays, and a client of it."""
+    with servers.engine("--dir", str(directory), *flags) as running, Client(running) as client:
+        yield running, client
