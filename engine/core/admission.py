@@ -10,7 +10,7 @@ from engine.core.clients.pause import Pause
 from engine.core.clients.session import Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.run import Run
+from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import clients, general, server
 
@@ -74,7 +74,7 @@ class Admission:
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
 
-    def allows_run(self, session: Session, run: Run) -> bool:
+    def allows_run(self, session: Session, run: XaddRun) -> bool:
         """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""
         if self.refuse_writes or self.memory_full:
             return False
@@ -82,7 +82,7 @@ class Admission:
             return False
         return session.proto != 2 or not (session.channels or session.patterns)
 
-    def may_add(self, session: Session, run: Run) -> bool:
+    def may_add(self, session: Session, run: XaddRun) -> bool:
         """Whether a limited session's user may do a run: each of its keys is looked at once."""
         keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
         adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)

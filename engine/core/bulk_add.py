@@ -17,7 +17,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.run import Run
+from engine.core.protocol.xadd_run import XaddRun
 from engine.core.streams.appending import next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
@@ -119,7 +119,7 @@ class Added:
         return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()
 
 
-def add_run(ctx: Context, run: Run) -> Added | None:
+def add_run(ctx: Context, run: XaddRun) -> Added | None:
     """Do what the commands of the run say; None where the run is declined and nothing was done."""
     try:
         if run.count == 1 and run.keys is None and run.ids is None and len(run.head) == 3:
@@ -165,7 +165,7 @@ def _trim_of(head: list[bytes]) -> Trim:
     return trim
 
 
-def _plan(ctx: Context, run: Run) -> list[_Part] | None:
+def _plan(ctx: Context, run: XaddRun) -> list[_Part] | None:
     stream = ctx.db.stream
     if run.keys is None:
         key = run.head[1]

@@ -29,7 +29,7 @@ from engine.core.environment.host import Host
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several
-from engine.core.protocol.run import Run
+from engine.core.protocol.xadd_run import XaddRun
 from engine.core.streams.appending import Streams
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, Command
@@ -182,7 +182,7 @@ class Core:
         session.last_command = command.full_name
         first = len(changes.effects)
         reply = self._call(session, command, argv)
-        if changes.recording:
+        if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
             self.blocked.serve()
@@ -252,7 +252,7 @@ class Core:
 
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
-    def execute_run(self, session: Session, run: Run, now_us: int) -> Sequence[bytes] | None:
+    def execute_run(self, session: Session, run: XaddRun, now_us: int) -> Sequence[bytes] | None:
         """Run many XADDs at once, or queue them in a transaction; their replies as bytes. None: nothing was done.
 
         Those who wait get what the run adds together. Declined where each command must be seen by itself, as by
@@ -271,13 +271,13 @@ class Core:
         added = self._add_run(session, run)
         if added is None:
             return None
-        if changes.recording:
+        if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready:
             self.blocked.serve()
         return added.pieces()
 
-    def _add_run(self, session: Session, run: Run) -> Added | None:
+    def _add_run(self, session: Session, run: XaddRun) -> Added | None:
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
         ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
         ctx.now, ctx.now_us = changes.now, changes.now_us

@@ -73,7 +73,7 @@ class Blocked:
         except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
             reply = CommandError(general.INTERNAL_ERROR)
             ctx.host.report_failure(error)
-        if changes.recording:
+        if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if reply is not BLOCKED:
             ctx.sessions.end_wait(session, reply)

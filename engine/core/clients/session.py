@@ -11,14 +11,14 @@ from typing import Any
 
 from engine.core.clients.acl.user import User
 from engine.core.protocol.replies import Reply
-from engine.core.protocol.run import Run
+from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import Command
 
 NOBODY = User(b"")
 #: Replies and messages for clients other than the caller of the present command, in order.
 Outbox = list[tuple["Session", Reply]]
 #: A command that MULTI put off, with its words; or many XADDs at once.
-Queued = tuple[Command, list[bytes] | Run]
+Queued = tuple[Command, list[bytes] | XaddRun]
 #: Whether a value at a key may be what a blocked command waits for.
 HasNews = Callable[[bytes, Any], bool]
 

@@ -109,6 +109,23 @@ class Event:
 class Telemetry:
     """One core's."""
 
+    __slots__ = (
+        "_all",
+        "_config",
+        "_keep",
+        "_latency_ms",
+        "_next_number",
+        "_slow_us",
+        "commands",
+        "errors",
+        "events",
+        "measured_ns",
+        "slow_log",
+        "stats",
+        "stopwatch",
+        "threshold_ns",
+    )
+
     def __init__(self, config: Config) -> None:
         self._config = config
         #: How many commands have run.

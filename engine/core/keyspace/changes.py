@@ -81,11 +81,10 @@ class Changes:
             self.effects.append((db, argv))
 
     def seal_effects(self, first: int) -> None:
-        """Make the effects from index ``first`` on one transaction, if there are several."""
+        """Make the effects from index ``first`` on one transaction. (Called where there are several.)"""
         effects = self.effects
-        if len(effects) - first > 1:
-            effects.insert(first, (effects[first][0], [b"MULTI"]))
-            effects.append((effects[-1][0], [b"EXEC"]))
+        effects.insert(first, (effects[first][0], [b"MULTI"]))
+        effects.append((effects[-1][0], [b"EXEC"]))
 
     def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:
         """Tell subscribers of a keyspace event. ``kind`` is its letter in notify-keyspace-events."""

@@ -198,7 +198,7 @@ class Database:
         self.touch(key)
         self.signal(key)
 
-    def take(self, key: bytes) -> tuple[Value, int | None]:
+    def pop(self, key: bytes) -> tuple[Value, int | None]:
         """Remove a key that is there; its value and its expiry."""
         value, deadline = self._values[key], self._expires.get(key)
         self._drop(key)

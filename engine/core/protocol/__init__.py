@@ -1,4 +1,4 @@
-"""The protocol's words: kinds of replies, a cursor over a command's arguments, stream IDs as numbers.
+"""The protocol's words: what a command answers, its arguments, IDs of entries, a run of XADDs as one value.
 
-Imports only the texts. Knows no command, no data and no client.
+It may import the texts alone. It never knows a key, a stream or a client.
 """

@@ -262,7 +262,7 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
         return replace
     if not replace and db.get(target) is not None:
         return False
-    value, deadline = db.take(source)
+    value, deadline = db.pop(source)
     _put(db, target, value, deadline)
     ctx.changes.notify("g", b"rename_from", source, db.index)
     ctx.changes.notify("g", b"rename_to", target, db.index)
@@ -364,7 +364,7 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(data.SAME_OBJECT)
     if source.get(key) is None or target.get(key) is not None:
         return 0
-    value, deadline = source.take(key)
+    value, deadline = source.pop(key)
     _put(target, key, value, deadline)
     ctx.changes.notify("g", b"move_from", key, source.index)
     ctx.changes.notify("g", b"move_to", key, target.index)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 
-class Run(Protocol):
+class XaddRun(Protocol):
     """A run of XADDs whose shape is proven; :class:`engine.wire.bulk.AddRun` is one."""
 
     #: How many commands there are.

@@ -1,0 +1,120 @@
+"""What commands ask of the process that the core lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.environment.host import ProcessFacts, WithoutProcess
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
+from engine.settings.config import Config
+from engine.text.messages import settings
+
+NOW_US = 1_700_000_000_000_000
+
+
+class Recorder(WithoutProcess):
+    """A process that writes down what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[Any, ...]] = []
+
+    def close(self, session: Session) -> None:
+        self.asked.append(("close", session.id))
+
+    def follow_pause(self) -> None:
+        self.asked.append(("follow_pause",))
+
+    def shut_down(self) -> None:
+        self.asked.append(("shut_down",))
+
+    def log(self, text: bytes) -> None:
+        self.asked.append(("log", text))
+
+    def sleep(self, seconds: float) -> None:
+        self.asked.append(("sleep", seconds))
+
+    def give_back_memory(self) -> None:
+        self.asked.append(("give_back_memory",))
+
+    def rewrite_configuration(self) -> None:
+        self.asked.append(("rewrite_configuration",))
+
+    def reset_statistics(self) -> None:
+        self.asked.append(("reset_statistics",))
+
+    def facts(self) -> ProcessFacts:
+        return ProcessFacts(pid=7, memory=3 << 20, memory_peak=4 << 20, now_us=NOW_US + 5, started_us=NOW_US)
+
+
+def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]:
+    """A core, and a client of it that may call DEBUG; a second client has the number 2."""
+    config = config or Config()
+    config.put("enable-debug-command", b"yes")
+    core = Core(config, lambda n: 0)
+    session = core.open_session(NOW_US)
+    core.open_session(NOW_US)
+    return core, lambda line: core.execute(session, line.encode().split(), NOW_US)
+
+
+@pytest.mark.parametrize(
+    ("line", "reply", "asked"),
+    [
+        ("CLIENT KILL ID 2", 1, ("close", 2)),
+        ("CLIENT PAUSE 100", OK, ("follow_pause",)),
+        ("CLIENT UNPAUSE", OK, ("follow_pause",)),
+        ("SHUTDOWN NOSAVE", NO_REPLY, ("shut_down",)),
+        ("DEBUG LOG hello", OK, ("log", b"hello")),
+        ("DEBUG SLEEP 0.5", OK, ("sleep", 0.5)),
+        ("MEMORY PURGE", OK, ("give_back_memory",)),
+        ("CONFIG REWRITE", OK, ("rewrite_configuration",)),
+        ("CONFIG RESETSTAT", OK, ("reset_statistics",)),
+    ],
+)
+def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, ...]) -> None:
+    """Each request reaches the process once, with what the client said."""
+    core, run = core_of()
+    core.host = host = Recorder()
+    assert run(line) == reply
+    assert host.asked == [asked]
+
+
+def test_the_caller_itself_is_closed_after_its_reply() -> None:
+    """CLIENT KILL of oneself asks the process for nothing: the session says that it ends behind the reply."""
+    core, run = core_of()
+    core.host = host = Recorder()
+    assert run("CLIENT KILL ID 1 SKIPME no") == 1
+    assert host.asked == []
+    session = core.sessions.get(1)
+    assert session is not None
+    assert session.close_after_reply
+    assert not session.close_requested
+
+
+def test_what_is_known_of_the_process_is_told() -> None:
+    """INFO and MEMORY show the process's own facts."""
+    core, run = core_of()
+    core.host = Recorder()
+    lines = run("INFO").decode().splitlines()
+    assert {"process_id:7", f"server_time_usec:{NOW_US + 5}", f"used_memory:{3 << 20}"} <= set(lines)
+    stats = run("MEMORY STATS")
+    assert stats[stats.index(b"peak.allocated") + 1] == 4 << 20
+    assert b"3.1 MB are in use" in run("MEMORY DOCTOR")
+
+
+@pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
+def test_without_a_process_commands_go_on(line: str) -> None:
+    """A core that lives in no process of its own answers all the same."""
+    _, run = core_of()
+    assert not isinstance(run(line), CommandError)
+
+
+def test_without_a_process_there_is_no_file_to_rewrite() -> None:
+    """CONFIG REWRITE is refused where nobody keeps a configuration file."""
+    _, run = core_of()
+    assert run("CONFIG REWRITE").text == settings.NO_CONFIG_FILE
