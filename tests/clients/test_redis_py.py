@@ -1,4 +1,4 @@
-"""Every method of redis-py's StreamCommands, sync and async, in both protocols: the engine and Redis look the same.
+"""redis-py works with the engine as with Redis: every method of StreamCommands, sync and async, in both protocols.
 
 What 7.0 does not know yet is driven on the engine alone, against what the specification says; a method that redis-py
 gains fails the first test here until it has its scene.
@@ -19,6 +19,7 @@ from redis.commands.core import StreamCommands
 from tests import servers
 from tests.harness.releases import Release
 from tests.servers import Running
+from tests.waiting import DEADLINE
 
 #: A scene: calls (method, arguments, named arguments) in order, on an empty server.
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -255,6 +256,53 @@ def test_what_only_newer_servers_know(
         assert answers[-1] == last
     else:
         assert answers[-1]
+
+
+@pytest.mark.parametrize("proto", [2, 3])
+def test_commands_beside_streams(ours: Running, proto: int) -> None:
+    """Transactions, channels and server commands work through redis-py, in both protocols."""
+    with redis.Redis(port=ours.port, protocol=proto, decode_responses=True, client_name="tester") as client:
+        client.flushall()
+        assert client.client_getname() == "tester"
+        assert client.xadd("s", {"a": "1"}, id="1-1") == "1-1"
+        client.xgroup_create("s", "g", "0")
+        assert client.xreadgroup("g", "c", {"s": ">"})
+        assert client.xack("s", "g", "1-1") == 1
+        with client.pipeline() as pipeline:
+            pipeline.watch("n")
+            pipeline.multi()
+            pipeline.incr("n")
+            pipeline.xlen("s")
+            assert pipeline.execute() == [1, 1]
+        with client.pubsub() as channel:
+            channel.subscribe("news")
+            assert channel.get_message(timeout=DEADLINE)["type"] == "subscribe"
+            client.publish("news", "hello")
+            assert channel.get_message(timeout=DEADLINE)["data"] == "hello"
+        assert client.info()["redis_mode"] == "standalone"
+        assert client.info("commandstats")["cmdstat_xadd"]["calls"] >= 1
+        assert client.config_get("maxclients") == {"maxclients": "10000"}
+        assert client.config_set("timeout", 0)
+        assert client.command_count() > 100
+        assert client.client_list()[0]["db"] == "0"
+        assert client.client_info()["lib-name"].startswith("redis-py")
+        assert client.time()[0] > 1_600_000_000
+
+
+def test_a_blocked_reader_and_a_producer_on_one_loop(ours: Running) -> None:
+    """A blocked reader gets the entry that a producer on the same event loop adds."""
+
+    async def run() -> object:
+        async with redis.asyncio.Redis(port=ours.port, decode_responses=True) as client:
+            await client.flushall()
+            reading = asyncio.create_task(client.xread({"s": "0"}, block=int(DEADLINE * 1000)))
+            async with asyncio.timeout(DEADLINE):
+                while (await client.info("clients"))["blocked_clients"] == 0:
+                    await asyncio.sleep(0.001)
+            await client.xadd("s", {"f": "v"}, id="7-7")
+            return await reading
+
+    assert asyncio.run(run()) == [["s", [("7-7", {"f": "v"})]]]
 
 
 def test_this_module_needs_a_server_as_old_as_debian_s() -> None:

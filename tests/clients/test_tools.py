@@ -99,26 +99,43 @@ def test_redis_cli_watches(ours: Running) -> None:
     terminal = Terminal([needed("redis-cli"), "-p", str(ours.port), "MONITOR"])
     try:
         terminal.read_until(b"OK")
-        subprocess.run([needed("redis-cli"), "-p", str(ours.port), "SET", "a", "b"], check=True, capture_output=True)
+        cli(ours, "SET", "a", "b")
         assert '"SET" "a" "b"' in terminal.read_until(b'"b"')
     finally:
         terminal.close()
+
+
+def cli(server: Running, *arguments: str, stdin: bytes = b"") -> str:
+    """The output of redis-cli."""
+    done = subprocess.run(
+        [needed("redis-cli"), "-p", str(server.port), *arguments],
+        input=stdin,
+        capture_output=True,
+        check=True,
+        timeout=DEADLINE * 4,
+    )
+    return (done.stdout + done.stderr).decode()
+
+
+@pytest.mark.redis
+def test_commands_and_output(ours: Running) -> None:
+    """Commands as arguments, in RESP3, from stdin, in bulk, and help that comes from COMMAND DOCS."""
+    assert cli(ours, "xadd", "cli", "1-1", "f", "v") == "1-1\n"
+    assert cli(ours, "-3", "--json", "xrange", "cli", "-", "+") == '[["1-1",["f","v"]]]\n'
+    assert cli(ours, stdin=b"select 3\nset a 'b c'\nget a\n") == "OK\nOK\nb c\n"
+    assert "replies: 1000" in cli(ours, "--pipe", stdin=b"INCR n\r\n" * 1000)
+    assert "key [COUNT count]" not in cli(ours, "help", "xadd")
+    assert "GROUP group consumer [COUNT count]" in cli(ours, "help", "xreadgroup")
+    assert cli(ours, "-n", "3", "--scan") == "a\n"
 
 
 @pytest.mark.redis
 def test_mass_insertion(ours: Running) -> None:
     """redis-cli --pipe sends 20,000 XADDs in the protocol's form, and gets a reply for each."""
     command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
-    done = subprocess.run(
-        [needed("redis-cli"), "-p", str(ours.port), "--pipe"],
-        input=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000,
-        capture_output=True,
-        check=True,
-        timeout=DEADLINE * 4,
-    )
-    assert b"errors: 0, replies: 20001" in done.stdout
-    shown = subprocess.run([needed("redis-cli"), "-p", str(ours.port), "XLEN", "pipe"], capture_output=True, check=True)
-    assert shown.stdout == b"20000\n"
+    output = cli(ours, "--pipe", stdin=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000)
+    assert "errors: 0, replies: 20001" in output
+    assert cli(ours, "XLEN", "pipe") == "20000\n"
 
 
 @pytest.mark.redis
