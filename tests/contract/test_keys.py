@@ -293,15 +293,6 @@ def test_object(server: Server, dialogue) -> None:
     play(server, dialogue)
 
 
-@pytest.mark.parametrize("command", ["OBJECT HELP", "PUBSUB HELP"])
-def test_help_begins_with_the_form_of_the_command(server: Server, command: str) -> None:
-    """HELP is lines of text, the last one about itself."""
-    lines = server.run(command)
-    name = command.partition(" ")[0].encode()
-    assert lines[0] == name + b" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    assert lines[-2:] == [b"HELP", b"    Prints this help."]
-
-
 BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
 
 

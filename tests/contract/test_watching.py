@@ -200,11 +200,18 @@ def test_memory_s_other_words(server: Server) -> None:
     assert server.run("MEMORY MALLOC-STATS")
 
 
-@pytest.mark.parametrize("name", ["SLOWLOG", "LATENCY", "MEMORY", "SCRIPT", "FUNCTION", "MODULE"])
+CONTAINERS = [
+    *("ACL", "CLIENT", "COMMAND", "CONFIG", "FUNCTION", "LATENCY", "MEMORY"),
+    *("MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO"),
+]
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
 def test_help(server: Server, name: str) -> None:
-    """Each begins as all do."""
+    """HELP is lines of text: the first says how the command is called, the last ones are about HELP itself."""
     lines = server.run(f"{name} HELP")
     assert lines[0] == f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
+    assert lines[-2:] == [b"HELP", b"    Prints this help."]
 
 
 # -- DEBUG ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""The command table: one declaration per command, above the function that does it.
+"""The command table: what is known of each command. Dispatch, COMMAND, HELP, ACL checks and the docs all read it.
 
-Dispatch, COMMAND, ACL checks and the docs all read it; nobody keeps a second list. A container command (XGROUP, CLIENT)
-is declared with :func:`container`, its subcommands with names of the form ``xgroup|create``.
+Commands are declared above the functions that do them, with :mod:`engine.core.table.declare`; nobody keeps a second
+list. Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgroup|create``.
 """
 
 from __future__ import annotations
@@ -151,77 +151,10 @@ class Command:
 COMMANDS: dict[bytes, Command] = {}
 
 
-def _register(command: Command) -> None:
+def register(command: Command) -> None:
+    """Add a declaration to the table; a subcommand to its container, which is declared before it."""
     parent, bar, sub = command.name.upper().encode().partition(b"|")
     table = COMMANDS[parent].subcommands if bar else COMMANDS
     if (sub or parent) in table:
         raise ValueError(f"command {command.name} is declared twice")
     table[sub or parent] = command
-
-
-def command(
-    name: str,
-    *,
-    arity: int,
-    flags: str = "",
-    keys: Keys = NO_KEYS,
-    group: str = "generic",
-    since: str = "1.0.0",
-    summary: str = "",
-    complexity: str = "O(1)",
-    syntax: str = "",
-    acl: str = "",
-    access: str = "",
-    channels: Channels | None = None,
-) -> Callable[[Handler], Handler]:
-    """Declare a command; the decorated function does it. ``flags`` and ``acl`` are words divided by blanks."""
-
-    def register(handler: Handler) -> Handler:
-        _register(
-            Command(
-                name,
-                handler,
-                arity,
-                frozenset(flags.split()),
-                keys,
-                group,
-                since,
-                summary,
-                complexity,
-                syntax,
-                frozenset(acl.split()),
-                access,
-                channels,
-            )
-        )
-        return handler
-
-    return register
-
-
-def container(
-    name: str,
-    *,
-    group: str,
-    since: str,
-    summary: str,
-    arity: int = -2,
-    flags: str = "",
-    acl: str = "",
-    alone: Handler | None = None,
-) -> None:
-    """Declare a command with subcommands, which dispatch looks up; ``alone`` does the bare name, if that is one."""
-
-    def never(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001
-        raise AssertionError(f"dispatch called the container {name}")
-
-    command(
-        name,
-        arity=arity,
-        flags=flags,
-        group=group,
-        since=since,
-        summary=summary,
-        complexity="Depends on subcommand.",
-        acl=acl,
-    )(alone or never)

@@ -1,4 +1,4 @@
-"""Reads the syntax line of a command's declaration, and gives the arguments as COMMAND DOCS describes them.
+"""Reads the syntax of a command's declaration: its arguments for COMMAND DOCS, its arity, its line in HELP.
 
 ``word`` is an argument, ``WORD`` a token, which takes the arguments that follow it; ``[...]`` is optional, ``<...>`` a
 group; ``a | b`` one of them, inside brackets with all that stands on either side; ``a [a ...]`` is a, once or more.
@@ -13,6 +13,8 @@ from functools import lru_cache
 from engine.core.protocol.replies import Map, Set, Simple
 
 _WORDS = re.compile(r"[\[\]<>|]|\.\.\.|[^\s\[\]<>|]+")
+#: Names of arguments; tokens are in capitals.
+_NAMES = re.compile(r"(?<![\w-])[a-z][a-z0-9-]*")
 _INTEGERS = {
     "count",
     "cursor",
@@ -74,6 +76,34 @@ class Argument:
         if self.parts:
             out += [b"arguments", [part.described() for part in self.parts]]
         return out
+
+    def fewest(self) -> int:
+        """With how few words it can be given."""
+        if self.optional:
+            return 0
+        token = 1 if self.token and self.kind != "pure-token" else 0
+        if self.kind == "block":
+            return token + sum(part.fewest() for part in self.parts)
+        return token + (min(part.fewest() for part in self.parts) if self.kind == "oneof" else 1)
+
+    def varies(self) -> bool:
+        """Whether it can be given with more words than the fewest."""
+        if self.optional or self.multiple or any(part.varies() for part in self.parts):
+            return True
+        return self.kind == "oneof" and len({part.fewest() for part in self.parts}) > 1
+
+
+def arity_of(syntax: str, words: int) -> int:
+    """The arity of a command with these arguments, whose name (and subcommand) are ``words`` words."""
+    found = arguments(syntax)
+    count = words + sum(one.fewest() for one in found)
+    return -count if any(one.varies() for one in found) else count
+
+
+def placeholders(syntax: str) -> str:
+    """The syntax as HELP writes it: arguments in angle brackets, groups in round ones."""
+    grouped = syntax.replace("<", "(").replace(">", ")").replace(" | ", "|")
+    return _NAMES.sub(r"<\g<0>>", grouped)
 
 
 @lru_cache(maxsize=512)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from engine.text.messages.general import help_lines
-
 # -- rules --------------------------------------------------------------------------------------------------------
 UNKNOWN = b"Unknown command or category name in ACL"
 SYNTAX = b"Syntax error"
@@ -89,30 +87,3 @@ def no_command_permission(user: bytes, command: bytes) -> bytes:
 
 
 # -- HELP ---------------------------------------------------------------------------------------------------------
-ACL_HELP = help_lines(
-    "ACL",
-    "CAT [<category>]",
-    " The categories, or the commands of one.",
-    "DELUSER <username> [<username> ...]",
-    " Delete users; their connections are closed.",
-    "DRYRUN <username> <command> [<arg> ...]",
-    " Whether the user may run the command; it is not run.",
-    "GENPASS [<bits>]",
-    " A random password, of 256 bits or of <bits>.",
-    "GETUSER <username>",
-    " The rules of a user, one kind after the other.",
-    "LIST",
-    " All users with their rules, as in an ACL file.",
-    "LOAD",
-    " Load the users from the ACL file.",
-    "LOG [<count> | RESET]",
-    " The latest refusals; RESET deletes them.",
-    "SAVE",
-    " Write the users to the ACL file.",
-    "SETUSER <username> [<rule> ...]",
-    " Create a user, or change one.",
-    "USERS",
-    " The names of all users.",
-    "WHOAMI",
-    " The name of the current connection's user.",
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from engine.text.messages.general import help_lines
-
 # -- connecting ---------------------------------------------------------------------------------------------------
 MAX_CLIENTS = b"ERR max number of clients reached"
 PROTECTED_MODE = (
@@ -59,21 +57,6 @@ def in_subscription(name: bytes) -> bytes:
     )
 
 
-PUBSUB_HELP = help_lines(
-    "PUBSUB",
-    "CHANNELS [<pattern>]",
-    " Return the currently active channels matching a <pattern> (default: '*').",
-    "NUMPAT",
-    " Return number of subscriptions to patterns.",
-    "NUMSUB [<channel> ...]",
-    " Return the number of subscribers for the specified channels, excluding",
-    " pattern subscriptions(default: no channels).",
-    "SHARDCHANNELS [<pattern>]",
-    " Return the currently active shard level channels matching a <pattern> (default: '*').",
-    "SHARDNUMSUB [<shardchannel> ...]",
-    " Return the number of subscribers for the specified shard level channel(s)",
-)
-
 # -- CLIENT -------------------------------------------------------------------------------------------------------
 NO_SUCH_CLIENT = b"ERR No such client"
 CLIENT_ID_INVALID = b"ERR Invalid client ID"
@@ -106,41 +89,3 @@ def unrecognized_client_option(word: bytes) -> bytes:
 def client_info_characters(option: bytes) -> bytes:
     """CLIENT SETINFO of a value that CLIENT LIST could not show."""
     return b"ERR %b cannot contain spaces, newlines or special characters." % option
-
-
-CLIENT_HELP = help_lines(
-    "CLIENT",
-    "GETREDIR",
-    " Where tracking messages go: nowhere, keys are not tracked.",
-    "GETNAME",
-    " The name of the current connection.",
-    "ID",
-    " The number of the current connection.",
-    "INFO",
-    " The line of LIST for the current connection.",
-    "KILL <ip:port>",
-    " Close the connection from <ip:port>.",
-    "KILL <option> <value> [<option> <value> [...]]",
-    " Close all connections that fit all options:",
-    " ADDR, LADDR (<ip:port>), TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER, ID, MAXAGE, SKIPME (YES|NO).",
-    "LIST [TYPE <type> | ID <id> ...]",
-    " All connections, or some.",
-    "NO-EVICT (ON|OFF)",
-    " Exempt the current connection from eviction.",
-    "NO-TOUCH (ON|OFF)",
-    " Let the current connection's commands not count as use of keys.",
-    "PAUSE <timeout> [WRITE|ALL]",
-    " Hold back all commands, or those that write, for <timeout> milliseconds.",
-    "REPLY (ON|OFF|SKIP)",
-    " Whether the current connection gets replies.",
-    "SETINFO (LIB-NAME|LIB-VER) <value>",
-    " Set the name or version of the client's library.",
-    "SETNAME <name>",
-    " Name the current connection.",
-    "TRACKINGINFO",
-    " Whether keys are tracked.",
-    "UNBLOCK <id> [TIMEOUT|ERROR]",
-    " Wake a blocked connection.",
-    "UNPAUSE",
-    " End PAUSE.",
-)

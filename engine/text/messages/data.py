@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from engine.text.messages.general import help_lines
-
 # -- keys ---------------------------------------------------------------------------------------------------------
 INVALID_CURSOR = b"ERR invalid cursor"
 SAME_OBJECT = b"ERR source and destination objects are the same"
@@ -12,21 +10,6 @@ SWAP_SECOND_INDEX = b"ERR invalid second DB index"
 NO_LFU = (
     b"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
     b"between policies at runtime LRU and LFU data will take some time to adjust."
-)
-OBJECT_HELP = help_lines(
-    "OBJECT",
-    "ENCODING <key>",
-    " Return the kind of internal representation used in order to store the value",
-    " associated with a <key>.",
-    "FREQ <key>",
-    " Return the access frequency index of the <key>. The returned integer is",
-    " proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    " Return the idle time of the <key>, that is the approximated number of",
-    " seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    " Return the number of references of the value associated with the specified",
-    " <key>.",
 )
 
 # -- expiry -------------------------------------------------------------------------------------------------------

@@ -63,8 +63,9 @@ def subcommand_arguments(container: bytes, word: bytes) -> bytes:
 # -- HELP ---------------------------------------------------------------------------------------------------------
 
 
-def help_lines(container: str, *lines: str) -> list[bytes]:
-    """The reply to ``container HELP``, framed as Redis does. A line that begins with a blank explains that above it."""
-    head = f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    indented = [f"   {line}" if line.startswith(" ") else line for line in lines]
-    return [line.encode() for line in (head, *indented, "HELP", "    Prints this help.")]
+def help_lines(container: str, rows: list[tuple[str, str]]) -> list[bytes]:
+    """The reply to ``container HELP``, framed as Redis does. ``rows``: how each subcommand is called, what it does."""
+    lines = [f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for form, meaning in [*rows, ("HELP", "Prints this help.")]:
+        lines += [form.rstrip(), f"    {meaning}"]
+    return [line.encode() for line in lines]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from engine.text.messages.general import help_lines
-
 # -- refused values -----------------------------------------------------------------------------------------------
 WRONG_NUMBER = "wrong number of arguments"
 NOT_AN_INTEGER = "argument couldn't be parsed into an integer"
@@ -58,16 +56,3 @@ def config_set_failed(name: bytes, why: str) -> bytes:
 def rewrite_failed(why: str) -> bytes:
     """CONFIG REWRITE of a file that cannot be written."""
     return b"ERR Rewriting config file: %b" % why.encode()
-
-
-CONFIG_HELP = help_lines(
-    "CONFIG",
-    "GET <pattern> [<pattern> ...]",
-    " Names and values of the directives that match.",
-    "SET <directive> <value> [<directive> <value> ...]",
-    " Change directives, all or none.",
-    "RESETSTAT",
-    " Reset INFO's counters.",
-    "REWRITE",
-    " Write the values in force to the configuration file.",
-)

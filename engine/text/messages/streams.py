@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from engine.text.messages.general import help_lines
-
 # -- entries ------------------------------------------------------------------------------------------------------
 INVALID_ID = b"ERR Invalid stream ID specified as stream command argument"
 INVALID_RANGE_START = b"ERR invalid start ID for the interval"
@@ -128,25 +126,3 @@ COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
 PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"
 
 # -- HELP ---------------------------------------------------------------------------------------------------------
-XGROUP_HELP = help_lines(
-    "XGROUP",
-    "CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <entries-read>]",
-    " Create a consumer group that begins behind an ID.",
-    "CREATECONSUMER <key> <group> <consumer>",
-    " Create a consumer in a group.",
-    "DELCONSUMER <key> <group> <consumer>",
-    " Delete a consumer, and what is pending with it.",
-    "DESTROY <key> <group>",
-    " Destroy a consumer group.",
-    "SETID <key> <group> <id|$> [ENTRIESREAD <entries-read>]",
-    " Set the last-delivered ID of a group.",
-)
-XINFO_HELP = help_lines(
-    "XINFO",
-    "CONSUMERS <key> <groupname>",
-    " Show the consumers of a group.",
-    "GROUPS <key>",
-    " Show the consumer groups of a stream.",
-    "STREAM <key> [FULL [COUNT <count>]]",
-    " Show a stream, with FULL in every detail.",
-)

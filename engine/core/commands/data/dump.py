@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.data.hashes import small_hash_limits
+from engine.core.commands.families import key_command
 from engine.core.formats import rdb_stream
 from engine.core.formats.rdb import BadFormatError, Reader, crc64, length, listpack, read_listpack, string
 from engine.core.keyspace.database import Value
@@ -15,7 +16,6 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.stream import Stream
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
@@ -142,35 +142,23 @@ def _load_list(reader: Reader, kind: int) -> deque[bytes]:
     return items
 
 
-@command(
-    "dump",
-    arity=2,
-    flags="readonly",
-    keys=ONE_KEY,
-    since="2.6.0",
-    acl="keyspace",
-    summary="A key's value as bytes that RESTORE understands.",
-    complexity="O(size)",
-    syntax="key",
-)
+@key_command("dump key", "readonly", since="2.6.0", complexity="O(size)")
 def dump(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
     return None if value is None else dumped(value)
 
 
-@command(
-    "restore",
-    arity=-4,
-    flags="write denyoom",
-    keys=ONE_KEY,
+@key_command(
+    "restore key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    "write denyoom",
     access="OW update",
     since="2.6.0",
     acl="keyspace dangerous",
-    summary="Make a key from what DUMP gave.",
     complexity="O(size)",
-    syntax="key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
 )
 def restore(ctx: Context, argv: list[bytes]) -> Reply:
+    """Creates a key from the bytes that DUMP returned."""
     key, payload, db = argv[1], argv[3], ctx.db
     args = Args(argv, 4)
     replace = absolute = False

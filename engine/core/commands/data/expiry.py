@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.core.commands.families import key_command
 from engine.core.protocol.args import I64_MAX, Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import data
 
 if TYPE_CHECKING:
@@ -99,58 +99,27 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     return 1
 
 
-@command(
-    "expire",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    acl="keyspace",
-    summary="Let a key expire after so many seconds.",
-    syntax=f"key seconds {_EXPIRE_SYNTAX}",
-)
+@key_command(f"expire key seconds {_EXPIRE_SYNTAX}", "write fast")
 def expire(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a key's time to live in seconds."""
     return _expire(ctx, argv, seconds=True, absolute=False)
 
 
-@command(
-    "pexpire",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    since="2.6.0",
-    acl="keyspace",
-    summary="Let a key expire after so many milliseconds.",
-    syntax=f"key milliseconds {_EXPIRE_SYNTAX}",
-)
+@key_command(f"pexpire key milliseconds {_EXPIRE_SYNTAX}", "write fast", since="2.6.0")
 def pexpire(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a key's time to live in milliseconds."""
     return _expire(ctx, argv, seconds=False, absolute=False)
 
 
-@command(
-    "expireat",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    since="1.2.0",
-    acl="keyspace",
-    summary="Let a key expire at a time, in seconds since the epoch.",
-    syntax=f"key unix-time-seconds {_EXPIRE_SYNTAX}",
-)
+@key_command(f"expireat key unix-time-seconds {_EXPIRE_SYNTAX}", "write fast", since="1.2.0")
 def expireat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets the time at which a key expires, in seconds since the epoch."""
     return _expire(ctx, argv, seconds=True, absolute=True)
 
 
-@command(
-    "pexpireat",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    since="2.6.0",
-    acl="keyspace",
-    summary="Let a key expire at a time, in milliseconds since the epoch.",
-    syntax=f"key unix-time-milliseconds {_EXPIRE_SYNTAX}",
-)
+@key_command(f"pexpireat key unix-time-milliseconds {_EXPIRE_SYNTAX}", "write fast", since="2.6.0")
 def pexpireat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets the time at which a key expires, in milliseconds since the epoch."""
     return _expire(ctx, argv, seconds=False, absolute=True)
 
 
@@ -165,70 +134,31 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
     return (shown + 500) // 1000 if seconds else shown
 
 
-@command(
-    "ttl",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    acl="keyspace",
-    summary="How many seconds a key has to live (-1: for ever, -2: no such key).",
-    syntax="key",
-)
+@key_command("ttl key", "readonly fast")
 def ttl(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a key's time to live in seconds; -1 without expiry, -2 without the key."""
     return _time(ctx, argv, seconds=True, absolute=False)
 
 
-@command(
-    "pttl",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    since="2.6.0",
-    acl="keyspace",
-    summary="How many milliseconds a key has to live (-1: for ever, -2: no such key).",
-    syntax="key",
-)
+@key_command("pttl key", "readonly fast", since="2.6.0")
 def pttl(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a key's time to live in milliseconds; -1 without expiry, -2 without the key."""
     return _time(ctx, argv, seconds=False, absolute=False)
 
 
-@command(
-    "expiretime",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    since="7.0.0",
-    acl="keyspace",
-    summary="When a key expires, in seconds since the epoch.",
-    syntax="key",
-)
+@key_command("expiretime key", "readonly fast", since="7.0.0")
 def expiretime(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the time at which a key expires, in seconds since the epoch."""
     return _time(ctx, argv, seconds=True, absolute=True)
 
 
-@command(
-    "pexpiretime",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    since="7.0.0",
-    acl="keyspace",
-    summary="When a key expires, in milliseconds since the epoch.",
-    syntax="key",
-)
+@key_command("pexpiretime key", "readonly fast", since="7.0.0")
 def pexpiretime(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the time at which a key expires, in milliseconds since the epoch."""
     return _time(ctx, argv, seconds=False, absolute=True)
 
 
-@command(
-    "persist",
-    arity=2,
-    flags="write fast",
-    keys=ONE_KEY,
-    since="2.2.0",
-    acl="keyspace",
-    summary="Take a key's expiry away.",
-    syntax="key",
-)
+@key_command("persist key", "write fast", since="2.2.0")
 def persist(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes a key's expiry."""
     return int(ctx.db.get(argv[1]) is not None and persist_key(ctx, argv[1]))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.keys import parse_cursor, parse_scan_options
 from engine.core.commands.data.strings import sum_of_floats
+from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
-from engine.core.table.registry import ONE_KEY, command
 from engine.text import longdouble
 from engine.text.globs import matches
 from engine.text.messages import data, general
@@ -49,202 +49,82 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
     return new
 
 
-@command(
-    "hset",
-    arity=-4,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Set fields of a hash; how many are new.",
-    complexity="O(fields)",
-    syntax="key field value [field value ...]",
-)
+@hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets fields of a hash, and returns how many of them are new."""
     if len(argv) % 2:
         raise CommandError(general.wrong_arity(b"hset"))
     return _put(ctx, argv[1], argv[2:], b"hset")
 
 
-@command(
-    "hmset",
-    arity=-4,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Set fields of a hash.",
-    complexity="O(fields)",
-    syntax="key field value [field value ...]",
-)
+@hash_command("hmset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets fields of a hash."""
     if len(argv) % 2:
         raise CommandError(general.wrong_arity(b"hmset"))
     _put(ctx, argv[1], argv[2:], b"hset")
     return OK
 
 
-@command(
-    "hsetnx",
-    arity=4,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW insert",
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Set a field of a hash unless it exists.",
-    syntax="key field value",
-)
+@hash_command("hsetnx key field value", "write denyoom fast", access="RW insert")
 def hsetnx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a field of a hash unless it exists."""
     if argv[2] in (_hash(ctx, argv[1]) or ()):
         return 0
     return _put(ctx, argv[1], argv[2:], b"hset")
 
 
-@command(
-    "hget",
-    arity=3,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="The value of a field.",
-    syntax="key field",
-)
+@hash_command("hget key field", "readonly fast")
 def hget(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the value of a field of a hash."""
     return _read(ctx, argv[1]).get(argv[2])
 
 
-@command(
-    "hmget",
-    arity=-3,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="The values of several fields.",
-    complexity="O(fields)",
-    syntax="key field [field ...]",
-)
+@hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the values of several fields of a hash."""
     return list(map(_read(ctx, argv[1]).get, argv[2:]))
 
 
-@command(
-    "hgetall",
-    arity=2,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="All fields with their values.",
-    complexity="O(size)",
-    syntax="key",
-)
+@hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all fields of a hash with their values."""
     return Map(word for pair in _read(ctx, argv[1]).items() for word in pair)
 
 
-@command(
-    "hkeys",
-    arity=2,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="All fields.",
-    complexity="O(size)",
-    syntax="key",
-)
+@hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all fields of a hash."""
     return list(_read(ctx, argv[1]))
 
 
-@command(
-    "hvals",
-    arity=2,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="All values.",
-    complexity="O(size)",
-    syntax="key",
-)
+@hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all values of a hash."""
     return list(_read(ctx, argv[1]).values())
 
 
-@command(
-    "hlen",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="How many fields a hash has.",
-    syntax="key",
-)
+@hash_command("hlen key", "readonly fast", access="RO")
 def hlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of fields of a hash."""
     return len(_read(ctx, argv[1]))
 
 
-@command(
-    "hexists",
-    arity=3,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Whether a field exists.",
-    syntax="key field",
-)
+@hash_command("hexists key field", "readonly fast", access="RO")
 def hexists(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns whether a field of a hash exists."""
     return int(argv[2] in _read(ctx, argv[1]))
 
 
-@command(
-    "hstrlen",
-    arity=3,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="hash",
-    since="3.2.0",
-    acl="hash",
-    summary="The length of a field's value.",
-    syntax="key field",
-)
+@hash_command("hstrlen key field", "readonly fast", access="RO", since="3.2.0")
 def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the length of a field's value."""
     return len(_read(ctx, argv[1]).get(argv[2], b""))
 
 
-@command(
-    "hdel",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW delete",
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Delete fields; how many there were.",
-    complexity="O(fields)",
-    syntax="key field [field ...]",
-)
+@hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes fields of a hash, and returns how many existed."""
     key, db = argv[1], ctx.db
     fields = _hash(ctx, key)
     if fields is None:
@@ -260,19 +140,9 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     return len(gone)
 
 
-@command(
-    "hincrby",
-    arity=4,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="hash",
-    since="2.0.0",
-    acl="hash",
-    summary="Add to the integer in a field.",
-    syntax="key field increment",
-)
+@hash_command("hincrby key field increment", "write denyoom fast", access="RW access update")
 def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the integer in a field of a hash."""
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
     fields = _hash(ctx, key) or Hash()
@@ -283,19 +153,9 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     return result
 
 
-@command(
-    "hincrbyfloat",
-    arity=4,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="hash",
-    since="2.6.0",
-    acl="hash",
-    summary="Add to the number in a field.",
-    syntax="key field increment",
-)
+@hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update", since="2.6.0")
 def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the number in a field of a hash, which may have a fraction."""
     key, field = argv[1], argv[2]
     try:
         by = longdouble.parse(argv[3])
@@ -314,19 +174,9 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     return result
 
 
-@command(
-    "hscan",
-    arity=-3,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="hash",
-    since="2.8.0",
-    acl="hash",
-    summary="Walk over a hash in steps: each field that is there all the time is returned.",
-    complexity="O(COUNT) a step",
-    syntax="key cursor [MATCH pattern] [COUNT count]",
-)
+@hash_command("hscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step")
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
+    """Iterates over a hash in steps; a field that exists all the time is returned."""
     cursor = parse_cursor(argv[2])
     fields = _read(ctx, argv[1])
     if not fields:
@@ -341,19 +191,9 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 # -- chance ---------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "hrandfield",
-    arity=-2,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="hash",
-    since="6.2.0",
-    acl="hash",
-    summary="Fields drawn by chance: different ones, or with a negative count any.",
-    complexity="O(count)",
-    syntax="key [count [WITHVALUES]]",
-)
+@hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(count)")
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns random fields of a hash: different ones, or with a negative count perhaps equal ones."""
     if len(argv) == 2:
         fields = _read(ctx, argv[1])
         return fields.slots[ctx.changes.pick(len(fields))] if fields else None

@@ -7,11 +7,13 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import Database, Value, type_name
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
-from engine.core.table.registry import ALL_KEYS, ONE_KEY, SUB_KEY, Keys, command, container
+from engine.core.table.declare import container
+from engine.core.table.registry import ALL_KEYS, NO_KEYS, SUB_KEY, Keys
 from engine.text.globs import matches
 from engine.text.messages import data, general
 
@@ -40,65 +42,32 @@ def _tell_deleted(ctx: Context, key: bytes) -> bool:
     return True
 
 
-@command(
-    "del",
-    arity=-2,
-    flags="write",
-    keys=ALL_KEYS,
-    access="RM delete",
-    acl="keyspace",
-    summary="Delete keys.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
-)
+@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity="O(keys)")
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes keys."""
     return _delete(ctx, argv)
 
 
-@command(
-    "unlink",
-    arity=-2,
-    flags="write fast",
-    keys=ALL_KEYS,
-    access="RM delete",
-    since="4.0.0",
-    acl="keyspace",
-    summary="Delete keys.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
+@key_command(
+    "unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete", since="4.0.0", complexity="O(keys)"
 )
 def unlink(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes keys, as DEL does."""
     return _delete(ctx, argv)
 
 
-@command(
-    "flushdb",
-    arity=-1,
-    flags="write",
-    group="server",
-    acl="keyspace dangerous",
-    summary="Delete all keys of the selected database.",
-    complexity="O(keys)",
-    syntax="[ASYNC|SYNC]",
-)
+@database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity="O(keys)")
 def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes all keys of the selected database."""
     _flush_option(argv)
     ctx.db.clear()
     ctx.effect(b"FLUSHDB")
     return OK
 
 
-@command(
-    "flushall",
-    arity=-1,
-    flags="write",
-    group="server",
-    acl="keyspace dangerous",
-    summary="Delete all keys of all databases.",
-    complexity="O(keys)",
-    syntax="[ASYNC|SYNC]",
-)
+@database_command("flushall [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity="O(keys)")
 def flushall(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes all keys of all databases."""
     _flush_option(argv)
     for db in ctx.databases:
         db.clear()
@@ -116,81 +85,40 @@ def _flush_option(argv: list[bytes]) -> None:
 # -- asking ---------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "exists",
-    arity=-2,
-    flags="readonly fast",
-    keys=ALL_KEYS,
-    access="RO",
-    acl="keyspace",
-    summary="How many of the keys exist, a key named twice counted twice.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
-)
+@key_command("exists key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", complexity="O(keys)")
 def exists(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how many of the keys exist; a key given twice counts twice."""
     return sum(ctx.db.read(key, use=False) is not None for key in argv[1:])
 
 
-@command(
-    "touch",
-    arity=-2,
-    flags="readonly fast",
-    keys=ALL_KEYS,
-    access="RO",
-    since="3.2.1",
-    acl="keyspace",
-    summary="Mark keys as used now; how many of them exist.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
-)
+@key_command("touch key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", since="3.2.1", complexity="O(keys)")
 def touch(ctx: Context, argv: list[bytes]) -> Reply:
+    """Marks keys as used now, and returns how many of them exist."""
     return sum(ctx.db.read(key) is not None for key in argv[1:])
 
 
-@command(
-    "type",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    acl="keyspace",
-    summary="The type of a key's value.",
-    syntax="key",
-)
+@key_command("type key", "readonly fast", access="RO")
 def type_of(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the type of a key's value."""
     value = ctx.db.read(argv[1], use=False)
     return Simple(b"none" if value is None else type_name(value))
 
 
-@command(
-    "dbsize",
-    arity=1,
-    flags="readonly fast",
-    group="server",
-    acl="keyspace",
-    summary="How many keys the selected database has.",
-)
+@database_command("dbsize", "readonly fast")
 def dbsize(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns the number of keys in the selected database."""
     return len(ctx.db)
 
 
-@command("randomkey", arity=1, flags="readonly", acl="keyspace", summary="A key drawn by chance.")
+@key_command("randomkey", "readonly", keys=NO_KEYS)
 def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns a random key."""
     return ctx.db.random_key()
 
 
-@command(
-    "keys",
-    arity=2,
-    flags="readonly",
-    acl="keyspace dangerous",
-    summary="The keys that match a pattern.",
-    complexity="O(all keys)",
-    syntax="pattern",
-)
+@key_command("keys pattern", "readonly", keys=NO_KEYS, acl="keyspace dangerous", complexity="O(all keys)")
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the keys that match a pattern."""
     keys = ctx.db.keys()
     return keys if argv[1] == b"*" else list(filter(partial(matches, argv[1]), keys))
 
@@ -222,17 +150,15 @@ def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, byte
     return pattern, count, kind
 
 
-@command(
-    "scan",
-    arity=-2,
-    flags="readonly",
+@key_command(
+    "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
+    "readonly",
+    keys=NO_KEYS,
     since="2.8.0",
-    acl="keyspace",
-    summary="Walk over the keys in steps: each key that is there all the time is returned.",
     complexity="O(COUNT) a step",
-    syntax="cursor [MATCH pattern] [COUNT count] [TYPE type]",
 )
 def scan(ctx: Context, argv: list[bytes]) -> Reply:
+    """Iterates over the keys in steps; a key that exists all the time is returned."""
     cursor = parse_cursor(argv[1])
     pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
     following, keys = ctx.db.scan(cursor, count)
@@ -270,32 +196,16 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
     return True
 
 
-@command(
-    "rename",
-    arity=3,
-    flags="write",
-    keys=Keys(1, 2, 1),
-    access="RW access delete, OW update",
-    acl="keyspace",
-    summary="Give a key another name, in place of the key that has it.",
-    syntax="key newkey",
-)
+@key_command("rename key newkey", "write", keys=Keys(1, 2, 1), access="RW access delete, OW update")
 def rename(ctx: Context, argv: list[bytes]) -> Reply:
+    """Renames a key, replacing a key of the new name."""
     _rename(ctx, argv, replace=True)
     return OK
 
 
-@command(
-    "renamenx",
-    arity=3,
-    flags="write fast",
-    keys=Keys(1, 2, 1),
-    access="RW access delete, OW insert",
-    acl="keyspace",
-    summary="Give a key another name unless a key has it.",
-    syntax="key newkey",
-)
+@key_command("renamenx key newkey", "write fast", keys=Keys(1, 2, 1), access="RW access delete, OW insert")
 def renamenx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Renames a key unless a key of the new name exists."""
     return int(_rename(ctx, argv, replace=False))
 
 
@@ -314,19 +224,16 @@ def copy_of(value: Value) -> Value:
     return value if type(value) is bytes else value.copy()
 
 
-@command(
-    "copy",
-    arity=-3,
-    flags="write denyoom",
+@key_command(
+    "copy source destination [DB destination-db] [REPLACE]",
+    "write denyoom",
     keys=Keys(1, 2, 1),
     access="RO access, OW update",
     since="6.2.0",
-    acl="keyspace",
-    summary="Copy a key with its expiry.",
     complexity="O(size)",
-    syntax="source destination [DB destination-db] [REPLACE]",
 )
 def copy(ctx: Context, argv: list[bytes]) -> Reply:
+    """Copies a key with its expiry."""
     args = Args(argv, 3)
     target_db, replace = ctx.db, False
     while len(args):
@@ -348,17 +255,9 @@ def copy(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@command(
-    "move",
-    arity=3,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    acl="keyspace",
-    summary="Move a key to another database unless it exists there.",
-    syntax="key db",
-)
+@key_command("move key db", "write fast", access="RW access update")
 def move(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves a key to another database unless it exists there."""
     key, source, target = argv[1], ctx.db, _database(ctx, argv[2])
     if source is target:
         raise CommandError(data.SAME_OBJECT)
@@ -372,18 +271,15 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@command(
-    "swapdb",
-    arity=3,
-    flags="write fast",
-    group="server",
+@database_command(
+    "swapdb index1 index2",
+    "write fast",
     since="4.0.0",
     acl="keyspace dangerous",
-    summary="Two databases trade their keys.",
     complexity="O(watched keys and keys waited for)",
-    syntax="index1 index2",
 )
 def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
+    """Exchanges the keys of two databases."""
     first = parse_int(argv[1], data.SWAP_FIRST_INDEX)
     if not _I32_MIN <= first <= _I32_MAX:
         raise CommandError(data.SWAP_FIRST_INDEX)
@@ -401,12 +297,15 @@ def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
 
 # -- OBJECT ---------------------------------------------------------------------------------------------------------
 
-container(
+object_subcommand = container(
     "object",
+    "Commands that inspect how values are kept.",
     group="generic",
+    acl="keyspace",
     since="2.2.3",
-    summary="Facts about how a value is kept.",
-    acl="",
+    flags="readonly",
+    keys=SUB_KEY,
+    help_since="6.2.0",
 )
 
 
@@ -432,34 +331,16 @@ def encoding(value: Value) -> bytes:
     return b"quicklist" if type(value) is deque else b"stream"
 
 
-@command(
-    "object|encoding",
-    arity=3,
-    flags="readonly",
-    keys=SUB_KEY,
-    access="RO",
-    since="2.2.3",
-    acl="keyspace",
-    summary="How the value is kept.",
-    syntax="key",
-)
+@object_subcommand("encoding key", access="RO")
 def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the encoding of a value, as Redis would choose it."""
     value = ctx.db.peek(argv[2])
     return None if value is None else encoding(value)
 
 
-@command(
-    "object|refcount",
-    arity=3,
-    flags="readonly",
-    keys=SUB_KEY,
-    access="RO",
-    since="2.2.3",
-    acl="keyspace",
-    summary="How many references to the value there are.",
-    syntax="key",
-)
+@object_subcommand("refcount key", access="RO")
 def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the reference count of a value."""
     value = ctx.db.peek(argv[2])
     if value is None:
         return None
@@ -467,39 +348,15 @@ def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
     return _SHARED_REFCOUNT if shared else 1
 
 
-@command(
-    "object|idletime",
-    arity=3,
-    flags="readonly",
-    keys=SUB_KEY,
-    access="RO",
-    since="2.2.3",
-    acl="keyspace",
-    summary="For how many seconds the key has not been used.",
-    syntax="key",
-)
+@object_subcommand("idletime key", access="RO")
 def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of seconds since a key was last used."""
     return None if ctx.db.peek(argv[2]) is None else ctx.db.idle(argv[2]) // 1000
 
 
-@command(
-    "object|freq",
-    arity=3,
-    flags="readonly",
-    keys=SUB_KEY,
-    access="RO",
-    since="4.0.0",
-    acl="keyspace",
-    summary="How often the key is used, under an LFU policy.",
-    syntax="key",
-)
+@object_subcommand("freq key", access="RO", since="4.0.0")
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how often a key is used, under an LFU policy."""
     if ctx.db.peek(argv[2]) is None:
         return None
     raise CommandError(data.NO_LFU)
-
-
-@command("object|help", arity=2, flags="loading stale", since="6.2.0", acl="keyspace", summary="What OBJECT can do.")
-def object_help(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in data.OBJECT_HELP]

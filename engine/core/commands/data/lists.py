@@ -10,9 +10,10 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
-from engine.core.table.registry import ONE_KEY, Keys, command
+from engine.core.table.registry import Keys
 from engine.text import longdouble
 from engine.text.messages import data, general
 
@@ -71,69 +72,39 @@ def _push_command(ctx: Context, argv: list[bytes], *, left: bool, only_if_exists
     return length
 
 
-@command(
-    "lpush",
-    arity=-3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW insert",
-    group="list",
-    acl="list",
-    summary="Put elements before a list's first one, each before the one named before it.",
-    complexity="O(elements)",
-    syntax="key element [element ...]",
-)
+@list_command("lpush key element [element ...]", "write denyoom fast", access="RW insert", complexity="O(elements)")
 def lpush(ctx: Context, argv: list[bytes]) -> Reply:
+    """Inserts elements at the beginning of a list, one after the other."""
     return _push_command(ctx, argv, left=True, only_if_exists=False)
 
 
-@command(
-    "rpush",
-    arity=-3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW insert",
-    group="list",
-    acl="list",
-    summary="Put elements behind a list's last one.",
-    complexity="O(elements)",
-    syntax="key element [element ...]",
-)
+@list_command("rpush key element [element ...]", "write denyoom fast", access="RW insert", complexity="O(elements)")
 def rpush(ctx: Context, argv: list[bytes]) -> Reply:
+    """Appends elements to a list."""
     return _push_command(ctx, argv, left=False, only_if_exists=False)
 
 
-@command(
-    "lpushx",
-    arity=-3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
+@list_command(
+    "lpushx key element [element ...]",
+    "write denyoom fast",
     access="RW insert",
-    group="list",
     since="2.2.0",
-    acl="list",
-    summary="As LPUSH, if the list exists.",
     complexity="O(elements)",
-    syntax="key element [element ...]",
 )
 def lpushx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Inserts elements at the beginning of a list if the list exists."""
     return _push_command(ctx, argv, left=True, only_if_exists=True)
 
 
-@command(
-    "rpushx",
-    arity=-3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
+@list_command(
+    "rpushx key element [element ...]",
+    "write denyoom fast",
     access="RW insert",
-    group="list",
     since="2.2.0",
-    acl="list",
-    summary="As RPUSH, if the list exists.",
     complexity="O(elements)",
-    syntax="key element [element ...]",
 )
 def rpushx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Appends elements to a list if the list exists."""
     return _push_command(ctx, argv, left=False, only_if_exists=True)
 
 
@@ -165,35 +136,15 @@ def _pop_command(ctx: Context, argv: list[bytes], name: bytes, *, left: bool) ->
     return _pop(ctx, argv[1], items, count, left=left) if count else []
 
 
-@command(
-    "lpop",
-    arity=-2,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW access delete",
-    group="list",
-    acl="list",
-    summary="Take elements from a list's beginning.",
-    complexity="O(count)",
-    syntax="key [count]",
-)
+@list_command("lpop key [count]", "write fast", access="RW access delete", complexity="O(count)")
 def lpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns elements from the beginning of a list."""
     return _pop_command(ctx, argv, b"lpop", left=True)
 
 
-@command(
-    "rpop",
-    arity=-2,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW access delete",
-    group="list",
-    acl="list",
-    summary="Take elements from a list's end, the last one first.",
-    complexity="O(count)",
-    syntax="key [count]",
-)
+@list_command("rpop key [count]", "write fast", access="RW access delete", complexity="O(count)")
 def rpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns elements from the end of a list, the last one first."""
     return _pop_command(ctx, argv, b"rpop", left=False)
 
 
@@ -215,37 +166,25 @@ def _is_left(word: bytes) -> bool:
     return word.upper() == b"LEFT"
 
 
-@command(
-    "lmove",
-    arity=5,
-    flags="write denyoom",
+@list_command(
+    "lmove source destination <LEFT|RIGHT> <LEFT|RIGHT>",
+    "write denyoom",
     keys=_TWO_KEYS,
     access="RW access delete, RW insert",
-    group="list",
     since="6.2.0",
-    acl="list",
-    summary="Take an element from one list and put it into another (or the same) one.",
-    syntax="source destination <LEFT|RIGHT> <LEFT|RIGHT>",
 )
 def lmove(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves an element from one end of a list to one end of another or the same list."""
     left, to_left = _is_left(argv[3]), _is_left(argv[4])
     items = _list(ctx, argv[1])
     return None if items is None else _move(ctx, argv[1], argv[2], items, left=left, to_left=to_left)
 
 
-@command(
-    "rpoplpush",
-    arity=3,
-    flags="write denyoom",
-    keys=_TWO_KEYS,
-    access="RW access delete, RW insert",
-    group="list",
-    since="1.2.0",
-    acl="list",
-    summary="Take a list's last element and put it before the first one of another.",
-    syntax="source destination",
+@list_command(
+    "rpoplpush source destination", "write denyoom", keys=_TWO_KEYS, access="RW access delete, RW insert", since="1.2.0"
 )
 def rpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves the last element of a list to the beginning of another or the same list."""
     items = _list(ctx, argv[1])
     return None if items is None else _move(ctx, argv[1], argv[2], items, left=False, to_left=True)
 
@@ -277,70 +216,54 @@ def _blocking_pop(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
     return ctx.block(argv, keys, timeout, type_name=b"list")
 
 
-@command(
-    "blpop",
-    arity=-3,
-    flags="write noscript blocking",
+@list_command(
+    "blpop key [key ...] timeout",
+    "write noscript blocking",
     keys=_BLOCKING_KEYS,
     access="RW access delete",
-    group="list",
     since="2.0.0",
-    acl="list",
-    summary="Take the first element of the first list that has one; wait where none has.",
     complexity="O(keys)",
-    syntax="key [key ...] timeout",
 )
 def blpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns the first element of the first list that is not empty; waits while all are."""
     return _blocking_pop(ctx, argv, left=True)
 
 
-@command(
-    "brpop",
-    arity=-3,
-    flags="write noscript blocking",
+@list_command(
+    "brpop key [key ...] timeout",
+    "write noscript blocking",
     keys=_BLOCKING_KEYS,
     access="RW access delete",
-    group="list",
     since="2.0.0",
-    acl="list",
-    summary="Take the last element of the first list that has one; wait where none has.",
     complexity="O(keys)",
-    syntax="key [key ...] timeout",
 )
 def brpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns the last element of the first list that is not empty; waits while all are."""
     return _blocking_pop(ctx, argv, left=False)
 
 
-@command(
-    "blmove",
-    arity=6,
-    flags="write denyoom noscript blocking",
+@list_command(
+    "blmove source destination <LEFT|RIGHT> <LEFT|RIGHT> timeout",
+    "write denyoom noscript blocking",
     keys=_TWO_KEYS,
     access="RW access delete, RW insert",
-    group="list",
     since="6.2.0",
-    acl="list",
-    summary="As LMOVE; wait where the source is empty.",
-    syntax="source destination <LEFT|RIGHT> <LEFT|RIGHT> timeout",
 )
 def blmove(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves an element as LMOVE does; waits while the source is empty."""
     left, to_left = _is_left(argv[3]), _is_left(argv[4])
     return _blocking_move(ctx, argv, left=left, to_left=to_left)
 
 
-@command(
-    "brpoplpush",
-    arity=4,
-    flags="write denyoom noscript blocking",
+@list_command(
+    "brpoplpush source destination timeout",
+    "write denyoom noscript blocking",
     keys=_TWO_KEYS,
     access="RW access delete, RW insert",
-    group="list",
     since="2.2.0",
-    acl="list",
-    summary="As RPOPLPUSH; wait where the source is empty.",
-    syntax="source destination timeout",
 )
 def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves an element as RPOPLPUSH does; waits while the source is empty."""
     return _blocking_move(ctx, argv, left=False, to_left=True)
 
 
@@ -355,18 +278,9 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
 # -- asking ---------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "llen",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="list",
-    acl="list",
-    summary="The length of a list.",
-    syntax="key",
-)
+@list_command("llen key", "readonly fast", access="RO")
 def llen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the length of a list."""
     return len(_read(ctx, argv[1]) or ())
 
 
@@ -377,18 +291,9 @@ def _bounds(start: int, stop: int, length: int) -> tuple[int, int]:
     return low, max(low, high)
 
 
-@command(
-    "lrange",
-    arity=4,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="list",
-    acl="list",
-    summary="The elements from one index to another, both included.",
-    complexity="O(index + elements)",
-    syntax="key start stop",
-)
+@list_command("lrange key start stop", "readonly", complexity="O(index + elements)")
 def lrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the elements from one index to another, both included."""
     start, stop = parse_int(argv[2]), parse_int(argv[3])
     items = _read(ctx, argv[1])
     if items is None:
@@ -402,18 +307,9 @@ def lrange(ctx: Context, argv: list[bytes]) -> Reply:
     return list(islice(items, low, high))
 
 
-@command(
-    "lindex",
-    arity=3,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="list",
-    acl="list",
-    summary="The element at an index.",
-    complexity="O(index)",
-    syntax="key index",
-)
+@list_command("lindex key index", "readonly", complexity="O(index)")
 def lindex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the element at an index."""
     items = _read(ctx, argv[1])
     if items is None:
         return None
@@ -421,19 +317,11 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
     return items[index] if -len(items) <= index < len(items) else None
 
 
-@command(
-    "lpos",
-    arity=-3,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="list",
-    since="6.0.6",
-    acl="list",
-    summary="Where an element stands in a list.",
-    complexity="O(size)",
-    syntax="key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+@list_command(
+    "lpos key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "readonly", since="6.0.6", complexity="O(size)"
 )
 def lpos(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the indexes of elements that equal a given one."""
     element = argv[2]
     args = Args(argv, 3)
     rank, count, max_len = 1, -1, 0
@@ -468,18 +356,9 @@ def _not_negative(args: Args, error: bytes) -> int:
 # -- changes in place -----------------------------------------------------------------------------------------------
 
 
-@command(
-    "lset",
-    arity=4,
-    flags="write denyoom",
-    keys=ONE_KEY,
-    group="list",
-    acl="list",
-    summary="Replace the element at an index.",
-    complexity="O(index)",
-    syntax="key index element",
-)
+@list_command("lset key index element", "write denyoom", complexity="O(index)")
 def lset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replaces the element at an index."""
     items = _list(ctx, argv[1])
     if items is None:
         raise CommandError(general.NO_SUCH_KEY)
@@ -493,20 +372,15 @@ def lset(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "linsert",
-    arity=5,
-    flags="write denyoom",
-    keys=ONE_KEY,
+@list_command(
+    "linsert key <BEFORE|AFTER> pivot element",
+    "write denyoom",
     access="RW insert",
-    group="list",
     since="2.2.0",
-    acl="list",
-    summary="Insert an element beside the first one that equals the pivot.",
     complexity="O(index)",
-    syntax="key <BEFORE|AFTER> pivot element",
 )
 def linsert(ctx: Context, argv: list[bytes]) -> Reply:
+    """Inserts an element before or after the first one that equals the pivot."""
     side = argv[2].upper()
     if side not in {b"BEFORE", b"AFTER"}:
         raise CommandError(general.SYNTAX)
@@ -523,19 +397,9 @@ def linsert(ctx: Context, argv: list[bytes]) -> Reply:
     return len(items)
 
 
-@command(
-    "lrem",
-    arity=4,
-    flags="write",
-    keys=ONE_KEY,
-    access="RW delete",
-    group="list",
-    acl="list",
-    summary="Remove elements that equal the given one: all (0), the first ones, or (negative) the last ones.",
-    complexity="O(size)",
-    syntax="key count element",
-)
+@list_command("lrem key count element", "write", access="RW delete", complexity="O(size)")
 def lrem(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes elements that equal a given one: all (count 0), the first, or (count negative) the last ones."""
     key, element = argv[1], argv[3]
     count = parse_int(argv[2])
     items = _list(ctx, key)
@@ -559,19 +423,9 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
     return removed
 
 
-@command(
-    "ltrim",
-    arity=4,
-    flags="write",
-    keys=ONE_KEY,
-    access="RW delete",
-    group="list",
-    acl="list",
-    summary="Keep the elements from one index to another, both included.",
-    complexity="O(removed elements)",
-    syntax="key start stop",
-)
+@list_command("ltrim key start stop", "write", access="RW delete", complexity="O(removed elements)")
 def ltrim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Keeps the elements from one index to another, both included, and removes the others."""
     key = argv[1]
     start, stop = parse_int(argv[2]), parse_int(argv[3])
     items = _list(ctx, key)

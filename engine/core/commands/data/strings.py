@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import expire_key, is_past, persist_key, positive_deadline
+from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.table.registry import ALL_KEYS, ONE_KEY, Keys, command
+from engine.core.table.registry import ALL_KEYS, Keys
 from engine.text import longdouble
 from engine.text.messages import data, general
 
@@ -66,18 +67,11 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
 # -- SET and its kin ------------------------------------------------------------------------------------------------
 
 
-@command(
-    "set",
-    arity=-3,
-    flags="write denyoom",
-    keys=ONE_KEY,
-    access="RW access update variable_flags",
-    group="string",
-    acl="string",
-    summary="Set a string, whatever the key held.",
-    syntax=f"key value [NX|XX] [GET] [{_TIME_SYNTAX}|KEEPTTL]",
+@string_command(
+    f"set key value [NX|XX] [GET] [{_TIME_SYNTAX}|KEEPTTL]", "write denyoom", access="RW access update variable_flags"
 )
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a string, whatever the key held."""
     key, value = argv[1], argv[2]
     if len(argv) == 3:
         _set_until(ctx, key, value, None)
@@ -115,109 +109,63 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
     return old if get else OK
 
 
-@command(
-    "setnx",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="OW insert",
-    group="string",
-    acl="string",
-    summary="Set a string unless the key exists.",
-    syntax="key value",
-)
+@string_command("setnx key value", "write denyoom fast", access="OW insert")
 def setnx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a string unless the key exists."""
     if ctx.db.get(argv[1]) is not None:
         return 0
     _set_until(ctx, argv[1], argv[2], None)
     return 1
 
 
-@command(
-    "setex",
-    arity=4,
-    flags="write denyoom",
-    keys=ONE_KEY,
-    access="OW update",
-    group="string",
-    since="2.0.0",
-    acl="string",
-    summary="Set a string that expires after so many seconds.",
-    syntax="key seconds value",
-)
+@string_command("setex key seconds value", "write denyoom", access="OW update", since="2.0.0")
 def setex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a string that expires after a number of seconds."""
     deadline = positive_deadline(ctx, b"setex", parse_int(argv[2]), seconds=True, absolute=False)
     _set_until(ctx, argv[1], argv[3], deadline)
     return OK
 
 
-@command(
-    "psetex",
-    arity=4,
-    flags="write denyoom",
-    keys=ONE_KEY,
-    access="OW update",
-    group="string",
-    since="2.6.0",
-    acl="string",
-    summary="Set a string that expires after so many milliseconds.",
-    syntax="key milliseconds value",
-)
+@string_command("psetex key milliseconds value", "write denyoom", access="OW update", since="2.6.0")
 def psetex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a string that expires after a number of milliseconds."""
     deadline = positive_deadline(ctx, b"psetex", parse_int(argv[2]), seconds=False, absolute=False)
     _set_until(ctx, argv[1], argv[3], deadline)
     return OK
 
 
-@command(
-    "getset",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    acl="string",
-    summary="Set a string; the one that was there.",
-    syntax="key value",
-)
+@string_command("getset key value", "write denyoom fast", access="RW access update")
 def getset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a string and returns the previous one."""
     old = _read(ctx, argv[1])
     _set_until(ctx, argv[1], argv[2], None)
     return old
 
 
-@command(
-    "mset",
-    arity=-3,
-    flags="write denyoom",
+@string_command(
+    "mset key value [key value ...]",
+    "write denyoom",
     keys=_PAIRS,
     access="OW update",
-    group="string",
     since="1.0.1",
-    acl="string",
-    summary="Set several strings at once.",
     complexity="O(keys)",
-    syntax="key value [key value ...]",
 )
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets several strings at once."""
     _set_pairs(ctx, argv, b"mset")
     return OK
 
 
-@command(
-    "msetnx",
-    arity=-3,
-    flags="write denyoom",
+@string_command(
+    "msetnx key value [key value ...]",
+    "write denyoom",
     keys=_PAIRS,
     access="OW insert",
-    group="string",
     since="1.0.1",
-    acl="string",
-    summary="Set several strings at once, unless one of the keys exists.",
     complexity="O(keys)",
-    syntax="key value [key value ...]",
 )
 def msetnx(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets several strings at once, unless one of the keys exists."""
     return int(_set_pairs(ctx, argv, b"msetnx", only_new=True))
 
 
@@ -235,49 +183,22 @@ def _set_pairs(ctx: Context, argv: list[bytes], name: bytes, *, only_new: bool =
 # -- GET and its kin ------------------------------------------------------------------------------------------------
 
 
-@command(
-    "get",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    group="string",
-    acl="string",
-    summary="The string at a key.",
-    syntax="key",
-)
+@string_command("get key", "readonly fast")
 def get(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the string at a key."""
     return _read(ctx, argv[1])
 
 
-@command(
-    "mget",
-    arity=-2,
-    flags="readonly fast",
-    keys=ALL_KEYS,
-    group="string",
-    acl="string",
-    summary="The strings at several keys, nil for what is no string.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
-)
+@string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the strings at several keys, nil for a key that holds none."""
     found = map(ctx.db.read, argv[1:])
     return [bytes(value) if isinstance(value, bytes | bytearray) else None for value in found]
 
 
-@command(
-    "getdel",
-    arity=2,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW access delete",
-    group="string",
-    since="6.2.0",
-    acl="string",
-    summary="The string at a key, which then goes.",
-    syntax="key",
-)
+@string_command("getdel key", "write fast", access="RW access delete", since="6.2.0")
 def getdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the string at a key and deletes the key."""
     value = _read(ctx, argv[1])
     if value is not None:
         ctx.db.delete(argv[1])
@@ -286,19 +207,9 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
     return value
 
 
-@command(
-    "getex",
-    arity=-2,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    since="6.2.0",
-    acl="string",
-    summary="The string at a key, and a change of its expiry.",
-    syntax=f"key [{_TIME_SYNTAX}|PERSIST]",
-)
+@string_command(f"getex key [{_TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update", since="6.2.0")
 def getex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the string at a key and changes its expiry."""
     key = argv[1]
     args = Args(argv, 2)
     persist = False
@@ -327,19 +238,9 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
     return value
 
 
-@command(
-    "strlen",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="string",
-    since="2.2.0",
-    acl="string",
-    summary="The length of the string at a key.",
-    syntax="key",
-)
+@string_command("strlen key", "readonly fast", access="RO", since="2.2.0")
 def strlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the length of the string at a key."""
     return len(_checked(ctx.db.read(argv[1])) or b"")
 
 
@@ -354,34 +255,15 @@ def _getrange(ctx: Context, argv: list[bytes]) -> bytes:
     return bytes(value[start : end + 1])
 
 
-@command(
-    "getrange",
-    arity=4,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="string",
-    since="2.4.0",
-    acl="string",
-    summary="A part of the string at a key, both ends included, negative from the end.",
-    complexity="O(length)",
-    syntax="key start end",
-)
+@string_command("getrange key start end", "readonly", since="2.4.0", complexity="O(length)")
 def getrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a part of the string at a key, both ends included; negative positions count from the end."""
     return _getrange(ctx, argv)
 
 
-@command(
-    "substr",
-    arity=4,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="string",
-    acl="string",
-    summary="The old name of GETRANGE.",
-    complexity="O(length)",
-    syntax="key start end",
-)
+@string_command("substr key start end", "readonly", complexity="O(length)")
 def substr(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a part of the string at a key: the old name of GETRANGE."""
     return _getrange(ctx, argv)
 
 
@@ -402,20 +284,15 @@ def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
     return raw
 
 
-@command(
-    "append",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
+@string_command(
+    "append key value",
+    "write denyoom fast",
     access="RW insert",
-    group="string",
     since="2.0.0",
-    acl="string",
-    summary="Append to the string at a key; its length.",
     complexity="O(length of what is appended)",
-    syntax="key value",
 )
 def append(ctx: Context, argv: list[bytes]) -> Reply:
+    """Appends to the string at a key, and returns its new length."""
     key, more = argv[1], argv[2]
     value = _string(ctx, key)
     if value is None:
@@ -432,19 +309,9 @@ def append(ctx: Context, argv: list[bytes]) -> Reply:
     return length
 
 
-@command(
-    "setrange",
-    arity=4,
-    flags="write denyoom",
-    keys=ONE_KEY,
-    group="string",
-    since="2.2.0",
-    acl="string",
-    summary="Overwrite a part of the string at a key, filled up with zero bytes; its length.",
-    complexity="O(length)",
-    syntax="key offset value",
-)
+@string_command("setrange key offset value", "write denyoom", since="2.2.0", complexity="O(length)")
 def setrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Overwrites a part of the string at a key, padded with zero bytes, and returns its new length."""
     key, part = argv[1], argv[3]
     offset = parse_int(argv[2])
     if offset < 0:
@@ -479,63 +346,27 @@ def _increment(ctx: Context, key: bytes, by: int) -> int:
     return result
 
 
-@command(
-    "incr",
-    arity=2,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    acl="string",
-    summary="Add one to the integer at a key.",
-    syntax="key",
-)
+@string_command("incr key", "write denyoom fast", access="RW access update")
 def incr(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the integer at a key by one."""
     return _increment(ctx, argv[1], 1)
 
 
-@command(
-    "decr",
-    arity=2,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    acl="string",
-    summary="Take one from the integer at a key.",
-    syntax="key",
-)
+@string_command("decr key", "write denyoom fast", access="RW access update")
 def decr(ctx: Context, argv: list[bytes]) -> Reply:
+    """Decrements the integer at a key by one."""
     return _increment(ctx, argv[1], -1)
 
 
-@command(
-    "incrby",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    acl="string",
-    summary="Add to the integer at a key.",
-    syntax="key increment",
-)
+@string_command("incrby key increment", "write denyoom fast", access="RW access update")
 def incrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the integer at a key."""
     return _increment(ctx, argv[1], parse_int(argv[2]))
 
 
-@command(
-    "decrby",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    acl="string",
-    summary="Take from the integer at a key.",
-    syntax="key decrement",
-)
+@string_command("decrby key decrement", "write denyoom fast", access="RW access update")
 def decrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Decrements the integer at a key."""
     by = parse_int(argv[2])
     if by == I64_MIN:
         raise CommandError(data.DECREMENT_OVERFLOW)
@@ -552,19 +383,9 @@ def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> F
     return result
 
 
-@command(
-    "incrbyfloat",
-    arity=3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    access="RW access update",
-    group="string",
-    since="2.6.0",
-    acl="string",
-    summary="Add to the number at a key.",
-    syntax="key increment",
-)
+@string_command("incrbyfloat key increment", "write denyoom fast", access="RW access update", since="2.6.0")
 def incrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the number at a key, which may have a fraction."""
     key = argv[1]
     value = _string(ctx, key)
     infinite = False

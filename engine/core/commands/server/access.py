@@ -7,50 +7,38 @@ from typing import TYPE_CHECKING, Any
 from engine.core.clients.accounts import DEFAULT, AclFile, UsersError
 from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set, Simple
-from engine.core.table.registry import COMMANDS, Command, command, container
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set
+from engine.core.table.declare import container
+from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import acl, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_OPEN = "noscript loading stale"
-_ADMIN = "admin noscript loading stale"
-_SINCE = "6.0.0"
 _MOST_BITS = 4096
 
-container("acl", group="server", since=_SINCE, summary="Users and what they may do.")
+acl_subcommand = container(
+    "acl",
+    "Commands that manage users and their permissions.",
+    group="server",
+    since="6.0.0",
+    flags="admin noscript loading stale",
+)
 
 
 # -- users ----------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "acl|setuser",
-    arity=-3,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(rules)",
-    summary="Make a user, or change one.",
-    syntax="username [rule [rule ...]]",
-)
+@acl_subcommand("setuser username [rule [rule ...]]", complexity="O(rules)")
 def setuser(ctx: Context, argv: list[bytes]) -> Reply:
+    """Creates a user or changes one."""
     ctx.accounts.set_user(argv[2], argv[3:])
     return OK
 
 
-@command(
-    "acl|deluser",
-    arity=-3,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(connections)",
-    summary="Delete users, and close their connections; how many there were.",
-    syntax="username [username ...]",
-)
+@acl_subcommand("deluser username [username ...]", complexity="O(connections)")
 def deluser(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes users and closes their connections."""
     if DEFAULT in argv[2:]:
         raise CommandError(acl.DEFAULT_STAYS)
     return sum(ctx.accounts.delete(name) for name in argv[2:])
@@ -67,17 +55,9 @@ def _shown(selector: Selector) -> list[Any]:
     ]
 
 
-@command(
-    "acl|getuser",
-    arity=3,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(rules)",
-    summary="The rules of a user, one kind after the other.",
-    syntax="username",
-)
+@acl_subcommand("getuser username", complexity="O(rules)")
 def getuser(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a user's rules by kind."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
         return None
@@ -95,36 +75,21 @@ def getuser(ctx: Context, argv: list[bytes]) -> Reply:
     )
 
 
-@command(
-    "acl|list",
-    arity=2,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(users)",
-    summary="All users with their rules.",
-)
+@acl_subcommand("list", complexity="O(users)")
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all users with their rules, as they stand in a file."""
     return [user.line() for user in ctx.accounts.sorted()]
 
 
-@command(
-    "acl|users",
-    arity=2,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(users)",
-    summary="The names of all users.",
-)
+@acl_subcommand("users", complexity="O(users)")
 def users(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the names of all users."""
     return [user.name for user in ctx.accounts.sorted()]
 
 
-@command(
-    "acl|whoami", arity=2, flags=_OPEN, group="server", since=_SINCE, summary="The name of this connection's user."
-)
+@acl_subcommand("whoami", "loading noscript stale")
 def whoami(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the name of the current connection's user."""
     return ctx.session.user.name
 
 
@@ -138,16 +103,9 @@ def _file(ctx: Context) -> AclFile:
     return file
 
 
-@command(
-    "acl|load",
-    arity=2,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(users)",
-    summary="Have the users of the ACL file, all of them or none.",
-)
+@acl_subcommand("load", complexity="O(users)")
 def load(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replaces the users by those of the ACL file, all of them or none."""
     file = _file(ctx)
     try:
         ctx.accounts.load(file.read(), file.name)
@@ -158,16 +116,9 @@ def load(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "acl|save",
-    arity=2,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(users)",
-    summary="Write the users to the ACL file.",
-)
+@acl_subcommand("save", complexity="O(users)")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
+    """Writes the users to the ACL file."""
     try:
         _file(ctx).write(ctx.accounts.text())
     except OSError:
@@ -178,16 +129,9 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 # -- asking ---------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "acl|cat",
-    arity=-2,
-    flags=_OPEN,
-    group="server",
-    since=_SINCE,
-    summary="The categories, or the commands of one.",
-    syntax="[category]",
-)
+@acl_subcommand("cat [category]", "loading noscript stale")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the categories, or the commands of one."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     if len(argv) == 2:
@@ -198,16 +142,9 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
     return [one.full_name for one in in_category(name)]
 
 
-@command(
-    "acl|genpass",
-    arity=-2,
-    flags=_OPEN,
-    group="server",
-    since=_SINCE,
-    summary="A password drawn by chance, of 256 bits or as many as are wished.",
-    syntax="[bits]",
-)
+@acl_subcommand("genpass [bits]", "loading noscript stale")
 def genpass(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a random password of 256 or the given number of bits."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     bits = parse_int(argv[2]) if len(argv) == 3 else 256
@@ -217,16 +154,9 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     return b"%0*x" % (digits, ctx.accounts.draw(16**digits))
 
 
-@command(
-    "acl|dryrun",
-    arity=-4,
-    flags=_ADMIN,
-    group="server",
-    since="7.0.0",
-    summary="Whether a user might run a command, which is not run.",
-    syntax="username command [arg [arg ...]]",
-)
+@acl_subcommand("dryrun username command [arg [arg ...]]", since="7.0.0")
 def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
+    """Tells whether a user might run a command, without running it."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
         raise CommandError(acl.user_not_found(argv[2]))
@@ -247,17 +177,9 @@ def _called(words: list[bytes]) -> Command | None:
     return found
 
 
-@command(
-    "acl|log",
-    arity=-2,
-    flags=_ADMIN,
-    group="server",
-    since=_SINCE,
-    complexity="O(entries)",
-    summary="What was refused lately, the newest first; RESET forgets it.",
-    syntax="[count | RESET]",
-)
+@acl_subcommand("log [count | RESET]", complexity="O(entries)")
 def log(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns recent refusals, the newest first; RESET clears them."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
     entries = ctx.accounts.log.entries
@@ -294,8 +216,3 @@ def log(ctx: Context, argv: list[bytes]) -> Reply:
         )
         for entry in entries[:count]
     ]
-
-
-@command("acl|help", arity=2, flags="loading stale", group="server", since=_SINCE, summary="What ACL can do.")
-def help_(ctx: Context, argv: list[bytes]) -> Reply:
-    return [Simple(line) for line in acl.ACL_HELP]

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 from engine.core.clients.description import describe, session_type
 from engine.core.commands.server.connection import check_name
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Simple, Verbatim
-from engine.core.table.registry import command, container
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Verbatim
+from engine.core.table.declare import container
 from engine.text.messages import clients, general
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
     from engine.core.environment.context import Context
 
-_FLAGS = "noscript loading stale"
-
-container("client", group="connection", since="2.4.0", summary="Facts about connections.")
+client_subcommand = container(
+    "client",
+    "Commands that manage connections.",
+    group="connection",
+    acl="connection",
+    since="2.4.0",
+    flags="noscript loading stale",
+    help_since="5.0.0",
+)
 
 
 def _type_named(word: bytes) -> bytes:
@@ -37,60 +43,28 @@ def _on_off(word: bytes) -> bool:
 # -- one's own connection -------------------------------------------------------------------------------------------
 
 
-@command(
-    "client|id",
-    arity=2,
-    flags=_FLAGS,
-    group="connection",
-    since="5.0.0",
-    acl="connection",
-    summary="The number of this connection.",
-)
+@client_subcommand("id", since="5.0.0")
 def client_id(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns the ID of the current connection."""
     return ctx.session.id
 
 
-@command(
-    "client|getname",
-    arity=2,
-    flags=_FLAGS,
-    group="connection",
-    since="2.6.9",
-    acl="connection",
-    summary="The name of this connection.",
-)
+@client_subcommand("getname", since="2.6.9")
 def getname(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns the name of the current connection."""
     return ctx.session.name or None
 
 
-@command(
-    "client|setname",
-    arity=3,
-    flags=_FLAGS,
-    group="connection",
-    since="2.6.9",
-    acl="connection",
-    summary="Name this connection.",
-    syntax="connection-name",
-)
+@client_subcommand("setname connection-name", since="2.6.9")
 def setname(ctx: Context, argv: list[bytes]) -> Reply:
+    """Names the current connection."""
     ctx.session.name = check_name(argv[2])
     return OK
 
 
-@command(
-    "client|setinfo",
-    arity=4,
-    flags=_FLAGS,
-    group="connection",
-    since="7.2.0",
-    acl="connection",
-    summary="Say which library this connection is of.",
-    syntax="<LIB-NAME libname | LIB-VER libver>",
-)
+@client_subcommand("setinfo <LIB-NAME libname | LIB-VER libver>", since="7.2.0")
 def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets the name or version of the library that the current connection uses."""
     option = argv[2].lower()
     if option not in (b"lib-name", b"lib-ver"):
         raise CommandError(clients.unrecognized_client_option(argv[2]))
@@ -103,17 +77,9 @@ def setinfo(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "client|reply",
-    arity=3,
-    flags=_FLAGS,
-    group="connection",
-    since="3.2.0",
-    acl="connection",
-    summary="Have replies sent, or not, or not the next one.",
-    syntax="<ON | OFF | SKIP>",
-)
+@client_subcommand("reply <ON | OFF | SKIP>", since="3.2.0")
 def reply_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Switches the current connection's replies on or off, or skips the next one."""
     session, mode = ctx.session, argv[2].lower()
     if mode == b"on":
         session.reply_mode = "on"
@@ -128,124 +94,65 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@command(
-    "client|no-evict",
-    arity=3,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="7.0.0",
-    acl="connection",
-    summary="Exempt this connection from eviction.",
-    syntax="<ON | OFF>",
-)
+@client_subcommand("no-evict <ON | OFF>", "admin noscript loading stale", since="7.0.0")
 def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
+    """Exempts the current connection from eviction."""
     ctx.session.no_evict = _on_off(argv[2])
     return OK
 
 
-@command(
-    "client|no-touch",
-    arity=3,
-    flags=_FLAGS,
-    group="connection",
-    since="7.2.0",
-    acl="connection",
-    summary="Let this connection's commands not count as use of keys.",
-    syntax="<ON | OFF>",
-)
+@client_subcommand("no-touch <ON | OFF>", since="7.2.0")
 def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
+    """Lets the current connection's commands not count as use of keys."""
     ctx.session.no_touch = _on_off(argv[2])
     return OK
 
 
-@command(
-    "client|trackinginfo",
-    arity=2,
-    flags=_FLAGS,
-    group="connection",
-    since="6.2.0",
-    acl="connection",
-    summary="Whether keys are tracked for this connection (they never are).",
-)
+@client_subcommand("trackinginfo", since="6.2.0")
 def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
+    """Returns that keys are not tracked for the current connection."""
     return Map([b"flags", Set([b"off"]), b"redirect", -1, b"prefixes", []])
 
 
-@command(
-    "client|tracking",
-    arity=-3,
-    flags=_FLAGS,
-    group="connection",
+@client_subcommand(
+    "tracking <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
     since="6.0.0",
-    acl="connection",
-    summary="Keys are not tracked: OFF is accepted.",
-    syntax="<ON | OFF>",
 )
 def tracking(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Accepts OFF: the engine does not track keys."""
     if _on_off(argv[2]):
         raise CommandError(clients.NO_TRACKING)
     return OK
 
 
-@command(
-    "client|caching",
-    arity=3,
-    flags=_FLAGS,
-    group="connection",
-    since="6.0.0",
-    acl="connection",
-    summary="Keys are not tracked, so there is nothing to cache.",
-    syntax="<YES | NO>",
-)
+@client_subcommand("caching <YES | NO>", since="6.0.0")
 def caching(ctx: Context, argv: list[bytes]) -> Reply:
+    """Refuses: the engine does not track keys."""
     raise CommandError(clients.NOT_TRACKING)
 
 
-@command(
-    "client|getredir",
-    arity=2,
-    flags=_FLAGS,
-    group="connection",
-    since="6.0.0",
-    acl="connection",
-    summary="Where tracking messages go (nowhere).",
-)
+@client_subcommand("getredir", since="6.0.0")
 def getredir(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
+    """Returns -1: the engine does not track keys."""
     return -1
 
 
 # -- all connections ------------------------------------------------------------------------------------------------
 
 
-@command(
-    "client|info",
-    arity=2,
-    flags=_FLAGS,
-    group="connection",
-    since="6.2.0",
-    acl="connection",
-    summary="What CLIENT LIST says of this connection.",
-)
+@client_subcommand("info", since="6.2.0")
 def info(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns what CLIENT LIST says of the current connection."""
     return Verbatim(describe(ctx.session, ctx.now) + b"\n")
 
 
-@command(
-    "client|list",
-    arity=-2,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="2.4.0",
-    acl="connection",
-    summary="All connections, or those of a type, or some.",
+@client_subcommand(
+    "list [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+    "admin noscript loading stale",
     complexity="O(connections)",
-    syntax="[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all connections, or those of a type or with given IDs."""
     args = Args(argv, 2)
     sessions: Iterable[Session] = ctx.sessions
     if len(argv) == 4 and args.flag(b"TYPE"):
@@ -259,19 +166,15 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     return Verbatim(b"".join(describe(one, ctx.now) + b"\n" for one in sessions))
 
 
-@command(
-    "client|kill",
-    arity=-3,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="2.4.0",
-    acl="connection",
-    summary="Close connections.",
-    complexity="O(connections)",
-    syntax="<addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
+@client_subcommand(
+    "kill <addr | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR addr] "
     "[LADDR addr] [SKIPME <YES | NO>] [MAXAGE maxage]>",
+    "admin noscript loading stale",
+    complexity="O(connections)",
+    arity=-3,
 )
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
+    """Closes the connections that fit all options."""
     if len(argv) == 3:
         found = [one for one in ctx.sessions if one.addr == argv[2]]
         if not found:
@@ -328,18 +231,11 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
         ctx.close(session)
 
 
-@command(
-    "client|unblock",
-    arity=-3,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="5.0.0",
-    acl="connection",
-    summary="Wake a connection from a blocking command.",
-    syntax="client-id [TIMEOUT | ERROR]",
-    complexity="O(log N)",
+@client_subcommand(
+    "unblock client-id [TIMEOUT | ERROR]", "admin noscript loading stale", since="5.0.0", complexity="O(log N)"
 )
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
+    """Wakes a connection that waits in a blocking command."""
     if len(argv) > 4:
         raise CommandError(general.subcommand_arguments(b"client", argv[1]))
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
@@ -355,17 +251,9 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@command(
-    "client|pause",
-    arity=-3,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="3.0.0",
-    acl="connection",
-    summary="Hold all commands back for a while, or those that write.",
-    syntax="timeout [WRITE | ALL]",
-)
+@client_subcommand("pause timeout [WRITE | ALL]", "admin noscript loading stale", since="3.0.0")
 def pause(ctx: Context, argv: list[bytes]) -> Reply:
+    """Holds back all commands, or those that write, for a number of milliseconds."""
     if len(argv) > 4:
         raise CommandError(general.subcommand_arguments(b"client", argv[1]))
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
@@ -379,32 +267,9 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "client|unpause",
-    arity=2,
-    flags="admin noscript loading stale",
-    group="connection",
-    since="6.2.0",
-    acl="connection",
-    summary="End CLIENT PAUSE.",
-    complexity="O(connections)",
-)
+@client_subcommand("unpause", "admin noscript loading stale", since="6.2.0", complexity="O(connections)")
 def unpause(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Ends CLIENT PAUSE."""
     ctx.pause.end()
     ctx.host.follow_pause()
     return OK
-
-
-@command(
-    "client|help",
-    arity=2,
-    flags="loading stale",
-    group="connection",
-    since="5.0.0",
-    acl="connection",
-    summary="What CLIENT can do.",
-)
-def help_(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in clients.CLIENT_HELP]

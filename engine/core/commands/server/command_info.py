@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
-from engine.core.table.registry import COMMANDS, Command, Use, command, container
+from engine.core.table.declare import container
+from engine.core.table.registry import COMMANDS, Command, Use
 from engine.core.table.syntax import arguments
 from engine.text.globs import matches
 from engine.text.messages import general, server
@@ -14,7 +15,6 @@ from engine.text.messages import general, server
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_FLAGS = "loading stale"
 #: Flags of ours that COMMAND INFO does not show.
 _HIDDEN = frozenset({"skip_slowlog"})
 
@@ -87,67 +87,41 @@ def described(one: Command) -> Reply:
 
 
 def _all_described(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
     return [described(one) for one in COMMANDS.values()]
 
 
-container(
+command_subcommand = container(
     "command",
+    "Returns details about all commands.",
     group="server",
-    since="2.8.13",
-    arity=-1,
-    flags=_FLAGS,
     acl="connection",
-    summary="Facts about commands.",
+    since="2.8.13",
+    flags="loading stale",
+    help_since="5.0.0",
     alone=_all_described,
 )
 
 
-@command(
-    "command|info",
-    arity=-2,
-    flags=_FLAGS,
-    group="server",
-    since="2.8.13",
-    acl="connection",
-    summary="Facts about some commands, or all.",
-    complexity="O(commands)",
-    syntax="[command-name [command-name ...]]",
-)
+@command_subcommand("info [command-name [command-name ...]]", complexity="O(commands)")
 def info(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns details about all or some commands."""
     if len(argv) == 2:
         return _all_described(ctx, argv)
     found = [find(name) for name in argv[2:]]
     return [None if one is None else described(one) for one in found]
 
 
-@command(
-    "command|count",
-    arity=2,
-    flags=_FLAGS,
-    group="server",
-    since="2.8.13",
-    acl="connection",
-    summary="How many commands there are.",
-)
+@command_subcommand("count")
 def count(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
+    """Returns the number of commands."""
     return len(COMMANDS)
 
 
-@command(
-    "command|list",
-    arity=-2,
-    flags=_FLAGS,
-    group="server",
-    since="7.0.0",
-    acl="connection",
-    summary="The names of commands.",
-    complexity="O(commands)",
-    syntax="[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+@command_subcommand(
+    "list [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", since="7.0.0", complexity="O(commands)"
 )
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns the names of all commands, or of those that a filter selects."""
     if len(argv) == 2:
         return [one.full_name for one in _all()]
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
@@ -186,19 +160,9 @@ def _documented(one: Command) -> Map:
     return out
 
 
-@command(
-    "command|docs",
-    arity=-2,
-    flags=_FLAGS,
-    group="server",
-    since="7.0.0",
-    acl="connection",
-    summary="The documentation of some commands, or all.",
-    complexity="O(commands)",
-    syntax="[command-name [command-name ...]]",
-)
+@command_subcommand("docs [command-name [command-name ...]]", since="7.0.0", complexity="O(commands)")
 def docs(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns the documentation of all or some commands."""
     found = [find(name) for name in argv[2:]] if len(argv) > 2 else list(COMMANDS.values())
     return Map([x for one in found if one is not None for x in (one.full_name, _documented(one))])
 
@@ -222,48 +186,14 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     return one, keys
 
 
-@command(
-    "command|getkeys",
-    arity=-4,
-    flags=_FLAGS,
-    group="server",
-    since="2.8.13",
-    acl="connection",
-    summary="The keys in a command.",
-    complexity="O(words)",
-    syntax="command [arg [arg ...]]",
-)
+@command_subcommand("getkeys command [arg [arg ...]]", arity=-4, complexity="O(words)")
 def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns the keys in a complete command."""
     return _keys_of(argv[2:])[1]
 
 
-@command(
-    "command|getkeysandflags",
-    arity=-4,
-    flags=_FLAGS,
-    group="server",
-    since="7.0.0",
-    acl="connection",
-    summary="The keys in a command, and what it does with them.",
-    complexity="O(words)",
-    syntax="command [arg [arg ...]]",
-)
+@command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-4, since="7.0.0", complexity="O(words)")
 def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns the keys in a complete command, and what it does with them."""
     one, _ = _keys_of(argv[2:])
     return [[key, _access(use)] for key, use in one.touched(argv[2:])]
-
-
-@command(
-    "command|help",
-    arity=2,
-    flags=_FLAGS,
-    group="server",
-    since="5.0.0",
-    acl="connection",
-    summary="What COMMAND can do.",
-)
-def help_(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in server.COMMAND_HELP]

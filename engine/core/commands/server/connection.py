@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT
+from engine.core.commands.families import connection_command
 from engine.core.commands.server.transactions import discard_transaction
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, PONG, CommandError, Map, Reply, Simple
-from engine.core.table.registry import command
 from engine.text.messages import clients, general
 from engine.version import REDIS_VERSION
 
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
 
-@command(
-    "ping",
-    arity=-1,
-    flags="fast",
-    group="connection",
-    acl="connection",
-    summary="Answer PONG, or the message.",
-    syntax="[message]",
-)
+@connection_command("ping [message]", "fast")
 def ping(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns PONG, or the message."""
     if len(argv) > 2:
         raise CommandError(general.wrong_arity(b"ping"))
     session = ctx.session
@@ -37,30 +30,15 @@ def ping(ctx: Context, argv: list[bytes]) -> Reply:
     return argv[1] if len(argv) == 2 else PONG
 
 
-@command(
-    "echo",
-    arity=2,
-    flags="loading stale fast",
-    group="connection",
-    acl="connection",
-    summary="Answer the message.",
-    syntax="message",
-)
+@connection_command("echo message", "loading stale fast")
 def echo(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns the message."""
     return argv[1]
 
 
-@command(
-    "select",
-    arity=2,
-    flags="loading stale fast",
-    group="connection",
-    acl="connection",
-    summary="Use another database from now on.",
-    syntax="index",
-)
+@connection_command("select index", "loading stale fast")
 def select(ctx: Context, argv: list[bytes]) -> Reply:
+    """Selects another database for the current connection."""
     index = parse_int(argv[1])
     if not _I32_MIN <= index <= _I32_MAX:
         raise CommandError(general.OUT_OF_I32)
@@ -71,31 +49,16 @@ def select(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "quit",
-    arity=-1,
-    flags="allow_busy noscript loading stale fast no_auth",
-    group="connection",
-    acl="connection",
-    summary="Close the connection, when what is on its way has been sent.",
-)
+@connection_command("quit", "allow_busy noscript loading stale fast no_auth", arity=-1)
 def quit_(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Closes the connection after pending replies have been sent."""
     ctx.session.close_after_reply = True
     return OK
 
 
-@command(
-    "reset",
-    arity=1,
-    flags="noscript loading stale fast no_auth allow_busy",
-    group="connection",
-    since="6.2.0",
-    acl="connection",
-    summary="Make the connection as it was when it was new.",
-)
+@connection_command("reset", "noscript loading stale fast no_auth allow_busy", since="6.2.0")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Resets the connection to its initial state."""
     session = ctx.session
     discard_transaction(ctx, session)
     ctx.pubsub.drop(session)
@@ -113,16 +76,9 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
 # -- who the client is ----------------------------------------------------------------------------------------------
 
 
-@command(
-    "auth",
-    arity=-2,
-    flags="noscript loading stale fast no_auth allow_busy",
-    group="connection",
-    acl="connection",
-    summary="Log in.",
-    syntax="[username] password",
-)
+@connection_command("auth [username] password", "noscript loading stale fast no_auth allow_busy")
 def auth(ctx: Context, argv: list[bytes]) -> Reply:
+    """Authenticates the connection."""
     if len(argv) > 3:
         raise CommandError(general.SYNTAX)
     accounts = ctx.accounts
@@ -139,17 +95,13 @@ def check_name(word: bytes) -> bytes:
     return word
 
 
-@command(
-    "hello",
-    arity=-1,
-    flags="noscript loading stale fast no_auth allow_busy",
-    group="connection",
+@connection_command(
+    "hello [protover [AUTH username password] [SETNAME clientname]]",
+    "noscript loading stale fast no_auth allow_busy",
     since="6.0.0",
-    acl="connection",
-    summary="Choose the protocol, log in, give a name; answers who the server is.",
-    syntax="[protover [AUTH username password] [SETNAME clientname]]",
 )
 def hello(ctx: Context, argv: list[bytes]) -> Reply:
+    """Chooses the protocol's version, authenticates and names the connection, and describes the server."""
     session = ctx.session
     proto = session.proto
     args = Args(argv)

@@ -9,70 +9,85 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.core.commands.data.dump import dumped
 from engine.core.commands.data.keys import encoding
+from engine.core.commands.families import server_command
 from engine.core.formats import export
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Push, Reply, Set, Simple, Verbatim
-from engine.core.table.registry import command
+from engine.core.table.declare import summary_of
+from engine.core.table.registry import Handler
+from engine.core.table.syntax import placeholders
 from engine.text.messages import general, persistence, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-Handler = Callable[["Context", list[bytes]], Reply]
-#: Sub-command -> what does it, and the fewest and the most words that follow its name.
-_TABLE: dict[bytes, tuple[Handler, int, int]] = {}
 _MANY = 1 << 30
 
 
-def _sub(name: str, low: int, high: int) -> Callable[[Handler], Handler]:
-    def register(handler: Handler) -> Handler:
-        _TABLE[name.encode()] = handler, low, high
+class _Sub(NamedTuple):
+    """A subcommand: what does it, and the fewest and the most words that follow its name."""
+
+    handler: Handler
+    low: int
+    high: int
+    syntax: str
+
+
+_TABLE: dict[str, _Sub] = {}
+
+
+def _sub(usage: str, low: int, high: int) -> Callable[[Handler], Handler]:
+    """Declare a subcommand by its name and its arguments, as HELP shows them with the handler's docstring."""
+
+    def declare(handler: Handler) -> Handler:
+        name, _, syntax = usage.partition(" ")
+        _TABLE[name] = _Sub(handler, low, high, syntax)
         return handler
 
-    return register
+    return declare
 
 
-@command(
-    "debug",
-    arity=-2,
-    flags="admin noscript loading stale",
-    group="server",
-    summary="Commands for tests.",
-    complexity="Depends on subcommand.",
-    syntax="subcommand [argument [argument ...]]",
+@server_command(
+    "debug subcommand [argument [argument ...]]", "admin noscript loading stale", complexity="Depends on subcommand."
 )
 def debug(ctx: Context, argv: list[bytes]) -> Reply:
+    """Runs commands for tests."""
     allowed = ctx.config.text("enable-debug-command")
     if allowed == b"no" or (allowed == b"local" and not ctx.session.addr.startswith((b"127.", b"[::1]", b"/"))):
         raise CommandError(server.DEBUG_NOT_ALLOWED)
-    handler, low, high = _TABLE.get(argv[1].upper(), (None, 0, 0))
-    if handler is None or not low <= len(argv) - 2 <= high:
+    sub = _TABLE.get(argv[1].decode("latin-1").upper())
+    if sub is None or not sub.low <= len(argv) - 2 <= sub.high:
         raise CommandError(general.subcommand_arguments(b"debug", argv[1]))
-    return handler(ctx, argv)
+    return sub.handler(ctx, argv)
 
 
 def _nothing(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
+    """Is accepted, without any effect."""
     return OK
 
 
-for _name in ("CHANGE-REPL-ID", "JMAP"):
-    _sub(_name, 0, 0)(_nothing)
-for _name in ("QUICKLIST-PACKED-THRESHOLD", "DICT-RESIZING", "PAUSE-CRON", "SET-DISABLE-DENY-SCRIPTS"):
-    _sub(_name, 1, 1)(_nothing)
-for _name in ("STRINGMATCH-LEN", "REPLYBUFFER"):
-    _sub(_name, 2, 2)(_nothing)
+for _usage, _words in (
+    ("CHANGE-REPL-ID", 0),
+    ("JMAP", 0),
+    ("QUICKLIST-PACKED-THRESHOLD size", 1),
+    ("DICT-RESIZING <0|1>", 1),
+    ("PAUSE-CRON <0|1>", 1),
+    ("SET-DISABLE-DENY-SCRIPTS <0|1>", 1),
+    ("STRINGMATCH-LEN length pattern", 2),
+    ("REPLYBUFFER subcommand argument", 2),
+):
+    _sub(_usage, _words, _words)(_nothing)
 
 
-@_sub("SLEEP", 1, 1)
+@_sub("SLEEP seconds", 1, 1)
 def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
-    """Hold everybody up."""
+    """Serves nobody for a number of seconds."""
     try:
         seconds = float(argv[2])
     except ValueError:
@@ -82,8 +97,9 @@ def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("SET-ACTIVE-EXPIRE", 1, 1)
+@_sub("SET-ACTIVE-EXPIRE <0|1>", 1, 1)
 def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets whether keys expire without being accessed."""
     changes = ctx.changes
     changes.expires_actively = argv[2] != b"0"
     if changes.expires_actively:
@@ -91,8 +107,9 @@ def _set_active_expire(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("OBJECT", 1, 2)
+@_sub("OBJECT key [option]", 1, 2)
 def _object(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how a value is stored."""
     value = ctx.db.peek(argv[2])
     if value is None:
         raise CommandError(general.NO_SUCH_KEY)
@@ -106,20 +123,22 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
     )
 
 
-@_sub("ERROR", 1, 1)
+@_sub("ERROR text", 1, 1)
 def _error(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replies with this error."""
     raise CommandError(argv[2].replace(b"\r", b" ").replace(b"\n", b" "))
 
 
-@_sub("LOG", 1, 1)
+@_sub("LOG text", 1, 1)
 def _log(ctx: Context, argv: list[bytes]) -> Reply:
+    """Writes a line to the log."""
     ctx.host.log(argv[2])
     return OK
 
 
-@_sub("POPULATE", 1, 3)
+@_sub("POPULATE count [prefix] [size]", 1, 3)
 def _populate(ctx: Context, argv: list[bytes]) -> Reply:
-    """String keys ``prefix:0`` and so on, of those that are not there yet."""
+    """Creates the string keys `prefix:0` and so on, of those that do not exist."""
     prefix = argv[3] if len(argv) > 3 else b"key"
     size = parse_int(argv[4]) if len(argv) > 4 else 0
     for number in range(parse_int(argv[2])):
@@ -132,8 +151,9 @@ def _populate(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@_sub("RELOAD", 0, _MANY)
+@_sub("RELOAD [MERGE] [NOFLUSH] [NOSAVE]", 0, _MANY)
 def _reload(ctx: Context, argv: list[bytes]) -> Reply:
+    """Writes a snapshot and loads it."""
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise CommandError(persistence.DEBUG_RELOAD_OPTIONS)
@@ -143,6 +163,7 @@ def _reload(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("LOADAOF", 0, 0)
 def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replaces all data by those of the append-only file."""
     ctx.durability.reload(from_log=True, save=False, flush=True)
     return OK
 
@@ -168,6 +189,7 @@ def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
 
 @_sub("DIGEST", 0, 0)
 def _all(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns a digest of all keys."""
     total = 0
     for db in ctx.databases:
         for key, value, deadline in db.items():
@@ -176,8 +198,9 @@ def _all(ctx: Context, argv: list[bytes]) -> Reply:
     return Simple(b"%040x" % total)
 
 
-@_sub("DIGEST-VALUE", 0, _MANY)
+@_sub("DIGEST-VALUE [key [key ...]]", 0, _MANY)
 def _values(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns digests of values."""
     values = [(key, ctx.db.peek(key)) for key in argv[2:]]
     # The key itself does not count.
     return [b"%040x" % (0 if value is None else _digest(ctx, b"", value, None)) for key, value in values]
@@ -198,8 +221,9 @@ _VALUES: dict[bytes, Callable[[], Reply]] = {
 }
 
 
-@_sub("PROTOCOL", 1, 1)
+@_sub("PROTOCOL type", 1, 1)
 def _protocol(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replies with a value of a type of the protocol."""
     make = _VALUES.get(argv[2].lower())
     if make is None:
         raise CommandError(server.DEBUG_PROTOCOL)
@@ -208,4 +232,6 @@ def _protocol(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("HELP", 0, 0)
 def _help(ctx: Context, argv: list[bytes]) -> Reply:
-    return [Simple(line) for line in server.DEBUG_HELP]
+    """Prints this help."""
+    rows = [(f"{name} {placeholders(sub.syntax)}", summary_of(sub.handler)) for name, sub in sorted(_TABLE.items())]
+    return [Simple(line) for line in general.help_lines("DEBUG", [row for row in rows if row[0] != "HELP "])]

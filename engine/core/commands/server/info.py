@@ -176,7 +176,6 @@ def _replication(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _cpu(ctx: Context, facts: ProcessFacts) -> _Lines:
-    del ctx
     return [
         ("used_cpu_sys", f"{facts.cpu_sys:.6f}"),
         ("used_cpu_user", f"{facts.cpu_user:.6f}"),

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
-from engine.core.table.registry import SUB_KEY, command, container
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
+from engine.core.table.declare import container
+from engine.core.table.registry import SUB_KEY
 from engine.text.messages import general, server
 
 if TYPE_CHECKING:
@@ -15,22 +16,14 @@ if TYPE_CHECKING:
 
 _SAMPLES = 5
 
-container("memory", group="server", since="4.0.0", summary="Facts about memory.")
+memory_subcommand = container("memory", "Commands that inspect memory.", group="server", since="4.0.0")
 
 
-@command(
-    "memory|usage",
-    arity=-3,
-    flags="readonly",
-    keys=SUB_KEY,
-    access="RO",
-    group="server",
-    since="4.0.0",
-    summary="The bytes that a key and its value take.",
-    complexity="O(segments and blocks, or samples)",
-    syntax="key [SAMPLES count]",
+@memory_subcommand(
+    "usage key [SAMPLES count]", "readonly", keys=SUB_KEY, access="RO", complexity="O(segments and blocks, or samples)"
 )
 def usage(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of bytes that a key and its value take; large values are sampled."""
     args, samples = Args(argv, 3), _SAMPLES
     while len(args):
         if not args.option(b"SAMPLES"):
@@ -45,10 +38,12 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
 
 
-@command("memory|stats", arity=2, group="server", since="4.0.0", summary="Where memory is.")
+@memory_subcommand("stats")
 def stats(ctx: Context, argv: list[bytes]) -> Reply:
-    """Names as Redis has them. The allocator is the interpreter's: what is resident stands for what it has."""
-    del argv
+    """Returns memory use by category.
+
+    The names are Redis's. The interpreter's allocator tells nothing of itself: resident memory stands for it.
+    """
     facts = ctx.host.facts()
     used, peak, start = facts.memory, facts.memory_peak, facts.memory_start
     keys = sum(map(len, ctx.databases))
@@ -124,9 +119,9 @@ def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-@command("memory|doctor", arity=2, group="server", since="4.0.0", summary="What can be said about memory.")
+@memory_subcommand("doctor")
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns a report on memory for people."""
     facts = ctx.host.facts()
     if not facts.memory:
         return Verbatim(server.MEMORY_REPORT_EMPTY)
@@ -137,20 +132,14 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     return Verbatim("\n".join(lines).encode())
 
 
-@command("memory|malloc-stats", arity=2, group="server", since="4.0.0", summary="The allocator's own report.")
+@memory_subcommand("malloc-stats")
 def malloc_stats(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
+    """Returns the allocator's own report."""
     return Verbatim(b"Stats not supported for the current allocator")
 
 
-@command("memory|purge", arity=2, group="server", since="4.0.0", summary="Give free memory back to the system.")
+@memory_subcommand("purge")
 def purge(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns free memory to the system."""
     ctx.host.give_back_memory()
     return OK
-
-
-@command("memory|help", arity=2, flags="loading stale", group="server", since="4.0.0", summary="What MEMORY can do.")
-def help_(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in server.MEMORY_HELP]

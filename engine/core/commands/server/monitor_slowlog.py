@@ -8,46 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.clients.telemetry import Event
+from engine.core.commands.families import server_command
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Reply, Simple, Verbatim
-from engine.core.table.registry import COMMANDS, Command, command, container
+from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
+from engine.core.table.declare import container
+from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import general, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_ADMIN = "admin loading stale"
 
-
-@command(
-    "monitor",
-    arity=1,
-    flags="admin noscript loading stale",
-    group="server",
-    summary="See every command that any client runs.",
-)
+@server_command("monitor", "admin noscript loading stale")
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Streams every command that any client runs."""
     ctx.monitors.add(ctx.session)
     return OK
 
 
 # -- SLOWLOG ----------------------------------------------------------------------------------------------------------
 
-container("slowlog", group="server", since="2.2.12", summary="The commands that took long.")
-
-
-@command(
-    "slowlog|get",
-    arity=-2,
-    flags=_ADMIN,
+slowlog_subcommand = container(
+    "slowlog",
+    "Commands that manage the log of slow commands.",
     group="server",
     since="2.2.12",
-    summary="The newest entries of the slow log.",
-    complexity="O(count)",
-    syntax="[count]",
+    flags="admin loading stale",
+    help_since="6.2.0",
 )
+
+
+@slowlog_subcommand("get [count]", complexity="O(count)")
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the newest entries of the slow log: 10 or the given number, all with -1."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"slowlog", argv[1]))
     count = parse_int(argv[2], server.SLOWLOG_COUNT) if len(argv) == 3 else 10
@@ -60,92 +53,53 @@ def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     ]
 
 
-@command(
-    "slowlog|len", arity=2, flags=_ADMIN, group="server", since="2.2.12", summary="How many entries the slow log has."
-)
+@slowlog_subcommand("len")
 def slowlog_len(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns the number of entries of the slow log."""
     return len(ctx.telemetry.slow_log)
 
 
-@command(
-    "slowlog|reset",
-    arity=2,
-    flags=_ADMIN,
-    group="server",
-    since="2.2.12",
-    summary="Empty the slow log.",
-    complexity="O(entries)",
-)
+@slowlog_subcommand("reset", complexity="O(entries)")
 def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Clears the slow log."""
     ctx.telemetry.slow_log.clear()
     return OK
 
 
-@command("slowlog|help", arity=2, flags="loading stale", group="server", since="6.2.0", summary="What SLOWLOG can do.")
-def slowlog_help(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in server.SLOWLOG_HELP]
-
-
 # -- LATENCY ----------------------------------------------------------------------------------------------------------
 
-container("latency", group="server", since="2.8.13", summary="What took longer than latency-monitor-threshold.")
-_LATENCY = "admin noscript loading stale"
-
-
-@command(
-    "latency|latest",
-    arity=2,
-    flags=_LATENCY,
+latency_subcommand = container(
+    "latency",
+    "Commands about events that took longer than latency-monitor-threshold.",
     group="server",
     since="2.8.13",
-    summary="Each event with its latest and its longest sample.",
+    flags="admin noscript loading stale",
 )
+
+
+@latency_subcommand("latest")
 def latest(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns each event with its latest and its longest sample."""
     return [[name, *event.samples[-1], event.longest] for name, event in ctx.telemetry.events.items()]
 
 
-@command(
-    "latency|history",
-    arity=3,
-    flags=_LATENCY,
-    group="server",
-    since="2.8.13",
-    summary="The samples of an event.",
-    syntax="event",
-)
+@latency_subcommand("history event")
 def history(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the samples of an event: seconds since the epoch, and milliseconds."""
     event = ctx.telemetry.events.get(argv[2])
     return [list(sample) for sample in event.samples] if event is not None else []
 
 
-@command(
-    "latency|reset",
-    arity=-2,
-    flags=_LATENCY,
-    group="server",
-    since="2.8.13",
-    summary="Forget events; how many.",
-    syntax="[event [event ...]]",
-)
+@latency_subcommand("reset [event [event ...]]")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Forgets all or some events, and returns how many."""
     events = ctx.telemetry.events
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
 
 
-@command(
-    "latency|graph",
-    arity=3,
-    flags=_LATENCY,
-    group="server",
-    since="2.8.13",
-    summary="The samples of an event, drawn.",
-    syntax="event",
-)
+@latency_subcommand("graph event")
 def graph(ctx: Context, argv: list[bytes]) -> Reply:
+    """Draws the samples of an event."""
     event = ctx.telemetry.events.get(argv[2])
     if event is None:
         raise CommandError(server.no_latency_samples(argv[2]))
@@ -166,16 +120,9 @@ def _drawn(name: bytes, event: Event, now: int) -> bytes:
     return f"{head}\n{'-' * 80}\n{columns}\n\nfrom {first} to {last} seconds ago\n".encode("latin-1")
 
 
-@command(
-    "latency|doctor",
-    arity=2,
-    flags=_LATENCY,
-    group="server",
-    since="2.8.13",
-    summary="What can be said about the events, for people.",
-)
+@latency_subcommand("doctor")
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns a report on the events for people."""
     telemetry = ctx.telemetry
     if telemetry.events:
         lines = [
@@ -188,17 +135,9 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     return Verbatim(server.LATENCY_OFF if off else server.LATENCY_NONE)
 
 
-@command(
-    "latency|histogram",
-    arity=-2,
-    flags=_LATENCY,
-    group="server",
-    since="7.0.0",
-    summary="How many calls of commands took how long.",
-    syntax="[command [command ...]]",
-    complexity="O(commands)",
-)
+@latency_subcommand("histogram [command [command ...]]", since="7.0.0", complexity="O(commands)")
 def histogram(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the distribution of the times that all or some commands took."""
     stats = ctx.telemetry.stats
     names = list(dict.fromkeys(name for word in argv[2:] for name in _named(word))) if len(argv) > 2 else list(stats)
     found: list[Reply] = []
@@ -219,9 +158,3 @@ def _named(word: bytes) -> list[bytes]:
     if one is None:
         return []
     return [one.full_name, *(child.full_name for child in one.subcommands.values())]
-
-
-@command("latency|help", arity=2, flags="loading stale", group="server", since="2.8.13", summary="What LATENCY can do.")
-def latency_help(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in server.LATENCY_HELP]

@@ -7,78 +7,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.core.commands.families import generic_command, server_command
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.table.registry import command
 from engine.text.messages import general, persistence
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-@command(
-    "save",
-    arity=1,
-    flags="admin noscript no_async_loading no_multi",
-    group="server",
-    summary="Writes a snapshot, and serves nobody until it is on the disk.",
-    complexity="O(N)",
-)
+@server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N)")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
+    """Writes a snapshot, and serves nobody until it is on the disk."""
     return ctx.durability.save()
 
 
-@command(
-    "bgsave",
-    arity=-1,
-    flags="admin noscript no_async_loading",
-    group="server",
-    summary="Begins to write a snapshot of this moment beside the work.",
-    complexity="O(1)",
-    syntax="[SCHEDULE]",
-)
+@server_command("bgsave [SCHEDULE]", "admin noscript no_async_loading")
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
+    """Begins to write a snapshot of this moment in the background."""
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
         raise CommandError(general.SYNTAX)
     return ctx.durability.save_beside(schedule=schedule)
 
 
-@command(
-    "lastsave",
-    arity=1,
-    flags="loading stale fast",
-    group="server",
-    acl="admin dangerous",
-    summary="Returns when the last snapshot was finished, in seconds since the epoch.",
-)
+@server_command("lastsave", "loading stale fast", acl="admin dangerous")
 def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns when the last snapshot was finished, in seconds since the epoch."""
     return ctx.durability.last_save()
 
 
-@command(
-    "bgrewriteaof",
-    arity=1,
-    flags="admin noscript no_async_loading",
-    group="server",
-    summary="Begins to rewrite the append-only file to what the data need.",
-)
+@server_command("bgrewriteaof", "admin noscript no_async_loading")
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
+    """Begins to rewrite the append-only file to what the data need."""
     return ctx.durability.rewrite()
 
 
-@command(
-    "waitaof",
-    arity=-4,
-    flags="noscript blocking",
-    group="generic",
-    since="7.2.0",
-    acl="connection",
-    summary="Waits until what was written before it is on the disk here, and on that of replicas.",
-    syntax="numlocal numreplicas timeout",
-)
+@generic_command("waitaof numlocal numreplicas timeout", "noscript blocking", since="7.2.0", arity=-4)
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """``[1 if it is on the disk here, replicas that have it on theirs]``.
+    """Waits until earlier writes are on the disk here and on that of replicas.
+
+    ``[1 if it is on the disk here, replicas that have it on theirs]``.
 
     A command that runs anew has the place in the log that it waits for as its last word.
     """

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply, Simple
-from engine.core.table.registry import Channels, command, container
+from engine.core.commands.families import pubsub_command
+from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
+from engine.core.table.declare import container
+from engine.core.table.registry import Channels
 from engine.text.globs import matches
-from engine.text.messages import clients, general
+from engine.text.messages import general
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -33,161 +35,80 @@ def _answers(
     return first
 
 
-@command(
-    "subscribe",
-    arity=-2,
-    flags="pubsub noscript loading stale",
-    group="pubsub",
-    since="2.0.0",
-    channels=Channels(-1),
-    summary="Hear channels.",
-    complexity="O(channels)",
-    syntax="channel [channel ...]",
-)
+@pubsub_command("subscribe channel [channel ...]", channels=Channels(-1), complexity="O(channels)")
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Subscribes to channels."""
     return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe)
 
 
-@command(
-    "psubscribe",
-    arity=-2,
-    flags="pubsub noscript loading stale",
-    group="pubsub",
-    since="2.0.0",
-    channels=Channels(-1, patterns=True),
-    summary="Hear the channels that match patterns.",
-    complexity="O(patterns)",
-    syntax="pattern [pattern ...]",
-)
+@pubsub_command("psubscribe pattern [pattern ...]", channels=Channels(-1, patterns=True), complexity="O(patterns)")
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Subscribes to the channels that match patterns."""
     return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern)
 
 
-@command(
-    "unsubscribe",
-    arity=-1,
-    flags="pubsub noscript loading stale",
-    group="pubsub",
-    since="2.0.0",
-    summary="Hear channels (or all of them) no more.",
-    complexity="O(channels)",
-    syntax="[channel [channel ...]]",
-)
+@pubsub_command("unsubscribe [channel [channel ...]]", complexity="O(channels)")
 def unsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Unsubscribes from all or some channels."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.channels)] or [None]
     return _answers(ctx, b"unsubscribe", names, ctx.pubsub.unsubscribe)
 
 
-@command(
-    "punsubscribe",
-    arity=-1,
-    flags="pubsub noscript loading stale",
-    group="pubsub",
-    since="2.0.0",
-    summary="Hear patterns (or all of them) no more.",
-    complexity="O(patterns)",
-    syntax="[pattern [pattern ...]]",
-)
+@pubsub_command("punsubscribe [pattern [pattern ...]]", complexity="O(patterns)")
 def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Unsubscribes from all or some patterns."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.patterns)] or [None]
     return _answers(ctx, b"punsubscribe", names, ctx.pubsub.unsubscribe_pattern)
 
 
-@command(
-    "publish",
-    arity=3,
-    flags="pubsub loading stale fast",
-    group="pubsub",
-    since="2.0.0",
-    channels=Channels(1),
-    summary="Send a message to all who hear a channel; how many deliveries that made.",
-    complexity="O(listeners + patterns)",
-    syntax="channel message",
+@pubsub_command(
+    "publish channel message", "pubsub loading stale fast", channels=Channels(1), complexity="O(listeners + patterns)"
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
+    """Publishes a message to a channel, and returns how many clients received it."""
     return ctx.pubsub.publish(argv[1], argv[2])
 
 
-container("pubsub", group="pubsub", since="2.8.0", summary="Facts about channels.")
-
-_FLAGS = "pubsub loading stale"
-
-
-@command(
-    "pubsub|channels",
-    arity=-2,
-    flags=_FLAGS,
+pubsub_subcommand = container(
+    "pubsub",
+    "Commands that inspect channels and their subscribers.",
     group="pubsub",
     since="2.8.0",
-    summary="The channels that somebody hears.",
-    complexity="O(channels)",
-    syntax="[pattern]",
+    flags="pubsub loading stale",
+    help_since="6.2.0",
 )
+
+
+@pubsub_subcommand("channels [pattern]", complexity="O(channels)")
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the channels that have subscribers."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
     return [channel for channel in ctx.pubsub.channels if len(argv) == 2 or matches(argv[2], channel)]
 
 
-@command(
-    "pubsub|numsub",
-    arity=-2,
-    flags=_FLAGS,
-    group="pubsub",
-    since="2.8.0",
-    summary="How many hear each channel.",
-    complexity="O(channels named)",
-    syntax="[channel [channel ...]]",
-)
+@pubsub_subcommand("numsub [channel [channel ...]]", complexity="O(channels named)")
 def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of subscribers of each channel."""
     channels = ctx.pubsub.channels
     return [part for name in argv[2:] for part in (name, len(channels.get(name, ())))]
 
 
-@command(
-    "pubsub|numpat",
-    arity=2,
-    flags=_FLAGS,
-    group="pubsub",
-    since="2.8.0",
-    summary="How many patterns are heard.",
-)
+@pubsub_subcommand("numpat")
 def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Returns the number of patterns with subscribers."""
     return len(ctx.pubsub.patterns)
 
 
-@command(
-    "pubsub|shardchannels",
-    arity=-2,
-    flags=_FLAGS,
-    group="pubsub",
-    since="7.0.0",
-    summary="The shard channels that somebody hears: none, there are no shards.",
-    syntax="[pattern]",
-)
+@pubsub_subcommand("shardchannels [pattern]", since="7.0.0")
 def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns no channel: the engine has no shards."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
     return []
 
 
-@command(
-    "pubsub|shardnumsub",
-    arity=-2,
-    flags=_FLAGS,
-    group="pubsub",
-    since="7.0.0",
-    summary="How many hear each shard channel: nobody, there are no shards.",
-    syntax="[shardchannel [shardchannel ...]]",
-)
+@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]", since="7.0.0")
 def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx
+    """Returns 0 for each shard channel: the engine has no shards."""
     return [part for name in argv[2:] for part in (name, 0)]
-
-
-@command("pubsub|help", arity=2, flags="loading stale", group="pubsub", since="6.2.0", summary="What PUBSUB can do.")
-def pubsub_help(ctx: Context, argv: list[bytes]) -> Reply:
-    del ctx, argv
-    return [Simple(line) for line in clients.PUBSUB_HELP]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.core.commands.families import transaction_command
 from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Reply
-from engine.core.table.registry import ALL_KEYS, command
+from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
 if TYPE_CHECKING:
@@ -25,35 +26,18 @@ def discard_transaction(ctx: Context, session: Session) -> None:
     ctx.changes.unwatch(session)
 
 
-@command(
-    "multi",
-    arity=1,
-    flags="noscript loading stale fast allow_busy",
-    group="transactions",
-    since="1.2.0",
-    acl="transaction",
-    summary="Begin a transaction: commands are queued until EXEC.",
-)
+@transaction_command("multi")
 def multi(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Begins a transaction: commands are queued until EXEC."""
     if ctx.session.multi is not None:
         raise CommandError(clients.MULTI_NESTED)
     ctx.session.multi = []
     return OK
 
 
-@command(
-    "exec",
-    arity=1,
-    flags="noscript loading stale skip_slowlog",
-    group="transactions",
-    since="1.2.0",
-    acl="transaction",
-    summary="Run what was queued since MULTI, unless a watched key has changed.",
-    complexity="Depends on the commands queued.",
-)
+@transaction_command("exec", "noscript loading stale skip_slowlog", complexity="Depends on the commands queued.")
 def exec_(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Runs the commands queued since MULTI, unless a watched key has changed."""
     session = ctx.session
     queued = session.multi
     if queued is None:
@@ -75,37 +59,18 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         session.in_exec = False
 
 
-@command(
-    "discard",
-    arity=1,
-    flags="noscript loading stale fast allow_busy",
-    group="transactions",
-    since="2.0.0",
-    acl="transaction",
-    summary="Forget what was queued since MULTI.",
-)
+@transaction_command("discard", since="2.0.0")
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Discards the commands queued since MULTI."""
     if ctx.session.multi is None:
         raise CommandError(clients.DISCARD_WITHOUT_MULTI)
     discard_transaction(ctx, ctx.session)
     return OK
 
 
-@command(
-    "watch",
-    arity=-2,
-    flags="noscript loading stale fast allow_busy",
-    keys=ALL_KEYS,
-    access="RO",
-    group="transactions",
-    since="2.2.0",
-    acl="transaction",
-    summary="Let the next EXEC fail if one of the keys changes until then.",
-    complexity="O(keys)",
-    syntax="key [key ...]",
-)
+@transaction_command("watch key [key ...]", keys=ALL_KEYS, access="RO", since="2.2.0", complexity="O(keys)")
 def watch(ctx: Context, argv: list[bytes]) -> Reply:
+    """Makes the next EXEC fail if one of the keys changes before it."""
     session, db = ctx.session, ctx.db
     if session.multi is not None:
         raise CommandError(clients.WATCH_IN_MULTI)
@@ -114,16 +79,8 @@ def watch(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "unwatch",
-    arity=1,
-    flags="noscript loading stale fast allow_busy",
-    group="transactions",
-    since="2.2.0",
-    acl="transaction",
-    summary="Watch no key any more.",
-)
+@transaction_command("unwatch", since="2.2.0")
 def unwatch(ctx: Context, argv: list[bytes]) -> Reply:
-    del argv
+    """Stops watching all keys."""
     ctx.changes.unwatch(ctx.session)
     return OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+from engine.core.commands.families import stream_command
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
@@ -13,7 +14,6 @@ from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of, id_columns
 from engine.core.streams.stream import Stream
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import general, streams
 
 _SCANNED_PER_COUNT = 10
@@ -184,21 +184,14 @@ class Claim:
         return list(self.parts) if self.justid else Frames(self.taken, self.parts)
 
 
-@command(
-    "xclaim",
-    arity=-6,
-    flags="write fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Makes a consumer the owner of pending entries.",
-    complexity="O(log N) for each ID, with N pending.",
-    syntax="key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
+@stream_command(
+    "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
     "[FORCE] [JUSTID] [LASTID lastid]",
+    "write fast",
+    complexity="O(log N) for each ID, with N pending.",
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Change the owner of pending entries; the reply is what was claimed."""
+    """Makes a consumer the owner of pending entries."""
     key, group_name = argv[1], argv[2]
     stream, group = need_group(ctx, key, group_name)
     min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
@@ -242,21 +235,15 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     return claim.reply()
 
 
-@command(
-    "xautoclaim",
-    arity=-6,
-    flags="write fast",
-    keys=ONE_KEY,
+@stream_command(
+    "xautoclaim key group consumer min-idle-time start [COUNT count] [JUSTID]",
+    "write fast",
     access="RW delete",
-    group="stream",
     since="6.2.0",
-    acl="stream",
-    summary="Makes a consumer the owner of pending entries that have been idle, scanning from an ID on.",
     complexity="O(COUNT)",
-    syntax="key group consumer min-idle-time start [COUNT count] [JUSTID]",
 )
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Claim idle entries; the reply is the ID to go on from, what was claimed, and the IDs that no longer exist."""
+    """Makes a consumer the owner of pending entries that have been idle, scanning from an ID on."""
     key, group_name = argv[1], argv[2]
     min_idle = max(parse_int(argv[4], streams.AUTOCLAIM_MIN_IDLE), 0)
     start = ids.parse_low(argv[5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.core.commands.families import stream_command
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -11,7 +12,6 @@ from engine.core.streams.frames import frame
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import general, streams
 
 _MAX_ENTRY_BYTES = 1 << 30
@@ -80,21 +80,14 @@ class _Add:
             raise CommandError(empty)
 
 
-@command(
-    "xadd",
-    arity=-5,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Appends an entry to a stream, creating the stream where it does not exist.",
-    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
-    syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
+@stream_command(
+    "xadd key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
     "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+    "write denyoom fast",
+    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
 )
 def xadd(ctx: Context, argv: list[bytes]) -> Reply:
-    """Append one entry; the reply is its ID."""
+    """Appends an entry to a stream, creating the stream if it does not exist."""
     word = argv[2]
     if word == b"*":
         if not len(argv) & 1:
@@ -156,20 +149,9 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
 # ------------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "xlen",
-    arity=2,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    access="RO",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns the number of entries of a stream.",
-    syntax="key",
-)
+@stream_command("xlen key", "readonly fast", access="RO")
 def xlen(ctx: Context, argv: list[bytes]) -> Reply:
-    """How many entries there are."""
+    """Returns the number of entries of a stream."""
     stream = ctx.db.read_stream(argv[1])
     return stream.length if stream is not None else 0
 
@@ -184,20 +166,13 @@ def _take_count(argv: list[bytes]) -> int | None:
     return count
 
 
-@command(
-    "xrange",
-    arity=-4,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns the entries of a range of IDs, in order.",
+@stream_command(
+    "xrange key start end [COUNT count]",
+    "readonly",
     complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
-    syntax="key start end [COUNT count]",
 )
 def xrange(ctx: Context, argv: list[bytes]) -> Reply:
-    """The entries from start to end."""
+    """Returns the entries of a range of IDs, in order."""
     low, high, count = ids.parse_low(argv[2]), ids.parse_high(argv[3]), _take_count(argv)
     stream = ctx.db.read_stream(argv[1])
     if stream is None:
@@ -207,20 +182,13 @@ def xrange(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.range(low, high, count or 0)
 
 
-@command(
-    "xrevrange",
-    arity=-4,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns the entries of a range of IDs, in reverse order.",
+@stream_command(
+    "xrevrange key end start [COUNT count]",
+    "readonly",
     complexity="O(N) with N entries returned, after O(log M) to find the last of M.",
-    syntax="key end start [COUNT count]",
 )
 def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
-    """The entries from end back to start."""
+    """Returns the entries of a range of IDs, in reverse order."""
     low, high = _parse_reverse(argv)
     count = _take_count(argv)
     stream = ctx.db.read_stream(argv[1])
@@ -251,21 +219,9 @@ def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int
     return deleted
 
 
-@command(
-    "xdel",
-    arity=-3,
-    flags="write fast",
-    keys=ONE_KEY,
-    access="RW delete",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Deletes entries of a stream.",
-    complexity="O(1) for each ID.",
-    syntax="key id [id ...]",
-)
+@stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
 def xdel(ctx: Context, argv: list[bytes]) -> Reply:
-    """Delete entries by ID; how many there were."""
+    """Deletes entries of a stream, and returns how many existed."""
     stream = ctx.db.stream(argv[1])
     if stream is None:
         return 0
@@ -298,21 +254,18 @@ def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
     return policy, words
 
 
-@command(
-    "xdelex",
-    arity=-5,
-    flags="write fast",
-    keys=ONE_KEY,
+@stream_command(
+    "xdelex key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+    "write fast",
     access="RW delete",
-    group="stream",
     since="8.2.0",
-    acl="stream",
-    summary="Deletes entries of a stream, with a say over what consumer groups still hold of them.",
     complexity="O(1) for each ID.",
-    syntax="key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
 )
 def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Delete entries by ID: 1 deleted, -1 not there, 2 still referenced, each."""
+    """Deletes entries of a stream, with a policy for references in consumer groups.
+
+    The reply has for each ID: 1 deleted, -1 not there, 2 still referenced.
+    """
     policy, words = take_policy_and_ids(Args(argv, 2))
     key = argv[1]
     stream = ctx.db.stream(key)
@@ -337,21 +290,14 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     return results
 
 
-@command(
-    "xtrim",
-    arity=-4,
-    flags="write",
-    keys=ONE_KEY,
+@stream_command(
+    "xtrim key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+    "write",
     access="RW delete",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Removes entries from the beginning of a stream.",
     complexity="O(N) with N entries removed.",
-    syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
 )
 def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Trim; how many entries went."""
+    """Removes entries from the beginning of a stream, and returns how many."""
     trim = Trim()
     args = Args(argv, 2)
     while len(args):
@@ -371,19 +317,9 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     return removed
 
 
-@command(
-    "xsetid",
-    arity=-3,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Sets a stream's last ID and counters; an internal command.",
-    syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
-)
+@stream_command("xsetid key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]", "write denyoom fast")
 def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
-    """Set the last ID, and the counters if given."""
+    """Sets a stream's last ID and counters; an internal command."""
     args = Args(argv, 2)
     last_id, added, max_deleted = args.take_id(), None, None
     while len(args):

@@ -7,12 +7,12 @@ entries.
 
 from __future__ import annotations
 
+from engine.core.commands.families import stream_command
 from engine.core.commands.streams.claims import claim_effect, need_group, touch_consumer
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import streams
 
 
@@ -22,20 +22,14 @@ def _take_range(args: Args) -> tuple[int, int]:
     return after + 1, upto
 
 
-@command(
-    "ps.nth",
-    arity=4,
-    flags="readonly fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="8.10.0",
-    acl="stream",
-    summary="Returns the ID of the count-th entry behind an ID, or of the last one, and how many entries that makes.",
-    complexity="O(log N) and the segments in between.",
-    syntax="key after count",
+@stream_command(
+    "ps.nth key after count", "readonly fast", since="8.10.0", complexity="O(log N) and the segments in between."
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
-    """``[ID, number of entries behind after up to it]``; ID nil and 0 where there is none."""
+    """Returns the ID of the count-th entry after an ID, or of the last one, and how many entries that makes.
+
+    The reply is ``[ID, number of entries after `after` up to it]``, ``[nil, 0]`` where there is none.
+    """
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()
     if count <= 0:
@@ -49,21 +43,14 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     return [ids.text(stream.last_entry_id), stream.count(after + 1, ids.MAX_ID)]
 
 
-@command(
-    "ps.split",
-    arity=5,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="stream",
-    since="8.10.0",
-    acl="stream",
-    summary="Returns IDs that cut a range of a stream into parts of equal size.",
-    complexity="O(parts) times the segments in between.",
-    syntax="key after upto parts",
+@stream_command(
+    "ps.split key after upto parts", "readonly", since="8.10.0", complexity="O(parts) times the segments in between."
 )
 def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
-    """``[[last ID of the part, its number of entries], ...]``, at most ``parts`` of them, none empty; the last ends at
-    upto.
+    """Returns IDs that split a range of a stream into parts of equal size.
+
+    The reply is ``[[last ID of the part, its number of entries], ...]``: at most ``parts`` parts, none of them empty.
+    The last one ends at ``upto``.
     """
     args = Args(argv, 2)
     low, high = _take_range(args)
@@ -84,21 +71,17 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     return cuts
 
 
-@command(
-    "ps.deliver",
-    arity=6,
-    flags="write",
-    keys=ONE_KEY,
-    group="stream",
+@stream_command(
+    "ps.deliver key group consumer after upto",
+    "write",
     since="8.10.0",
-    acl="stream",
-    summary="Puts the entries of a range into a consumer group's pending entries list, without returning them.",
     complexity="O(N) with N entries delivered, at the speed of copying their IDs.",
-    syntax="key group consumer after upto",
 )
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
-    """How many entries were delivered: those of the range that the group has not got yet, so a repetition delivers
-    none.
+    """Adds the entries of a range to a consumer group's pending entries list, without returning them.
+
+    Entries that the group has got already are left out, so a repetition delivers none. The reply is the number of
+    entries delivered.
     """
     key, name = argv[1], argv[2]
     low, high = _take_range(Args(argv, 4))
@@ -118,20 +101,9 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     return sum(last - first for _, first, last in runs)
 
 
-@command(
-    "ps.ackrange",
-    arity=5,
-    flags="write",
-    keys=ONE_KEY,
-    group="stream",
-    since="8.10.0",
-    acl="stream",
-    summary="Acknowledges all pending entries of a range.",
-    complexity="O(blocks touched).",
-    syntax="key group after upto",
-)
+@stream_command("ps.ackrange key group after upto", "write", since="8.10.0", complexity="O(blocks touched).")
 def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
-    """How many entries were pending in the range."""
+    """Acknowledges all pending entries of a range, and returns how many."""
     key, name = argv[1], argv[2]
     low, high = _take_range(Args(argv, 3))
     stream = ctx.db.stream(key)

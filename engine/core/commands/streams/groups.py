@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from engine.core.commands.families import stream_command
 from engine.core.commands.streams.claims import need_group, touch_consumer
 from engine.core.commands.streams.entries import take_policy_and_ids
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args
-from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply, Simple
+from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
 from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
-from engine.core.table.registry import ONE_KEY, SUB_KEY, command, container
+from engine.core.table.declare import container
+from engine.core.table.registry import SUB_KEY
 from engine.text.messages import general, streams
 
-container("xgroup", group="stream", since="5.0.0", summary="Commands that manage consumer groups.")
+xgroup_subcommand = container(
+    "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
+)
 
 
 def _need_key(ctx: Context, key: bytes) -> Stream:
@@ -47,20 +51,11 @@ def _take_entries_read(args: Args) -> int:
     return read
 
 
-@command(
-    "xgroup|create",
-    arity=-5,
-    flags="write denyoom",
-    keys=SUB_KEY,
-    access="RW insert",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Creates a consumer group.",
-    syntax="key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+@xgroup_subcommand(
+    "create key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "write denyoom", access="RW insert"
 )
 def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
-    """Create a group that begins behind an ID."""
+    """Creates a consumer group."""
     key, name, word = argv[2], argv[3], argv[4]
     args = Args(argv, 5)
     mkstream, read = False, UNKNOWN
@@ -90,19 +85,9 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "xgroup|setid",
-    arity=-5,
-    flags="write",
-    keys=SUB_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Sets the last-delivered ID of a consumer group.",
-    syntax="key group <id | $> [ENTRIESREAD entries-read]",
-)
+@xgroup_subcommand("setid key group <id | $> [ENTRIESREAD entries-read]", "write")
 def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
-    """Move a group's position, forward or back."""
+    """Sets the last-delivered ID of a consumer group."""
     key, name, word = argv[2], argv[3], argv[4]
     args = Args(argv, 5)
     read = UNKNOWN
@@ -120,21 +105,9 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "xgroup|destroy",
-    arity=4,
-    flags="write",
-    keys=SUB_KEY,
-    access="RW delete",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Destroys a consumer group.",
-    complexity="O(N) with N pending entries.",
-    syntax="key group",
-)
+@xgroup_subcommand("destroy key group", "write", access="RW delete", complexity="O(N) with N pending entries.")
 def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
-    """The group goes; whether it was there."""
+    """Destroys a consumer group."""
     key, name = argv[2], argv[3]
     stream = _need_key(ctx, key)
     if stream.groups.pop(name, None) is None:
@@ -144,20 +117,9 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@command(
-    "xgroup|createconsumer",
-    arity=5,
-    flags="write denyoom",
-    keys=SUB_KEY,
-    access="RW insert",
-    group="stream",
-    since="6.2.0",
-    acl="stream",
-    summary="Creates a consumer in a consumer group.",
-    syntax="key group consumer",
-)
+@xgroup_subcommand("createconsumer key group consumer", "write denyoom", access="RW insert", since="6.2.0")
 def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
-    """Create a consumer; whether it was not there."""
+    """Creates a consumer in a consumer group."""
     _, group = _need_group(ctx, argv[2], argv[3])
     if argv[4] in group.consumers:
         return 0
@@ -165,20 +127,9 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@command(
-    "xgroup|delconsumer",
-    arity=5,
-    flags="write",
-    keys=SUB_KEY,
-    access="RW delete",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Deletes a consumer of a consumer group, and what is pending with it.",
-    syntax="key group consumer",
-)
+@xgroup_subcommand("delconsumer key group consumer", "write", access="RW delete")
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
-    """The consumer goes; how many entries were pending with it."""
+    """Deletes a consumer, and returns how many entries were pending with it."""
     _, group = _need_group(ctx, argv[2], argv[3])
     consumer = group.consumers.get(argv[4])
     if consumer is None:
@@ -188,38 +139,13 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     return pending
 
 
-@command(
-    "xgroup|help",
-    arity=2,
-    flags="loading stale",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Shows what the subcommands of XGROUP do.",
-)
-def xgroup_help(ctx: Context, argv: list[bytes]) -> Reply:
-    """The help text."""
-    return [Simple(line) for line in streams.XGROUP_HELP]
-
-
 # -- acknowledging
 # ------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "xack",
-    arity=-4,
-    flags="write fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Acknowledges entries: they are pending in the group no longer.",
-    complexity="O(1) for each ID.",
-    syntax="key group id [id ...]",
-)
+@stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
 def xack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Acknowledge entries; how many were pending."""
+    """Acknowledges entries: removes them from a group's pending entries list."""
     stream = ctx.db.read_stream(argv[1])
     group = stream.groups.get(argv[2]) if stream is not None else None
     if group is None:
@@ -231,21 +157,18 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     return done
 
 
-@command(
-    "xackdel",
-    arity=-6,
-    flags="write fast",
-    keys=ONE_KEY,
+@stream_command(
+    "xackdel key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+    "write fast",
     access="RW delete",
-    group="stream",
     since="8.2.0",
-    acl="stream",
-    summary="Acknowledges entries and deletes them from the stream.",
     complexity="O(1) for each ID.",
-    syntax="key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
 )
 def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
-    """Acknowledge and delete entries: 1 done, -1 not pending, 2 acknowledged but kept for other groups, each."""
+    """Acknowledges entries and deletes them from the stream.
+
+    The reply has for each ID: 1 done, -1 not pending, 2 acknowledged but kept for other groups.
+    """
     key = argv[1]
     stream = ctx.db.stream(key)
     policy, words = take_policy_and_ids(Args(argv, 3))
@@ -274,20 +197,14 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     return results
 
 
-@command(
-    "xnack",
-    arity=-7,
-    flags="write fast",
-    keys=ONE_KEY,
-    group="stream",
+@stream_command(
+    "xnack key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
+    "write fast",
     since="8.8.0",
-    acl="stream",
-    summary="Gives pending entries back: no consumer has them, and the next claim gets them first.",
     complexity="O(1) for each ID.",
-    syntax="key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
 )
 def xnack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Give pending entries back; how many."""
+    """Gives pending entries back: they belong to no consumer, and the next claim gets them first."""
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     stream, group = need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
@@ -337,20 +254,13 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
 # -----------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "xpending",
-    arity=-3,
-    flags="readonly",
-    keys=ONE_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns what is pending in a consumer group: a summary, or entry by entry.",
+@stream_command(
+    "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
+    "readonly",
     complexity="O(N) with N entries returned; with IDLE, with N entries looked at.",
-    syntax="key group [[IDLE min-idle-time] start end count [consumer]]",
 )
 def xpending(ctx: Context, argv: list[bytes]) -> Reply:
-    """The pending entries list."""
+    """Returns a summary of a group's pending entries, or the entries one by one."""
     words = len(argv)
     if words != 3 and not 6 <= words <= 9:
         raise CommandError(general.SYNTAX)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries import need_stream
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.table.registry import ONE_KEY, command
 from engine.text.messages import general, streams
 
 
-@command(
-    "xcfgset",
-    arity=-2,
-    flags="write fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="8.6.0",
-    acl="stream",
-    summary="Sets how long and how many idempotent IDs a stream remembers.",
-    syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]",
-)
+@stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast", since="8.6.0")
 def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
-    """Set a stream's limits for idempotent production; a change forgets what was remembered."""
+    """Sets how long and how many idempotent IDs a stream remembers."""
     producers = ctx.streams.producers_of(need_stream(ctx, argv[1]))
     args = Args(argv, 2)
     duration = maxsize = None
@@ -52,19 +42,9 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
-    "xidmprecord",
-    arity=5,
-    flags="write denyoom fast",
-    keys=ONE_KEY,
-    group="stream",
-    since="8.6.2",
-    acl="stream",
-    summary="Records the idempotent ID of an entry; an internal command.",
-    syntax="key producer-id idempotent-id id",
-)
+@stream_command("xidmprecord key producer-id idempotent-id id", "write denyoom fast", since="8.6.2")
 def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
-    """Let a stream remember that an entry came from a producer as a given idempotent ID."""
+    """Records the idempotent ID of an entry; an internal command."""
     _, key, producer, iid, word = argv
     entry_id = ids.parse(word)
     if not producer:

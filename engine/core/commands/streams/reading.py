@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+from engine.core.commands.families import stream_command
 from engine.core.commands.streams.claims import claim_effect, touch_consumer
 from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
@@ -13,7 +14,7 @@ from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames,
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, frames_of
 from engine.core.streams.stream import Stream
-from engine.core.table.registry import Keys, command
+from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
 #: An ID that says "what no consumer of the group has got yet".
@@ -36,20 +37,14 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     return ids.parse(word)
 
 
-@command(
-    "xread",
-    arity=-4,
-    flags="readonly blocking movablekeys",
+@stream_command(
+    "xread [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+    "readonly blocking movablekeys",
     keys=Keys(find=find_keys),
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns entries of several streams behind given IDs, and waits for them if asked to.",
     complexity="For each stream O(N) with N entries returned.",
-    syntax="[COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
 )
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
-    """New entries of several streams."""
+    """Returns entries of several streams after given IDs; waits for them if asked to."""
     read = parse_read(ctx, argv)
     starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = Budget(read)
@@ -95,22 +90,16 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
     return stream, group, NEW if word == b">" else ids.parse(word)
 
 
-@command(
-    "xreadgroup",
-    arity=-7,
-    flags="write blocking movablekeys",
+@stream_command(
+    "xreadgroup GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] "
+    "[CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]",
+    "write blocking movablekeys",
     keys=Keys(find=find_keys),
     access="RO access",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns new entries, or pending ones, of several streams to a consumer of a group, and waits if asked to.",
     complexity="For each stream O(N) with N entries returned.",
-    syntax="GROUP group consumer [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] "
-    "[CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]",
 )
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deliver entries of several streams to a consumer."""
+    """Delivers new or pending entries of several streams to a consumer of a group; waits for them if asked to."""
     read = parse_read(ctx, argv)
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":

@@ -6,15 +6,24 @@ from engine.core.commands.streams.entries import need_stream
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Map, Raw, Reply, Simple
+from engine.core.protocol.replies import CommandError, Map, Raw, Reply
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import Record
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
-from engine.core.table.registry import SUB_KEY, command, container
+from engine.core.table.declare import container
+from engine.core.table.registry import SUB_KEY
 from engine.text.messages import general, streams
 
-container("xinfo", group="stream", since="5.0.0", summary="Commands that look into streams and consumer groups.")
+xinfo_subcommand = container(
+    "xinfo",
+    "Commands that inspect streams and consumer groups.",
+    group="stream",
+    acl="stream",
+    since="5.0.0",
+    flags="readonly",
+    keys=SUB_KEY,
+)
 
 _FULL_COUNT = 10
 
@@ -62,20 +71,9 @@ def _read(group: Group) -> Reply:
     return None if group.entries_read == UNKNOWN else group.entries_read
 
 
-@command(
-    "xinfo|stream",
-    arity=-3,
-    flags="readonly",
-    keys=SUB_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns what is known about a stream.",
-    complexity="O(1); FULL: O(N) with N entries reported.",
-    syntax="key [FULL [COUNT count]]",
-)
+@xinfo_subcommand("stream key [FULL [COUNT count]]", complexity="O(1); FULL: O(N) with N entries reported.")
 def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
-    """A stream's counters and first and last entry, or all about it."""
+    """Returns information about a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
     if len(argv) == 3:
         return Map(
@@ -166,19 +164,9 @@ def _delivery(record: Record) -> list[Reply]:
     return [block.time_at(index), block.count_at(index)]
 
 
-@command(
-    "xinfo|groups",
-    arity=3,
-    flags="readonly",
-    keys=SUB_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns the consumer groups of a stream.",
-    syntax="key",
-)
+@xinfo_subcommand("groups key")
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
-    """A stream's consumer groups."""
+    """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
     return [
         Map(
@@ -201,19 +189,9 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     ]
 
 
-@command(
-    "xinfo|consumers",
-    arity=4,
-    flags="readonly",
-    keys=SUB_KEY,
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Returns the consumers of a consumer group.",
-    syntax="key group",
-)
+@xinfo_subcommand("consumers key group")
 def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
-    """A group's consumers."""
+    """Returns the consumers of a consumer group."""
     stream = need_stream(ctx, argv[2], reading=True)
     group = stream.groups.get(argv[3])
     if group is None:
@@ -233,17 +211,3 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
         )
         for consumer in group.sorted_consumers()
     ]
-
-
-@command(
-    "xinfo|help",
-    arity=2,
-    flags="loading stale",
-    group="stream",
-    since="5.0.0",
-    acl="stream",
-    summary="Shows what the subcommands of XINFO do.",
-)
-def xinfo_help(ctx: Context, argv: list[bytes]) -> Reply:
-    """The help text."""
-    return [Simple(line) for line in streams.XINFO_HELP]

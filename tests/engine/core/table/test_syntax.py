@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from engine.core import dispatch
 from engine.core.table.registry import COMMANDS
-from engine.core.table.syntax import Argument, arguments
+from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
 
 
 def shown(one: Argument) -> str:
@@ -44,15 +46,37 @@ def test_a_syntax_line_is_understood(syntax: str, meaning: str) -> None:
     assert " ".join(map(shown, arguments(syntax))) == meaning
 
 
-def test_every_declaration_has_a_syntax_that_can_be_read() -> None:
-    """All commands of the table; and one that takes arguments says which."""
+@pytest.mark.parametrize(
+    ("syntax", "arity", "in_help"),
+    [
+        ("", 1, ""),
+        ("key", 2, "<key>"),
+        ("key [key ...]", -2, "<key> [<key> ...]"),
+        ("[message]", -1, "[<message>]"),
+        ("key field value [field value ...]", -4, "<key> <field> <value> [<field> <value> ...]"),
+        ("source destination <LEFT | RIGHT>", 4, "<source> <destination> (LEFT|RIGHT)"),
+        ("key MAXLEN | MINID [= | ~] threshold", -4, "<key> MAXLEN|MINID [=|~] <threshold>"),
+        ("<LIB-NAME libname | LIB-VER libver>", 3, "(LIB-NAME <libname>|LIB-VER <libver>)"),
+        ("<* | id> [MAXAGE maxage]", -2, "(*|<id>) [MAXAGE <maxage>]"),
+        ("<a | b c>", -2, "(<a>|<b> <c>)"),
+    ],
+)
+def test_arity_and_the_line_in_help_follow_from_the_syntax(syntax: str, arity: int, in_help: str) -> None:
+    """A command's fewest words are counted, and it takes more where anything is optional or repeated."""
+    assert arity_of(syntax, words=1) == arity
+    assert placeholders(syntax) == in_help
+
+
+def test_every_declaration_has_a_syntax_and_a_summary_that_can_be_read() -> None:
+    """All commands of the table; one that takes arguments says which."""
     assert dispatch.COMMANDS is COMMANDS
     for parent in COMMANDS.values():
         for one in (parent, *parent.subcommands.values()):
             found = arguments(one.syntax)
             words = len(one.name.split("|"))
             takes_more = one.arity > words or one.arity < -words
-            assert bool(found) or not takes_more or one.subcommands, one.name
+            assert bool(found) or not takes_more or one.subcommands or one.name == "quit", one.name
+            assert re.fullmatch(r"[A-Z].*\.", one.summary), one.name
 
 
 @pytest.mark.parametrize("syntax", ["[key", "key]", "<a | b"])

@@ -1,0 +1,24 @@
+"""The families of commands: what those on one type of value, or about one subject, have in common.
+
+Containers such as XGROUP are declared beside their subcommands, which gives the family of these.
+"""
+
+from __future__ import annotations
+
+from engine.core.table.declare import Family
+from engine.core.table.registry import ONE_KEY
+
+string_command = Family(group="string", acl="string", keys=ONE_KEY)
+list_command = Family(group="list", acl="list", keys=ONE_KEY)
+hash_command = Family(group="hash", acl="hash", keys=ONE_KEY, since="2.0.0")
+stream_command = Family(group="stream", acl="stream", keys=ONE_KEY, since="5.0.0")
+key_command = Family(group="generic", acl="keyspace", keys=ONE_KEY)
+database_command = Family(group="server", acl="keyspace")
+generic_command = Family(group="generic", acl="connection")
+connection_command = Family(group="connection", acl="connection")
+transaction_command = Family(
+    group="transactions", acl="transaction", since="1.2.0", flags="noscript loading stale fast allow_busy"
+)
+pubsub_command = Family(group="pubsub", since="2.0.0", flags="pubsub noscript loading stale")
+cluster_command = Family(group="cluster", acl="connection", since="3.0.0")
+server_command = Family(group="server")

@@ -1,0 +1,123 @@
+"""How commands are declared: one decorator above the handler tells the table what it must know.
+
+    hash_command = Family(group="hash", acl="hash", keys=ONE_KEY, since="2.0.0")
+
+    @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
+    def hdel(ctx: Context, argv: list[bytes]) -> Reply:
+        '''Deletes fields of a hash.'''
+
+The usage gives the name, the syntax and, counted from it, the arity. The first paragraph of the handler's docstring is
+the summary. What a declaration leaves out is its family's. :func:`container` declares a command with subcommands, its
+HELP among them, and gives the family of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.core.protocol.replies import Reply, Simple
+from engine.core.table.registry import COMMANDS, NO_KEYS, Channels, Command, Handler, Keys, register
+from engine.core.table.syntax import arity_of, placeholders
+from engine.text.messages.general import help_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What several commands have in common. Called with one command's own facts, it gives the decorator of its handler.
+
+    ``flags`` and ``acl`` (categories beyond those that flags imply) are words divided by blanks.
+    """
+
+    group: str
+    acl: str = ""
+    since: str = "1.0.0"
+    flags: str = ""
+    keys: Keys = NO_KEYS
+    #: The command whose subcommands these are.
+    container: str = ""
+
+    def __call__(
+        self,
+        usage: str,
+        flags: str | None = None,
+        *,
+        summary: str = "",
+        since: str = "",
+        complexity: str = "O(1)",
+        keys: Keys | None = None,
+        access: str = "",
+        acl: str | None = None,
+        channels: Channels | None = None,
+        arity: int = 0,
+    ) -> Callable[[Handler], Handler]:
+        """Declare a command: ``usage`` is its name and its arguments as the documentation writes them.
+
+        ``access`` says what it does with its keys, see :class:`Command`. ``summary`` and ``arity`` are for what has no
+        docstring, and for a usage from which the number of words cannot be counted. The rest overrides the family's.
+        """
+        name, _, syntax = usage.partition(" ")
+        full_name = f"{self.container}|{name}" if self.container else name
+
+        def declare(handler: Handler) -> Handler:
+            register(
+                Command(
+                    name=full_name,
+                    handler=handler,
+                    arity=arity or arity_of(syntax, words=2 if self.container else 1),
+                    flags=frozenset((self.flags if flags is None else flags).split()),
+                    keys=self.keys if keys is None else keys,
+                    group=self.group,
+                    since=since or self.since,
+                    summary=summary or summary_of(handler),
+                    complexity=complexity,
+                    syntax=syntax,
+                    acl=frozenset((self.acl if acl is None else acl).split()),
+                    access=access,
+                    channels=channels,
+                )
+            )
+            return handler
+
+        return declare
+
+
+def summary_of(handler: Handler) -> str:
+    """The first paragraph of its docstring as one line; nothing where Python has dropped the docstrings."""
+    return " ".join((handler.__doc__ or "").strip().partition("\n\n")[0].split())
+
+
+def container(
+    name: str,
+    summary: str,
+    *,
+    group: str,
+    since: str,
+    acl: str = "",
+    flags: str = "",
+    keys: Keys = NO_KEYS,
+    help_since: str = "",
+    alone: Handler | None = None,
+) -> Family:
+    """Declare a command with subcommands, which dispatch looks up, and its HELP; the family of the subcommands.
+
+    ``alone`` does what the bare name does; the command then has the flags and categories of its subcommands.
+    """
+
+    def never(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001
+        raise AssertionError(f"dispatch called the container {name}")
+
+    def show_help(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001
+        one = COMMANDS[name.upper().encode()]
+        bare = [("(no subcommand)", one.summary)] if alone is not None else []
+        subs = sorted((sub.name.partition("|")[2], sub) for sub in one.subcommands.values())
+        known = [(f"{word.upper()} {placeholders(sub.syntax)}", sub.summary) for word, sub in subs if word != "help"]
+        return [Simple(line) for line in help_lines(name.upper(), bare + known)]
+
+    whole = Family(group=group, since=since, flags=flags, acl=acl) if alone else Family(group=group, since=since)
+    declare = whole(name, summary=summary, complexity="Depends on subcommand.", arity=-1 if alone else -2)
+    declare(alone or never)
+    family = Family(group=group, acl=acl, since=since, flags=flags, keys=keys, container=name)
+    about = f"Returns what the subcommands of {name.upper()} do."
+    family("help", "loading stale", summary=about, since=help_since, keys=NO_KEYS)(show_help)
+    return family

@@ -1,0 +1,110 @@
+"""Declarations of commands: what follows from a usage, a docstring and a family, and HELP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.core import commands as _commands  # noqa: F401 - fills the command table
+from engine.core.protocol.replies import Reply
+from engine.core.table.declare import Family, container
+from engine.core.table.registry import ALL_KEYS, COMMANDS, NO_KEYS, ONE_KEY, Command
+
+FAMILY = Family(group="list", acl="list", since="2.0.0", flags="write", keys=ONE_KEY)
+
+
+@pytest.fixture
+def added() -> Iterator[set[bytes]]:
+    """The names that a test adds to the table, which go again."""
+    before = set(COMMANDS)
+    names: set[bytes] = set()
+    yield names
+    names |= set(COMMANDS) - before
+    for name in names:
+        del COMMANDS[name]
+
+
+def handler(ctx: Any, argv: list[bytes]) -> Reply:
+    """Does nothing, but over
+    two lines.
+
+    This is not for the documentation.
+    """
+
+
+@pytest.mark.usefixtures("added")
+def test_what_a_declaration_leaves_out_is_its_family_s() -> None:
+    """The usage gives name, syntax and arity, the docstring the summary, the family the rest."""
+    FAMILY("x.family key [count]")(handler)
+    one = COMMANDS[b"X.FAMILY"]
+    assert (one.name, one.syntax, one.arity) == ("x.family", "key [count]", -2)
+    assert one.summary == "Does nothing, but over two lines."
+    assert (one.group, one.acl, one.since, one.flags, one.keys) == (
+        "list",
+        {"list"},
+        "2.0.0",
+        {"write"},
+        ONE_KEY,
+    )
+
+
+@pytest.mark.usefixtures("added")
+def test_a_declaration_overrides_its_family() -> None:
+    """What is empty overrides too."""
+    FAMILY("x.own key", "", keys=ALL_KEYS, acl="", since="3.0.0", summary="Is short.", arity=-7)(handler)
+    one = COMMANDS[b"X.OWN"]
+    assert (one.flags, one.keys, one.acl, one.since, one.summary, one.arity) == (
+        set(),
+        ALL_KEYS,
+        set(),
+        "3.0.0",
+        "Is short.",
+        -7,
+    )
+
+
+@pytest.mark.usefixtures("added")
+def test_a_name_is_declared_once() -> None:
+    """A second declaration is a mistake of the program."""
+    FAMILY("x.twice key")(handler)
+    with pytest.raises(ValueError, match="declared twice"):
+        FAMILY("x.twice key")(handler)
+
+
+@pytest.mark.usefixtures("added")
+def test_a_container_has_subcommands_and_help() -> None:
+    """Its family declares the subcommands; only these have its keys and categories; HELP has what they declare."""
+    subcommand = container("x.box", "Holds.", group="list", since="4.0.0", acl="list", keys=ONE_KEY, help_since="5.0.0")
+    subcommand("put key <ON | OFF>", "write")(handler)
+    box = COMMANDS[b"X.BOX"]
+    assert (box.arity, box.acl, box.keys, set(box.subcommands)) == (-2, set(), NO_KEYS, {b"PUT", b"HELP"})
+    put, show = box.subcommands[b"PUT"], box.subcommands[b"HELP"]
+    assert (put.full_name, put.arity, put.acl, put.keys) == (b"x.box|put", 4, {"list"}, ONE_KEY)
+    assert (show.arity, show.since, show.keys) == (2, "5.0.0", NO_KEYS)
+    assert show.handler(None, [b"X.BOX", b"HELP"]) == [
+        b"X.BOX <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        b"PUT <key> (ON|OFF)",
+        b"    Does nothing, but over two lines.",
+        b"HELP",
+        b"    Prints this help.",
+    ]
+
+
+@pytest.mark.usefixtures("added")
+def test_a_container_may_do_something_alone() -> None:
+    """It then has its subcommands' flags and categories, and HELP says what it does."""
+    container("x.lone", "Counts.", group="list", since="4.0.0", acl="list", flags="stale", alone=handler)
+    lone = COMMANDS[b"X.LONE"]
+    assert (lone.handler, lone.arity, lone.acl, lone.flags) == (handler, -1, {"list"}, {"stale"})
+    assert lone.subcommands[b"HELP"].handler(None, [])[1:3] == [b"(no subcommand)", b"    Counts."]
+
+
+@pytest.mark.parametrize("one", [one for one in COMMANDS.values() if one.subcommands], ids=lambda one: one.name)
+def test_help_has_every_subcommand(one: Command) -> None:
+    """A line for how it is called, and one for what it does."""
+    lines = one.subcommands[b"HELP"].handler(None, [])
+    called = {line.partition(b" ")[0] for line in lines[1::2]}
+    assert called - {b"(no"} == set(one.subcommands)
+    assert all(line.startswith(b"    ") and len(line) > 5 for line in lines[2::2])
