@@ -1,8 +1,8 @@
-"""A run of XADD commands as one operation per key: the quick twin of :func:`engine.core.commands.streams.entries.xadd`.
+"""A run of XADD commands as one operation per key: the quick twin of XADD's handler.
 
 The run comes as bytes whose form is verified (:mod:`engine.wire.bulk`). Everything that could make one of its commands
-answer with an error or be heard of is looked at before anything is changed; where there is such a thing
-the run is declined, and its commands go one by one. What is done is the same either way, and a property test says so.
+answer with an error, or be noticed by itself, is looked at before anything is changed; where there is such a thing the
+run is declined, and its commands go one by one. What is done is the same either way, and a property test says so.
 """
 
 from __future__ import annotations
