@@ -220,3 +220,44 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
         found.die()
         step += 1
     assert step > 8
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+@pytest.mark.parametrize("line", ["BGREWRITEAOF", "CONFIG SET appendonly yes"])
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritten):
+    """An engine without a log writes one where an earlier one lies: the earlier one is whole until the new one is."""
+    new = ["SET new 1", "XADD t 1-1 a 1"]
+
+    def story(engine: Engine) -> Iterator[Any]:
+        for words in new:
+            engine.run(words)
+        engine.run(line)
+        engine.workers.run()
+        yield None
+
+    earlier, later = states_of(_BEFORE)[-1], states_of(new)[-1]
+    step = 0
+    while True:
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        first = Engine(directory)
+        for words in _BEFORE[:3]:
+            first.run(words)
+        if rewritten:
+            first.run("BGREWRITEAOF")
+        for words in _BEFORE[3:]:
+            first.run(words)
+        first.close()
+        first.die()
+        done, disk, _ = live(directory, story, step, appendonly="no", at_once="")
+        disk.end()
+        if power:
+            disk.lose()
+        found = Engine(directory, Disk())
+        assert state(found.core) in ([later] if done else [earlier, later]), f"after a crash before step {step}"
+        found.die()
+        if not disk.crashed:
+            break
+        step += 1
+    assert step > 8

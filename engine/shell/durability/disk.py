@@ -74,7 +74,7 @@ class DiskDurability:
         self.log = Log(files, workers.sync, clock)
         self.appendonly = AppendOnly(core, files, folder, name, self.log, workers.save)
         self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, clock, flush)
-        self.switch = LogSwitch(config, self._ownership, self.appendonly, self.rewrites, self.log)
+        self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
         self.snapshots = Snapshots(core, files, workers.save, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None

@@ -14,6 +14,7 @@ from engine.core.keyspace import image
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.log import Beside, Log
+from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
 from engine.shell.observation.reporting import LOG
 
@@ -102,7 +103,7 @@ class Rewrites:
         suffix = self._appendonly.base_suffix()
         self._began = self._clock()
         try:
-            self._appendonly.make_directory()
+            self._look()
             beside = log.is_open and log.settle()
             first = self._appendonly.new_increment() if beside else 0
         except OSError as error:
@@ -121,14 +122,25 @@ class Rewrites:
             lambda error: self._written(attempt, suffix, first, error),
         )
 
-    def _written(self, attempt: Attempt, suffix: str, first: int, error: OSError | None) -> None:
+    def _look(self) -> None:
+        """Numbers go on from what an earlier use of the directory has left; its content does not matter. An OSError
+        where nobody knows what it has left.
+        """
+        self._appendonly.make_directory()
+        if not self._log.is_open:
+            try:
+                self._appendonly.find()
+            except LoadError as error:
+                raise OSError(str(error)) from None
+
+    def _written(self, attempt: Attempt, suffix: str, first: int, error: Exception | None) -> None:
         if attempt.abandoned:
             attempt.remove()
             return
         if error is None:
             try:
                 self._appendonly.commit(attempt, suffix, first=first, tail=self._log.tee)
-            except OSError as problem:
+            except Exception as problem:  # noqa: BLE001 - whatever it was, there is no new base
                 error = problem
         self._end(error)
         self.on_ended(error is None)
@@ -144,7 +156,7 @@ class Rewrites:
         self._attempt = attempt = self._appendonly.attempt()
         self._machine.fire(RewriteEvent.BEGUN_ALONE)
         try:
-            self._appendonly.make_directory()
+            self._look()
             self._appendonly.write_base(
                 attempt, image.take(self._core.databases, self._core.config, self._core.changes.now), suffix
             )

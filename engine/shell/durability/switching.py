@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.log import Log
 from engine.shell.durability.ownership import Ownership
-from engine.shell.durability.replay import LoadError
 from engine.shell.durability.rewriting import Rewrites
 from engine.shell.durability.states.switch import Switch, SwitchEvent, switch
 from engine.shell.observation.reporting import LOG
@@ -20,12 +18,9 @@ from engine.shell.observation.reporting import LOG
 class LogSwitch:
     """The switch of one log."""
 
-    def __init__(
-        self, config: Config, ownership: Ownership, appendonly: AppendOnly, rewrites: Rewrites, log: Log
-    ) -> None:
+    def __init__(self, config: Config, ownership: Ownership, rewrites: Rewrites, log: Log) -> None:
         self._config = config
         self._ownership = ownership
-        self._appendonly = appendonly
         self._rewrites = rewrites
         self._log = log
         self._machine = switch()
@@ -61,13 +56,9 @@ class LogSwitch:
             raise ConfigError(self._ownership.refusal)
         # A rewrite that was asked for without a log knows nothing of what has happened since.
         self._rewrites.abandon()
+        self._machine.fire(SwitchEvent.SWITCHED_ON)
         try:
-            # Numbers go on from what an earlier use has left; its content is not looked at.
-            self._appendonly.find()
-            self._machine.fire(SwitchEvent.SWITCHED_ON)
             self._rewrites.begin(keeps_log=True)
-        except LoadError as error:
-            raise ConfigError(str(error)) from None
         except OSError as error:
             self._machine.fire(SwitchEvent.SWITCHED_OFF)
             raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
