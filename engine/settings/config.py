@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from engine.settings.directives import ALIASES, DIRECTIVES, FIXED, PROTECTED, Directive
 from engine.settings.kinds import ConfigError
-from engine.text.globs import matches
+from engine.text.globs import matcher
 from engine.text.messages import settings
 from engine.text.words import quote, split_words
 
@@ -81,8 +81,9 @@ class Config:
                 if first in DIRECTIVES:
                     found[pattern] = self.text(first)
                 continue
+            matches = matcher(pattern, ignore_case=True)
             for name in (*DIRECTIVES, *ALIASES):
-                if matches(pattern, name.encode(), ignore_case=True):
+                if matches(name.encode()):
                     found[name.encode()] = self.text(ALIASES.get(name, name))
         return list(found.items())
 

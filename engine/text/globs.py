@@ -1,86 +1,289 @@
-r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET and subscriptions: ``* ? [a-z] [^a] \\x``.
+r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and subscriptions: ``* ? [a-z] [^a] \\x``.
 
-A pattern is translated to a regular expression, which is cached. Each ``*`` matches as little as possible before the
-text up to the next ``*``, and never backtracks (an atomic group). That misses nothing, because a longer match would
-leave a suffix of what the shortest one leaves; and no client's pattern can make a match take exponential time.
+A pattern is cut at its stars into parts. The first part stands where the text begins, the last where it ends, and each
+part between them is taken where it occurs first: a later place would leave a suffix of what the first one leaves, so no
+match is missed and nothing is tried again. That holds for both ways of matching:
+
+* A short pattern becomes a regular expression, with atomic groups in place of backtracking. It matches short texts.
+* Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; the rest
+  is looked for at no more than :data:`_STEPS` places.
+
+Two bounds keep any client's pattern cheap. A pattern with more than 1,000 stars before its last character matches
+nothing, as in Redis. So does one with more than :data:`_WILDCARDS` sets, escapes and runs of ``?``, and a match that
+needs more than :data:`_STEPS` places: there Redis goes on, for as long as it takes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
-#: Longer patterns are not cached, so that a client cannot fill memory with them.
-_CACHED_LENGTH = 256
-_NEVER = rb"(?!)"
+Matcher = Callable[[bytes], bool]
+
+#: Longer patterns are matched part by part, and not cached: no client can fill memory with them.
+_SHORT = 256
+#: Pattern length times text length up to which a regular expression cannot take long (1 ms).
+_QUICK = 1 << 19
+#: As in Redis: a pattern with more stars matches nothing, unless the last one ends it.
+_STARS = 1000
+_WILDCARDS = 5000
+_STEPS = 50_000
 
 
-def _translated(pattern: bytes, ignore_case: bool) -> re.Pattern[bytes]:
-    parts: list[list[bytes]] = [[]]
-    at = 0
+class _Any(NamedTuple):
+    """So many characters, whichever they are."""
+
+    size: int
+
+
+#: A part's elements: text; any characters; one character of a set, which is a number with a bit for each member.
+_Element = bytes | _Any | int
+_Part = list[_Element]
+
+_EVERY = (1 << 256) - 1
+_TEXT = re.compile(rb"[^*?\[\\]+")
+_STAR_RUN = re.compile(rb"\*+")
+_ANY_RUN = re.compile(rb"\?+")
+
+
+def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
+    """Whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
+    return matcher(pattern, ignore_case)(text)
+
+
+def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
+    """The pattern as a function of texts: for patterns that are kept, or matched with many texts."""
+    if len(pattern) <= _SHORT:
+        return _cached(pattern, ignore_case)
+    return _made(pattern, ignore_case)
+
+
+def _made(pattern: bytes, ignore_case: bool) -> Matcher:
+    if not pattern:
+        return _is_empty
+    if pattern == b"*":
+        return bool
+    parts = _parts(pattern, ignore_case)
+    if parts is None or len(parts) - 2 >= _STARS + (not parts[-1]):
+        return _nothing
+    matched: Matcher = _ByParts(parts)
+    if len(pattern) <= _SHORT:
+        matched = _quick(re.compile(_expression(parts), re.DOTALL), _QUICK // len(pattern), matched)
+    if not ignore_case:
+        return matched
+    return lambda text: matched(text.lower())
+
+
+def _quick(expression: re.Pattern[bytes], longest: int, otherwise: Matcher) -> Matcher:
+    """The regular expression for texts up to ``longest`` bytes, else the other way."""
+    fullmatch = expression.fullmatch
+
+    def matched(text: bytes) -> bool:
+        if len(text) > longest:
+            return otherwise(text)
+        return fullmatch(text) is not None and text != b""
+
+    return matched
+
+
+_cached = lru_cache(maxsize=1024)(_made)
+
+
+def _is_empty(text: bytes) -> bool:
+    return not text
+
+
+def _nothing(_: bytes) -> bool:
+    return False
+
+
+# -- reading a pattern ----------------------------------------------------------------------------------------------
+
+
+def _parts(pattern: bytes, ignore_case: bool) -> list[_Part] | None:
+    """What stands before, between and behind the stars; None where that is more than :data:`_WILDCARDS` allows."""
+    parts: list[_Part] = [[]]
+    at = wildcards = 0
     while at < len(pattern):
-        char = pattern[at : at + 1]
-        at += 1
-        if char == b"*":
-            if parts[-1] or len(parts) == 1:
-                parts.append([])
-        elif char == b"?":
-            parts[-1].append(b".")
-        elif char == b"[":
-            at = _bracket(pattern, at, parts[-1], ignore_case)
+        char = pattern[at]
+        if char == 0x2A:
+            at = _end(_STAR_RUN, pattern, at)
+            parts.append([])
+            continue
+        part = parts[-1]
+        if char == 0x3F:
+            begin, at = at, _end(_ANY_RUN, pattern, at)
+            part.append(_Any(at - begin))
+        elif char == 0x5B:
+            members, at = _set(pattern, at + 1, ignore_case)
+            part.append(members)
+        elif char == 0x5C:
+            # A backslash at the very end stands for itself.
+            _add_text(part, pattern[at + 1 : at + 2] or b"\\", ignore_case)
+            at += 2
         else:
-            if char == b"\\" and at < len(pattern):
-                char = pattern[at : at + 1]
-                at += 1
-            parts[-1].append(re.escape(char.lower() if ignore_case else char))
-    first, *others = map(b"".join, parts)
-    expression = first
-    for part in others[:-1]:
-        expression += b"(?>.*?" + part + b")"
-    if others:
-        expression += b".*" + others[-1]
-    return re.compile(expression, re.DOTALL)
+            begin, at = at, _end(_TEXT, pattern, at)
+            _add_text(part, pattern[begin:at], ignore_case)
+            continue
+        wildcards += 1
+        if wildcards > _WILDCARDS:
+            return None
+    return parts
 
 
-_cached = lru_cache(maxsize=1024)(_translated)
+def _end(expression: re.Pattern[bytes], pattern: bytes, at: int) -> int:
+    found = expression.match(pattern, at)
+    assert found is not None
+    return found.end()
 
 
-def _bracket(pattern: bytes, at: int, out: list[bytes], ignore_case: bool) -> int:
-    """Translate the set whose members begin at ``at``; returns where the pattern goes on behind it.
+def _add_text(part: _Part, text: bytes, ignore_case: bool) -> None:
+    if ignore_case:
+        text = text.lower()
+    last = part[-1] if part else None
+    if isinstance(last, bytes):
+        part[-1] = last + text
+    else:
+        part.append(text)
+
+
+def _set(pattern: bytes, at: int, ignore_case: bool) -> tuple[int, int]:
+    """The set whose members begin at ``at``, and where the pattern goes on behind it.
 
     A set that is not closed ends where the pattern ends; a ``-`` before its last character still makes a range.
     """
     negated = pattern[at : at + 1] == b"^"
     at += negated
-    members: list[bytes] = []
-    while at < len(pattern) and pattern[at : at + 1] != b"]":
-        char = pattern[at : at + 1]
-        if char == b"\\" and at + 1 < len(pattern):
+    members = 0
+    while at < len(pattern) and pattern[at] != 0x5D:
+        low = high = pattern[at]
+        if low == 0x5C and at + 1 < len(pattern):
             at += 1
-            members.append(re.escape(pattern[at : at + 1]))
-        elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
-            low, high = sorted((char, pattern[at + 2 : at + 3]))
-            if ignore_case:
-                low, high = low.lower(), high.lower()
-            if low <= high:
-                members.append(re.escape(low) + b"-" + re.escape(high))
-            at += 2
+            members |= 1 << pattern[at]
         else:
-            members.append(re.escape(char.lower() if ignore_case else char))
+            if pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
+                low, high = sorted((low, pattern[at + 2]))
+                at += 2
+            if ignore_case:
+                low, high = bytes((low, high)).lower()
+            if low <= high:
+                members |= (1 << high + 1) - (1 << low)
         at += 1
-    inside = b"".join(members)
-    if inside:
-        out.append(b"[" + (b"^" if negated else b"") + inside + b"]")
-    else:
-        out.append(b"." if negated else _NEVER)
-    return at + 1
+    return (_EVERY ^ members if negated else members), at + 1
 
 
-def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
-    if not text:
-        return not pattern
-    if pattern == b"*":
+# -- matching -------------------------------------------------------------------------------------------------------
+
+
+def _expression(parts: list[_Part]) -> bytes:
+    first, *others = [b"".join(map(_element_expression, part)) for part in parts]
+    if not others:
+        return first
+    return first + b"".join([b"(?>.*?" + part + b")" for part in others[:-1]]) + b".*" + others[-1]
+
+
+def _element_expression(element: _Element) -> bytes:
+    if isinstance(element, bytes):
+        return re.escape(element)
+    if isinstance(element, _Any):
+        return b".{%d}" % element.size
+    if not element:
+        return b"(?!)"
+    ranges, at = [], 0
+    while members := element >> at:
+        # The lowest run of ones.
+        low = at + (members & -members).bit_length() - 1
+        above = (element >> low) + 1
+        at = low + (above & -above).bit_length() - 1
+        ranges.append(re.escape(bytes((low,))) + b"-" + re.escape(bytes((at - 1,))))
+    return b"[" + b"".join(ranges) + b"]"
+
+
+class _ByParts:
+    """Matches part by part; every part has a fixed size."""
+
+    __slots__ = ("_least", "_parts")
+
+    def __init__(self, parts: list[_Part]) -> None:
+        self._parts = [(part, _size(part)) for part in parts]
+        self._least = sum(size for _, size in self._parts)
+
+    def __call__(self, text: bytes) -> bool:
+        end = len(text)
+        if not end or end < self._least:
+            return False
+        (first, at), *others = self._parts
+        if not _stands(first, text, 0):
+            return False
+        if not others:
+            return at == end
+        last, size = others.pop()
+        end -= size
+        if not _stands(last, text, end):
+            return False
+        steps = _STEPS
+        for part, size in others:
+            at, steps = _first_place(part, size, text, at, end, steps)
+            if at < 0:
+                return False
+            at += size
         return True
-    translate = _cached if len(pattern) <= _CACHED_LENGTH else _translated
-    return translate(pattern, ignore_case).fullmatch(text.lower() if ignore_case else text) is not None
+
+
+def _size(part: _Part) -> int:
+    return sum(map(_element_size, part))
+
+
+def _element_size(element: _Element) -> int:
+    if isinstance(element, bytes):
+        return len(element)
+    return element.size if isinstance(element, _Any) else 1
+
+
+def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
+    """Where a part first stands in text[at:end], and the steps that are left; -1 where it does not, or none are."""
+    needle, offset = _longest_text(part)
+    if len(needle) == size:
+        return text.find(needle, at, end), steps
+    last = end - size
+    while at <= last:
+        if needle:
+            found = text.find(needle, at + offset, last + offset + len(needle))
+            if found < 0:
+                break
+            at = found - offset
+        steps -= len(part)
+        if steps < 0:
+            break
+        if _stands(part, text, at):
+            return at, steps
+        at += 1
+    return -1, steps
+
+
+def _longest_text(part: _Part) -> tuple[bytes, int]:
+    """The longest text in a part, and how far from its beginning."""
+    longest, offset, at = b"", 0, 0
+    for element in part:
+        if isinstance(element, bytes) and len(element) > len(longest):
+            longest, offset = element, at
+        at += _element_size(element)
+    return longest, offset
+
+
+def _stands(part: _Part, text: bytes, at: int) -> bool:
+    """Whether the part stands at this place of the text, which has room for it."""
+    for element in part:
+        if isinstance(element, bytes):
+            if not text.startswith(element, at):
+                return False
+            at += len(element)
+        elif isinstance(element, _Any):
+            at += element.size
+        elif element >> text[at] & 1:
+            at += 1
+        else:
+            return False
+    return True

@@ -10,7 +10,7 @@ from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Push
 from engine.settings.config import Config
 from engine.settings.kinds import Events
-from engine.text.globs import matches
+from engine.text.globs import Matcher, matcher
 
 
 class PubSub:
@@ -22,6 +22,7 @@ class PubSub:
         self._outbox = outbox
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
+        self._matchers: dict[bytes, Matcher] = {}
         #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
         self.keyspace_events: frozenset[str] = frozenset()
         config.on_change("notify-keyspace-events", self._configure)
@@ -39,6 +40,8 @@ class PubSub:
 
     def subscribe_pattern(self, session: Session, pattern: bytes) -> None:
         """The session hears every channel that matches ``pattern``."""
+        if pattern not in self.patterns:
+            self._matchers[pattern] = matcher(pattern)
         self.patterns.setdefault(pattern, {})[session] = None
         session.patterns.add(pattern)
 
@@ -51,6 +54,8 @@ class PubSub:
         """The session no longer hears ``pattern``."""
         session.patterns.discard(pattern)
         self._leave(self.patterns, pattern, session)
+        if pattern not in self.patterns:
+            self._matchers.pop(pattern, None)
 
     @staticmethod
     def _leave(table: dict[bytes, dict[Session, None]], name: bytes, session: Session) -> None:
@@ -73,9 +78,9 @@ class PubSub:
         before = len(outbox)
         for session in self.channels.get(channel, ()):
             outbox.append((session, Push([b"message", channel, message])))
-        for pattern, sessions in self.patterns.items():
-            if matches(pattern, channel):
-                for session in sessions:
+        for pattern, matches in self._matchers.items():
+            if matches(channel):
+                for session in self.patterns[pattern]:
                     outbox.append((session, Push([b"pmessage", pattern, channel, message])))
         return len(outbox) - before
 

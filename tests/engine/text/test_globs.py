@@ -9,9 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.text.globs import matches
+from engine.text import globs
+from engine.text.globs import _ByParts, _parts, matches
 from tests import servers
 from tests.connection import Connection
+from tests.replay import NOW_US, new_core
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,64 @@ def test_case_can_be_ignored() -> None:
 
 
 @pytest.mark.parametrize("pattern", [b"a*" * 30 + b"b", b"*a" * 30 + b"b", b"a*?" * 20 + b"b", b"[a-z]*" * 25 + b"0"])
-def test_no_pattern_is_slow(pattern: bytes) -> None:
+@pytest.mark.parametrize("size", [5000, 500_000])
+def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
     """Patterns that make a backtracking matcher take for ever are answered: this test ends."""
-    assert not matches(pattern, b"a" * 5000)
+    assert not matches(pattern, b"a" * size)
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (b"*" + b"a" * LONG + b"b*", b"a" * 2 * LONG, False),
+        (b"*" + b"a" * LONG + b"*", b"a" * 2 * LONG, True),
+        (b"*" + b"a" * (LONG // 2) + b"?b", b"a" * LONG, False),
+        (b"*" + b"[ab]" * 2500 + b"?c*", b"ab" * LONG, False),
+        (b"?" * LONG, b"a" * LONG, True),
+        (b"?" * LONG + b"*", b"a" * (LONG - 1), False),
+        (b"[a-z]" * LONG, b"a" * LONG, False),
+        (b"\\a" * 4000, b"a" * 4000, True),
+        (b"*" * LONG, b"a", True),
+    ],
+    ids=["periodic", "found", "any", "sets", "marks", "too short", "too many sets", "escapes", "stars"],
+)
+def test_long_patterns_cost_little(pattern: bytes, text: bytes, expected: bool) -> None:
+    """A pattern as long as a client likes is matched in few steps, where trying every place takes 10^10."""
+    assert matches(pattern, text) is expected
+
+
+def test_where_the_steps_run_out_nothing_matches() -> None:
+    """A match that needs more places than the bound allows is given up: the one answer that differs from Redis."""
+    assert matches(b"*[ab]?" + b"x" * 300 + b"*", b"a" * 9000 + b"x" * 300)
+    assert matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 10_000 + b"z")
+    assert not matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 20_000 + b"z")
+
+
+def test_a_pattern_is_read_once() -> None:
+    """KEYS and PUBLISH read a long pattern once, however many names they compare it with."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    read = []
+    original = globs._parts
+
+    def counting(pattern: bytes, ignore_case: bool):
+        read.append(pattern)
+        return original(pattern, ignore_case)
+
+    pattern = b"key:" + b"?" * 300
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(globs, "_parts", counting)
+        for number in range(50):
+            core.execute(session, [b"SET", b"key:%0300d" % number, b""], NOW_US)
+        assert len(core.execute(session, [b"KEYS", pattern], NOW_US)) == 50
+        core.execute(session, [b"PSUBSCRIBE", pattern], NOW_US)
+        publisher = core.open_session(NOW_US)
+        for number in range(50):
+            assert core.execute(publisher, [b"PUBLISH", b"key:%0300d" % number, b""], NOW_US) == 1
+    assert read == [pattern] * 2
 
 
 WORDS = st.text("ab*?[]^-\\", max_size=8)
@@ -77,6 +134,8 @@ def test_stars_never_miss_a_match(pattern: str, text: str) -> None:
     backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
     expected = backtracking.fullmatch(text) is not None if text else not pattern
     assert matches(pattern.encode(), text.encode()) is expected
+    by_parts = _ByParts(_parts(pattern.encode(), ignore_case=False))
+    assert (by_parts(text.encode()) if text else not pattern) is expected
 
 
 def _slow(pattern: str) -> list[str]:
@@ -129,3 +188,14 @@ def test_patterns_mean_what_they_mean_to_redis() -> None:
                 continue  # KEYS does not match then, it lists
             found = connection.run(b"KEYS", pattern)
             assert sorted(found) == sorted(key for key in keys if matches(pattern, key)), pattern
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("stars", [999, 1000, 1001, 1002, 1100])
+def test_the_limit_of_stars_is_that_of_redis(stars: int) -> None:
+    """A pattern with more than 1,000 stars before its end matches nothing, on redis-server as here."""
+    name = b"a" * 1200
+    with servers.redis() as running, Connection(running) as connection:
+        connection.run(b"SET", name, b"")
+        for pattern in (b"a*" * stars, b"*a" * stars, b"*a" * stars + b"*", b"a**" * stars + b"a"):
+            assert (connection.run(b"KEYS", pattern) == [name]) is matches(pattern, name), pattern[:9]

@@ -11,7 +11,7 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply
 from engine.text import longdouble
-from engine.text.globs import matches
+from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     pattern, count, _ = parse_scan_options(Args(argv, 3), with_type=False)
     following, names = fields.slots.walk(cursor, count) if fields.big else (0, list(fields))
     if pattern != b"*":
-        names = [name for name in names if matches(pattern, name)]
+        names = list(filter(matcher(pattern), names))
     return [b"%d" % following, [word for name in names for word in (name, fields[name])]]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import database_command, key_command
@@ -14,7 +13,7 @@ from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.core.table.declare import container
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, SUB_KEY, Keys
-from engine.text.globs import matches
+from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys that match a pattern."""
     keys = ctx.db.keys()
-    return keys if argv[1] == b"*" else list(filter(partial(matches, argv[1]), keys))
+    return keys if argv[1] == b"*" else list(filter(matcher(argv[1]), keys))
 
 
 # -- walking --------------------------------------------------------------------------------------------------------
@@ -163,7 +162,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
     following, keys = ctx.db.scan(cursor, count)
     if pattern != b"*":
-        keys = [key for key in keys if matches(pattern, key)]
+        keys = list(filter(matcher(pattern), keys))
     if kind:
         keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
     return [b"%d" % following, keys]

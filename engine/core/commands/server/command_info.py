@@ -9,7 +9,7 @@ from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
 from engine.core.table.registry import COMMANDS, Command, Use
 from engine.core.table.syntax import arguments
-from engine.text.globs import matches
+from engine.text.globs import matcher
 from engine.text.messages import general, server
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         category = word.decode("latin-1").lower()
         return [one.full_name for one in _all() if category in one.categories()]
     if kind == b"PATTERN":
-        return [one.full_name for one in _all() if matches(word, one.full_name, ignore_case=True)]
+        return list(filter(matcher(word, ignore_case=True), [one.full_name for one in _all()]))
     raise CommandError(general.SYNTAX)
 
 

@@ -13,7 +13,7 @@ from engine.core.commands.families import pubsub_command
 from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import Channels
-from engine.text.globs import matches
+from engine.text.globs import matcher
 from engine.text.messages import general
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the channels that have subscribers."""
     if len(argv) > 3:
         raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
-    return [channel for channel in ctx.pubsub.channels if len(argv) == 2 or matches(argv[2], channel)]
+    channels = ctx.pubsub.channels
+    return list(channels if len(argv) == 2 else filter(matcher(argv[2]), channels))
 
 
 @pubsub_subcommand("numsub [channel [channel ...]]", complexity="O(channels named)")
