@@ -177,6 +177,9 @@ class Core:
                 self.telemetry.stat(command.full_name).rejected += 1
                 return self._refused(session, argv, error)
         if session.multi is not None and command.name not in NOT_QUEUED:
+            if "no_multi" in command.flags:
+                self.telemetry.stat(command.full_name).rejected += 1
+                return self._refused(session, argv, CommandError(clients.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
         session.last_command = command.full_name

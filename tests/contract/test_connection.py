@@ -323,6 +323,20 @@ def test_replies_can_be_switched_off(server: Server) -> None:
 
 
 @over_tcp
+def test_a_skipped_reply_of_a_command_that_waits_is_the_only_one(server: Server) -> None:
+    """CLIENT REPLY SKIP before a command that blocks leaves out its reply, and that of no later command."""
+    client = server.client()
+    for command in ("CLIENT REPLY SKIP", "BLPOP k 0"):
+        client.send(command)
+    client.expect_blocked()
+    server.expect("RPUSH k v", 1)
+    client.expect("PING one", "one")
+    for command in ("CLIENT REPLY SKIP", "BLPOP k 0.01"):
+        client.send(command)
+    client.expect("PING two", "two")
+
+
+@over_tcp
 def test_connections_can_be_killed(server: Server) -> None:
     """CLIENT KILL closes others at once, by address in the old form, by any filter in the new; by ID oneself too."""
     victims = [server.client() for _ in range(3)]

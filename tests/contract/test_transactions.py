@@ -26,6 +26,16 @@ QUEUED = b"QUEUED"
             ("PING", QUEUED),
             ("EXEC", ["PONG"]),
         ],
+        *(
+            [
+                ("MULTI", OK),
+                (command, Error("ERR Command not allowed inside a transaction")),
+                ("SET a 1", QUEUED),
+                ("EXEC", ABORTED),
+                ("GET a", None),
+            ]
+            for command in ("SAVE", "SHUTDOWN NOSAVE")
+        ),
         [
             ("MULTI", OK),
             ("NOTHING", Error("ERR unknown command 'NOTHING', with args beginning with: ")),

@@ -250,4 +250,4 @@ def _load_producers(reader: Reader, stream: Stream, defaults: Callable[[], tuple
             sent[iid] = _load_pair(reader)
     producers.added, producers.duplicates = reader.length(), reader.length()
     if producers.by_producer or producers.added or (duration, maxsize) != defaults():
-        stream.producers = producers
+        stream.remember_producers(producers)

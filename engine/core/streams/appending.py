@@ -12,14 +12,13 @@ from engine.text.messages import streams
 
 
 class Streams:
-    """What the streams of one core share. ``idempotent`` are those that remember what producers sent."""
+    """What the streams of one core share."""
 
-    __slots__ = ("_config", "idempotent", "storage")
+    __slots__ = ("_config", "storage")
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.storage = Storage()
-        self.idempotent: dict[Stream, None] = {}
 
     def new(self) -> Stream:
         """An empty stream, which is not in the keyspace yet."""
@@ -27,19 +26,23 @@ class Streams:
 
     def producers_of(self, stream: Stream) -> Producers:
         """What the stream remembers of idempotent producers; made with the configured limits at first use."""
-        if stream.producers is None:
+        producers = stream.producers
+        if producers is None:
             integer = self._config.integer
-            stream.producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
-        self.idempotent[stream] = None
-        return stream.producers
+            producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
+        if not producers.by_producer:
+            # (Also of a stream that had forgotten all, and is about to remember something.)
+            stream.remember_producers(producers)
+        return producers
 
     def expire_producers(self, now: int) -> None:
         """Forget what producers sent too long before ``now`` (milliseconds since the epoch)."""
-        for stream in list(self.idempotent):
-            assert stream.producers is not None
-            stream.producers.expire(now)
-            if not stream.producers.by_producer:
-                del self.idempotent[stream]
+        idempotent = self.storage.idempotent
+        for stream in list(idempotent):
+            producers = stream.producers
+            producers.expire(now)
+            if not producers.by_producer:
+                idempotent.discard(stream)
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:

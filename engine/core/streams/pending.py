@@ -141,11 +141,15 @@ class PendingList:
             while heap and (behind is None or heap[0] < (behind.oldest, behind.id_at(0))):
                 yield heappop(heap)[1]
 
-    def oldest_time(self) -> int | None:
-        """The earliest delivery time, None if nothing is pending."""
+    def oldest_time(self, after: int) -> int | None:
+        """The earliest delivery time that is later than ``after``, None if no record was delivered later."""
+        found: int | None = None
         for block in self._blocks:
             block.tighten()
-        return min((block.oldest for block in self._blocks), default=None)
+            time = block.oldest if block.oldest > after else block.earliest_time(after)
+            if time is not None and (found is None or time < found):
+                found = time
+        return found
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

@@ -135,6 +135,11 @@ class Block:
         """Make ``oldest`` exact."""
         self.oldest = min(self.times) if self.owners is not None else self.time
 
+    def earliest_time(self, after: int) -> int | None:
+        """The earliest delivery time that is later than ``after``, None where there is none."""
+        times = self.times if self.owners is not None else (self.time,)
+        return min((time for time in times if time > after), default=None)
+
     def remove(self, low: int, high: int) -> None:
         """Remove the records [low, high)."""
         del self.ms[low:high], self.seq[low:high]

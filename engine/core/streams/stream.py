@@ -24,6 +24,7 @@ class Stream:
     """Entries in ID order. All IDs are integers (:mod:`engine.core.protocol.ids`)."""
 
     __slots__ = (
+        "__weakref__",
         "_firsts",
         "_segments",
         "entries_added",
@@ -49,8 +50,13 @@ class Stream:
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.storage = storage
-        #: The idempotent producers' entries, None while there are none.
+        #: The idempotent producers' entries, None while there are none; set by :meth:`remember_producers`.
         self.producers: Producers | None = None
+
+    def remember_producers(self, producers: Producers) -> None:
+        """Remember what idempotent producers sent, and have it forgotten when it is too old."""
+        self.producers = producers
+        self.storage.idempotent.add(self)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -306,5 +312,6 @@ class Stream:
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added
         other.groups = {name: group.copy() for name, group in self.groups.items()}
-        other.producers = None if self.producers is None else self.producers.copy()
+        if self.producers is not None:
+            other.remember_producers(self.producers.copy())
         return other

@@ -230,6 +230,9 @@ class Runner:
                     self._unblocked(session)
 
     def _unblocked(self, session: Session) -> None:
+        if session.reply_mode == "skip":
+            # It was the reply to the command that waited.
+            session.reply_mode = "on"
         connection = self.connections.get(session.id)
         if connection is None:
             return

@@ -17,6 +17,8 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
+#: Milliseconds after which at least a reader that waits for idle entries looks again, where none is known.
+_LOOK_AGAIN_MS = 100
 #: An ID that says "what no consumer of the group has got yet".
 NEW = ids.MAX_ID
 
@@ -163,10 +165,15 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
 
 
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
-    """When the first pending record may be idle for long enough."""
-    oldest = [group.pending.oldest_time() for group in groups]
-    known = [time for time in oldest if time is not None]
-    return (min(known) if known else ctx.now) + min_idle + 1
+    """When the first pending record that is not idle for long enough yet may be so.
+
+    Records that are idle for long enough have just been looked at: their entries were deleted, and waiting for them
+    would be waiting for nothing. Other clients may change records without a signal, so it never waits for longer than
+    for a record that is delivered now.
+    """
+    times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
+    known = [time + min_idle + 1 for time in times if time is not None]
+    return min([*known, ctx.now + max(min_idle, _LOOK_AGAIN_MS) + 1])
 
 
 def _new_entries(

@@ -95,8 +95,6 @@ def _restore(record: list[Any], parts: Parts, core: Core) -> None:
     if key in db:
         db.delete(key)
     db.add(key, value)
-    if isinstance(value, Stream) and value.producers is not None:
-        core.streams.idempotent[value] = None
     if deadline >= 0:
         db.set_deadline(key, deadline)
 
@@ -127,7 +125,8 @@ def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
     for group in groups:
         name, value = _group_from(group, parts)
         stream.groups[name] = value
-    stream.producers = _producers_from(producers)
+    if producers is not None:
+        stream.remember_producers(_producers_from(producers))
     return stream
 
 
@@ -215,9 +214,7 @@ def _producers(producers: Producers | None) -> Any:
     return [producers.duration, producers.maxsize, producers.added, producers.duplicates, sent]
 
 
-def _producers_from(record: Any) -> Producers | None:
-    if record is None:
-        return None
+def _producers_from(record: Any) -> Producers:
     duration, maxsize, added, duplicates, sent = record
     producers = Producers(duration, maxsize)
     for producer, words in sent:

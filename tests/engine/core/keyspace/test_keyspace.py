@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,3 +152,30 @@ def test_a_swap_of_databases_without_the_watched_key_does_not_matter(core):
     core.execute(watching, [b"SWAPDB", b"0", b"1"], NOW_US)
     core.execute(watching, [b"MULTI"], NOW_US)
     assert core.execute(watching, [b"EXEC"], NOW_US) == []
+
+
+@pytest.mark.parametrize("words", [b"DEL s", b"FLUSHALL", b"SET s string", b"RENAME other s"])
+def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
+    """A stream that remembers what producers sent is freed when its key is deleted, flushed or overwritten."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)
+    core.execute(session, b"SET other value".split(), NOW_US)
+    stream = weakref.ref(core.databases[0].peek(b"s"))
+    assert stream() is not None
+    core.execute(session, words.split(), NOW_US)
+    assert stream() is None
+
+
+@pytest.mark.parametrize("words", [b"COPY s copy", b"RESTORE copy 0 DUMP"])
+def test_copies_forget_old_idempotent_ids(words):
+    """COPY and RESTORE make streams that forget what producers sent when it is too old, as the original does."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)
+    dump = core.execute(session, b"DUMP s".split(), NOW_US)
+    core.execute(session, [dump if word == b"DUMP" else word for word in words.split()], NOW_US)
+    tracked = [core.databases[0].peek(key).producers for key in (b"s", b"copy")]
+    assert [producers.tracked() for producers in tracked] == [1, 1]
+    core.tick(NOW_US + 1_000_000 * (core.config.integer("stream-idmp-duration") + 1))
+    assert [producers.tracked() for producers in tracked] == [0, 0]

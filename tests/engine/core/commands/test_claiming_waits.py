@@ -1,0 +1,53 @@
+"""XREADGROUP with CLAIM and BLOCK: when a reader that waits for idle entries looks again."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY
+from tests.replay import NOW_US, new_core
+
+
+@pytest.mark.parametrize("min_idle", [0, 1, 10, 500])
+@pytest.mark.parametrize("given_back", [False, True])
+def test_a_pending_entry_that_was_deleted_is_not_waited_for(min_idle, given_back):
+    """While the pending entry is gone from the stream, a reader that waits looks at it a few times a second at most."""
+    core = new_core()
+    session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
+
+    def run(text, who=session, now=NOW_US):
+        return core.execute(who, text.encode().split(), now)
+
+    for text in ("XADD s 1-0 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >", "XDEL s 1-0"):
+        run(text)
+    if given_back:
+        assert run("XNACK s g FAIL IDS 1 1-0") == 1
+    now, looks, end = NOW_US + 1_000_000, 0, NOW_US + 6_000_000
+    assert run(f"XREADGROUP GROUP g b CLAIM {min_idle} BLOCK 5000 STREAMS s >", reader, now) is BLOCKED
+    while reader.waiter is not None and now < end + 1000:
+        now = reader.waiter.wake_at * 1000
+        core.wake(reader, now)
+        looks += 1
+    assert core.outbox == [(reader, NIL_ARRAY)]
+    assert now == end
+    assert looks <= 55
+
+
+def test_an_entry_is_claimed_when_it_is_idle_for_long_enough():
+    """A deleted entry beside it does not keep a reader from the moment at which a pending entry can be claimed."""
+    core = new_core()
+    session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
+
+    def run(text, who=session, now=NOW_US):
+        return core.execute(who, text.encode().split(), now)
+
+    for text in ("XADD s 1-0 f v", "XADD s 2-0 f v", "XGROUP CREATE s g 0"):
+        run(text)
+    run("XREADGROUP GROUP g a COUNT 1 STREAMS s >")
+    run("XDEL s 1-0")
+    run("XREADGROUP GROUP g a COUNT 1 STREAMS s >", now=NOW_US + 700_000)
+    assert run("XREADGROUP GROUP g b CLAIM 500 BLOCK 0 STREAMS s >", reader, NOW_US + 800_000) is BLOCKED
+    assert reader.waiter.wake_at == NOW_US // 1000 + 700 + 501
+    core.wake(reader, reader.waiter.wake_at * 1000)
+    assert reader.waiter is None
+    assert [entry[0] for entry in core.outbox] == [reader]
