@@ -48,7 +48,7 @@ def look_up(argv: list[bytes]) -> Command:
 
 
 class Admission:
-    """One core's. The shell sets ``memory_full`` and ``refuse_writes``."""
+    """The checks of one core. The shell sets ``memory_full`` and ``refuse_writes``."""
 
     __slots__ = ("_accounts", "_changes", "_pause", "memory_full", "refuse_writes")
 

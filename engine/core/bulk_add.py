@@ -60,7 +60,7 @@ class _Part:
         return [stem + text for stem, texts in self.groups for text in texts]
 
     def replies(self) -> list[bytes]:
-        """The same in few pieces."""
+        """The same bytes in few buffers."""
         if self.explicit is not None:
             return [b"".join(self.explicit)]
         return [stem + stem.join(texts) for stem, texts in self.groups]
@@ -112,8 +112,8 @@ class Added:
                 replies[row] = reply
         return replies
 
-    def pieces(self) -> list[bytes]:
-        """The same bytes, in as few pieces as is cheap."""
+    def buffers(self) -> list[bytes]:
+        """The same bytes, in as few buffers as is cheap."""
         if self._one:
             return [self._one]
         return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()

@@ -250,7 +250,7 @@ class Core:
         quick = not (seen or (session.limited and not self.admission.may_add(session, words)))
         added = self._add_run(session, words) if quick else None
         if added is not None:
-            return [Several(words.count, added.pieces())]
+            return [Several(words.count, added.buffers())]
         return [self._call_late(session, command, argv) for argv in words.commands()]
 
     # -- many XADDs at once -------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Core:
             changes.seal_effects(first)
         if changes.ready:
             self.blocked.serve()
-        return added.pieces()
+        return added.buffers()
 
     def _add_run(self, session: Session, run: XaddRun) -> Added | None:
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry

@@ -22,7 +22,7 @@ RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
 
 
 class Blocked:
-    """One core's blocked clients. ``run`` runs their commands anew."""
+    """The blocked clients of one core. ``run`` runs their commands anew."""
 
     __slots__ = ("_ctx", "_run")
 

@@ -10,12 +10,12 @@ def session_type(session: Session) -> bytes:
     return b"pubsub" if session.channels or session.patterns else b"normal"
 
 
-def _flags(session: Session, held_back: int) -> bytes:
+def _flags(session: Session, *, held_back: bool) -> bytes:
     marks = (
         (b"O", session.monitor),
         (b"P", bool(session.channels or session.patterns)),
         (b"x", session.multi is not None),
-        (b"b", session.waiter is not None or bool(held_back)),
+        (b"b", session.waiter is not None or held_back),
         (b"d", session.dirty_exec),
         (b"c", session.close_after_reply),
         (b"e", session.no_evict),
@@ -26,8 +26,8 @@ def _flags(session: Session, held_back: int) -> bytes:
 
 def describe(session: Session, now_ms: int) -> bytes:
     """The line of CLIENT LIST for a session, without its end."""
-    sizes = session.transport_info() if session.transport_info is not None else {}
-    flags = _flags(session, sizes.get(b"held-back", 0))
+    buffers = session.buffers()
+    flags = _flags(session, held_back=buffers.held_back)
     queued, queued_bytes = session.queued()
     fields: list[tuple[bytes, bytes | int]] = [
         (b"id", session.id),
@@ -44,16 +44,16 @@ def describe(session: Session, now_ms: int) -> bytes:
         (b"ssub", 0),
         (b"multi", queued),
         (b"watch", len(session.watching)),
-        (b"qbuf", sizes.get(b"qbuf", 0)),
-        (b"qbuf-free", sizes.get(b"qbuf-free", 0)),
+        (b"qbuf", buffers.commands),
+        (b"qbuf-free", 0),
         (b"argv-mem", session.argv_bytes),
         (b"multi-mem", queued_bytes),
         (b"rbs", 0),
         (b"rbp", 0),
-        (b"obl", sizes.get(b"obl", 0)),
-        (b"oll", sizes.get(b"oll", 0)),
-        (b"omem", sizes.get(b"omem", 0)),
-        (b"tot-mem", sizes.get(b"qbuf", 0) + sizes.get(b"omem", 0) + queued),
+        (b"obl", 0),
+        (b"oll", int(buffers.replies > 0)),
+        (b"omem", buffers.replies),
+        (b"tot-mem", buffers.commands + buffers.replies + queued_bytes),
         (b"events", b"r"),
         (b"cmd", session.last_command),
         (b"user", session.user.name),

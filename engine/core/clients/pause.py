@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Pause:
-    """One core's. The shell holds commands back while ``until`` has not come."""
+    """The pause of one core. The shell holds commands back until ``until``."""
 
     __slots__ = ("holds_all", "until")
 

@@ -7,7 +7,7 @@ knows (addresses, the descriptor), and keeps the way back from the session to th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.clients.acl.user import User
 from engine.core.protocol.replies import Reply
@@ -23,6 +23,14 @@ Queued = tuple[Command, list[bytes] | XaddRun]
 HasNews = Callable[[bytes, Any], bool]
 
 
+class Buffers(NamedTuple):
+    """What waits at a connection: bytes of commands and of replies; whether CLIENT PAUSE holds a command back."""
+
+    commands: int = 0
+    replies: int = 0
+    held_back: bool = False
+
+
 class Session:
     """One client's state."""
 
@@ -30,6 +38,7 @@ class Session:
         "addr",
         "argv_bytes",
         "authenticated",
+        "buffers",
         "channels",
         "close_after_reply",
         "close_requested",
@@ -55,7 +64,6 @@ class Session:
         "patterns",
         "proto",
         "reply_mode",
-        "transport_info",
         "user",
         "waiter",
         "watching",
@@ -83,7 +91,7 @@ class Session:
         self.dirty_exec = False
         #: EXEC is running this session's commands: nothing blocks.
         self.in_exec = False
-        #: Watched (database, key) pairs, each with whether it was then still there though its time had come.
+        #: Watched (database, key) pairs; the value says whether the key was expired then, but not removed yet.
         self.watching: dict[tuple[int, bytes], bool] = {}
         #: What the client waits for while it is blocked.
         self.waiter: Waiter | None = None
@@ -104,9 +112,8 @@ class Session:
         self.argv_bytes = 0
         self.no_evict = False
         self.no_touch = False
-        #: A function of the shell that gives CLIENT LIST the sizes of its buffers, by the names of its fields,
-        #: and whether CLIENT PAUSE holds a command back (``held-back``).
-        self.transport_info: Callable[[], dict[bytes, int]] | None = None
+        #: Given by the shell: the state of the connection's buffers now.
+        self.buffers: Callable[[], Buffers] = Buffers
 
     def queued(self) -> tuple[int, int]:
         """How many commands the transaction has queued (-1: there is none), and the bytes of their words."""

@@ -107,7 +107,7 @@ class Event:
 
 
 class Telemetry:
-    """One core's."""
+    """The measurements of one core's commands, and what is kept of the slow ones."""
 
     __slots__ = (
         "_all",

@@ -27,7 +27,7 @@ class Watcher(Protocol):
 
 
 class Changes:
-    """One core's. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
+    """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
 
     __slots__ = (
         "dirty",

@@ -1,6 +1,6 @@
-"""A database: keys, their values, their expiry, and who must hear of a change.
+"""A database: keys, their values, their expiry, and who is told of a change.
 
-Owns the places where a key comes, changes and goes, so that WATCH, blocked clients, key iteration and expiry stay true
+Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry stay true
 whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
 which Redis calls raw), :class:`engine.core.keyspace.hash.Hash`, ``deque`` (list) and
 :class:`engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command that changes a value in
@@ -39,7 +39,7 @@ def type_name(value: Value) -> bytes:
 
 
 class Database:
-    """The keys of one database. Every lookup drops what has expired at the present time."""
+    """The keys of one database. Every lookup removes the key first if its time has come."""
 
     def __init__(self, index: int, changes: Changes) -> None:
         self.index = index
@@ -159,7 +159,7 @@ class Database:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def add(self, key: bytes, value: Value) -> None:
-        """A key that was not there comes into being; whoever waits for it is signalled."""
+        """Add a key that was not there; whoever waits for it is signalled."""
         self._values[key] = value
         self._slots.add(key)
         self._used[key] = self.changes.now
@@ -184,7 +184,7 @@ class Database:
             self.signal(key)
 
     def delete(self, key: bytes) -> bool:
-        """The key goes; whether it was there. Clients that wait on a group there are signalled."""
+        """Remove the key; whether it was there. Clients that wait on a group there are signalled."""
         if self.drop_if_due(key) or key not in self._values:
             return False
         self._drop(key)
@@ -205,7 +205,7 @@ class Database:
         return value, deadline
 
     def clear(self) -> int:
-        """All keys go; how many there were."""
+        """Remove all keys; how many there were."""
         count = len(self._values)
         self._tell(self._values)
         self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
@@ -214,7 +214,7 @@ class Database:
         return count
 
     def swap(self, other: Database) -> None:
-        """Trade all keys with ``other``; the clients that wait and watch stay where they are."""
+        """Swap all keys with ``other``; the clients that wait and watch stay where they are."""
         for one, two in ((self, other), (other, self)):
             one._tell(one._values, two._values)
         for name in ("_values", "_expires", "_deadlines", "_slots", "_used"):
@@ -223,7 +223,7 @@ class Database:
             setattr(other, name, mine)
 
     def _tell(self, *keys: Iterable[bytes]) -> None:
-        """Keys come or go in bulk: whoever watches or waits for one of them hears of it."""
+        """Tell whoever watches or waits for one of the ``keys``: they come or go together."""
         watched = [key for index, key in self.changes.watchers if index == self.index]
         for key in watched:
             if any(key in some for some in keys):
@@ -261,14 +261,14 @@ class Database:
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
-        """Drop the key if its time has come; whether it was so."""
+        """Remove the key if its time has come; whether that was so."""
         if not self.is_due(key):
             return False
         self.expire(key)
         return True
 
     def expire(self, key: bytes) -> None:
-        """The key's time has come: it goes, and the log hears of it as of a deletion."""
+        """Remove a key whose time has come; the log records a deletion."""
         self._drop(key)
         self.changes.expired_keys += 1
         self.changes.record(self.index, [b"DEL", key])
@@ -288,7 +288,7 @@ class Database:
         """The earliest moment at which a key may expire."""
         return self._deadlines[0][0] if self._deadlines else None
 
-    # -- who must hear of it ----------------------------------------------------------------------------------------
+    # -- who is told of it ----------------------------------------------------------------------------------------
 
     def touch(self, key: bytes) -> None:
         """The key's value changed: transactions that watch it will not run."""

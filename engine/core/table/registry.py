@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.core.protocol.replies import Reply
 
-#: What does a command: given a :class:`engine.core.environment.context.Context`, which this table stands below, and the
-#: command's words, it gives the reply.
+#: The function that does a command: from a context and the command's words to the reply. The context is a
+#: :class:`engine.core.environment.context.Context`, which is above this table and cannot be imported here.
 Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
 

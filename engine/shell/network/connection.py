@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from typing import Protocol, cast
 
-from engine.core.clients.session import Session
+from engine.core.clients.session import Buffers, Session
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.network.limits import Limits
@@ -301,17 +301,10 @@ class Connection(asyncio.Protocol):
             LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
             self.transport.abort()
 
-    def buffers(self) -> dict[bytes, int]:
-        """How full the buffers are, by CLIENT LIST's names, and whether CLIENT PAUSE holds a command back."""
-        pending = self.transport.get_write_buffer_size() + self.held_size
-        return {
-            b"qbuf": self.parser.buffered + self.backlog_size,
-            b"qbuf-free": 0,
-            b"obl": 0,
-            b"oll": int(pending > 0),
-            b"omem": pending,
-            b"held-back": int(self.held_back),
-        }
+    def buffers(self) -> Buffers:
+        """What waits here, for CLIENT LIST."""
+        replies = self.transport.get_write_buffer_size() + self.held_size
+        return Buffers(self.parser.buffered + self.backlog_size, replies, self.held_back)
 
     def fail(self, error: bytes) -> None:
         """Answer what is no request, and end."""

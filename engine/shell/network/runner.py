@@ -73,7 +73,7 @@ class Runner:
         self.connections[session.id] = connection
         self.traffic.accepted += 1
         connection.parser.trusted = session.authenticated
-        session.transport_info = connection.buffers
+        session.buffers = connection.buffers
         session.addr, session.laddr, session.fd = shown(connection.transport)
         if len(self.connections) > self.limits.max_clients:
             self.traffic.rejected += 1

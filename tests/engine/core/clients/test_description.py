@@ -1,0 +1,31 @@
+"""The line of CLIENT LIST."""
+
+from __future__ import annotations
+
+from engine.core.clients.description import describe
+from engine.core.clients.session import Buffers, Session
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+
+NOW_US = 1_700_000_000_000_000
+
+
+def fields(session: Session, *names: str) -> list[str]:
+    line = dict(word.split("=", 1) for word in describe(session, NOW_US // 1000 + 4000).decode().split(" "))
+    return [line[name] for name in names]
+
+
+def test_memory_is_what_waits_for_a_client() -> None:
+    """tot-mem adds up the commands and replies that wait at the connection and the words that MULTI has queued."""
+    core = Core(Config(), lambda n: 0)
+    session = core.open_session(NOW_US)
+    for line in (b"MULTI", b"PING abc"):
+        core.execute(session, line.split(), NOW_US)
+    session.buffers = lambda: Buffers(commands=100, replies=20, held_back=True)
+    assert fields(session, "qbuf", "omem", "oll", "multi-mem", "tot-mem") == ["100", "20", "1", "7", "127"]
+    assert fields(session, "flags", "age", "multi") == ["xb", "4", "1"]
+
+
+def test_an_idle_client_takes_no_memory() -> None:
+    """A client without a connection or a transaction has nothing that waits."""
+    assert fields(Session(1, 0), "multi", "multi-mem", "tot-mem", "flags") == ["-1", "0", "0", "N"]
