@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from tests import ROOT, servers, tools
 from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
-from tests.harness.kinds import CoreServer, ProcessServer, Server
+from tests.harness.core import CoreServer
+from tests.harness.kinds import ProcessServer, Server
 from tests.harness.releases import NEWEST
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 

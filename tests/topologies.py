@@ -84,13 +84,18 @@ def cluster() -> Iterator[Cluster]:
         subprocess.run(create, capture_output=True, check=True, timeout=60)
         for node in nodes:
             with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
-                wait_for(lambda: b"cluster_state:ok" in _info(client), "the cluster to agree")
+                wait_until_whole(client)
         yield Cluster(nodes)
 
 
-def _info(client: redis.Redis) -> bytes:
-    said = client.execute_command("CLUSTER", "INFO")
-    return said if isinstance(said, bytes) else "".join(f"{k}:{v} " for k, v in said.items()).encode()
+def wait_until_whole(client: redis.Redis) -> None:
+    """Wait until the client's node says that all slots of its cluster are served."""
+
+    def is_whole() -> bool:
+        info = client.execute_command("CLUSTER", "INFO")  # bytes, or what redis-py makes of them
+        return b"cluster_state:ok" in info if isinstance(info, bytes) else info["cluster_state"] == "ok"
+
+    wait_for(is_whole, "the cluster to be whole")
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock
-from tests.harness.replies import ANY, INVALID_ID, OK, SYNTAX, Error, entries
+from tests.harness.replies import ANY, INVALID_ID, OK, SYNTAX, Error, Streams, entries
 
 ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
@@ -84,8 +84,6 @@ def test_lastid(claimed: Server) -> None:
 
 
 def claimed_streams(*texts: str) -> object:
-    from tests.harness.replies import Streams
-
     return Streams({"s": entries(*texts)})
 
 

@@ -15,7 +15,7 @@ from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, Grammar, Step
 from tests.differential.machine import Difference, prepared
 from tests.differential.shrink import shrink
 from tests.harness.clients import Client, SocketClient
-from tests.harness.kinds import Clock, CoreServer
+from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error
 from tests.waiting import wait_for
 

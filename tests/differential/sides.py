@@ -14,7 +14,7 @@ from typing import Any
 from tests import servers
 from tests.differential.grammar import Step
 from tests.harness.clients import SocketClient
-from tests.harness.kinds import Clock, CoreServer
+from tests.harness.core import Clock, CoreServer
 
 #: Nodes are kept small, so that short sequences fill several.
 NODE_ENTRIES = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from random import Random
 
 import pytest
 
@@ -59,8 +60,6 @@ def test_waiting_clients(redis_process: servers.Running) -> None:
 
 def test_the_same_seed_gives_the_same_sequence() -> None:
     """A sequence follows from its seed alone, so a difference that was found can be looked at again."""
-    from random import Random
-
     first, second = (Grammar(Random("x"), set(FAMILIES)).sequence(200) for _ in range(2))
     assert first == second
     assert len({words[0].upper() for _, words in first}) > 20

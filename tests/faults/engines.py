@@ -14,7 +14,7 @@ from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.files import Files
-from tests.faults.disk import Crash, Disk
+from tests.faults.disk import Disk
 from tests.replay import NOW_US
 
 Done = Callable[[OSError | None], None]
@@ -151,6 +151,3 @@ class Engine:
 
     def info(self) -> dict[str, Any]:
         return dict(self.durability.info())
-
-
-__all__ = ["Crash", "Disk", "Engine", "HandWorkers"]

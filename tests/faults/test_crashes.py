@@ -10,7 +10,8 @@ import pytest
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from tests.faults.engines import Crash, Disk, Engine
+from tests.faults.disk import Crash, Disk
+from tests.faults.engines import Engine
 from tests.replay import NOW_US, state
 
 _BEFORE = [

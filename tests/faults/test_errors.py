@@ -10,7 +10,8 @@ import pytest
 
 from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
-from tests.faults.engines import Disk, Engine
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
 from tests.replay import state
 
 NO_SPACE = "MISCONF Errors writing to the AOF file: No space left on device"

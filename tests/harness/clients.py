@@ -1,4 +1,4 @@
-"""Connections of a test to a server: to a core in process, or over a socket.
+"""Connections of a test to a server: what each can do, and the one over a socket.
 
 A client sends commands and receives replies in order. ``run`` does both. ``expect_blocked`` proves that the client
 waits: the server itself says so, and nothing has come.
@@ -10,16 +10,13 @@ import abc
 import socket
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hiredis
 
 from tests.harness.releases import NEWEST, Release
 from tests.harness.replies import Decoder, Error, Reply, as_sent, words
 from tests.waiting import DEADLINE, wait_for
-
-if TYPE_CHECKING:
-    from tests.harness.kinds import CoreServer
 
 
 class Client(abc.ABC):
@@ -88,47 +85,6 @@ class Client(abc.ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class CoreClient(Client):
-    """A session of a core in this process. Its replies pass through the encoder and hiredis as over a socket."""
-
-    def __init__(self, server: CoreServer, proto: int) -> None:
-        self._server = server
-        self.session = server.core.open_session(server.clock.now_us)
-        self.session.proto = self.proto = proto
-        self._decoder = Decoder()
-        self._pending: list[bytes] = []
-        self.last_bytes = b""
-
-    def send(self, *command: Any) -> None:
-        self._server.execute(self, words(command))
-
-    def accept(self, data: bytes) -> None:
-        """Bytes for this client."""
-        if data:
-            self._pending.append(data)
-
-    def receive(self, deadline: float = DEADLINE) -> Reply:
-        if not self._pending:
-            raise TimeoutError("nothing has come, and in process nothing will come by itself")
-        self.last_bytes = self._pending.pop(0)
-        self._decoder.feed(self.last_bytes)
-        complete, value = self._decoder.next()
-        assert complete, f"not a complete reply: {self.last_bytes!r}"
-        return value
-
-    def expect_nothing(self) -> None:
-        assert not self._pending, f"unexpected: {self._pending!r}"
-
-    def poll(self) -> tuple[bool, Reply]:
-        return (True, self.receive()) if self._pending else (False, None)
-
-    def blocked(self) -> bool:
-        return self.session.waiter is not None
-
-    def close(self) -> None:
-        self._server.close_session(self)
 
 
 class SocketClient(Client):

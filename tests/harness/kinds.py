@@ -1,4 +1,4 @@
-"""The servers that a contract test is run on, behind one interface.
+"""The servers that a contract test is run on, behind one interface, and those in processes of their own.
 
 ``server.run`` and the other methods of a client act on its first connection; ``server.client()`` opens more.
 ``server.let_pass(ms)`` lets time pass: the core's clock is moved, for a process the test waits until the server's clock
@@ -12,23 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tests.harness.clients import Client, CoreClient, SocketClient
-from tests.harness.releases import NEWEST, Newest, Release
+from tests.harness.clients import Client, SocketClient
+from tests.harness.releases import Newest, Release
 from tests.harness.replies import Reply, as_sent
 from tests.servers import Running
 from tests.waiting import DEADLINE, wait_for
-
-
-class Clock:
-    """A clock that stands still until a test moves it. Microseconds since the epoch."""
-
-    def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
-        self.now_us = now_us
-
-    @property
-    def now(self) -> int:
-        """Milliseconds since the epoch."""
-        return self.now_us // 1000
 
 
 class Server(abc.ABC):
@@ -118,86 +106,6 @@ class Server(abc.ABC):
         self._clients.clear()
         while self._undo:
             self._undo.pop()()
-
-
-class CoreServer(Server):
-    """The engine's core in this process, with a clock that the test moves."""
-
-    kind = "core"
-    release = NEWEST
-
-    def __init__(self, proto: int) -> None:
-        super().__init__()
-        from engine.core.dispatch import Core
-        from engine.core.protocol.replies import BLOCKED, NO_REPLY
-        from engine.settings.config import Config
-        from engine.wire.encode import encoded
-
-        self._encoded = encoded
-        self._silent = (BLOCKED, NO_REPLY)
-        self.proto = proto
-        self.clock = Clock()
-        self.core = Core(Config(), lambda n: 0)
-        self.core.changes.recording = True
-        #: (database, argv) of everything that happened.
-        self.effects: list[tuple[int, list[bytes]]] = []
-        self._by_session: dict[int, CoreClient] = {}
-        self.main = self.connect()
-
-    @property
-    def now(self) -> int:
-        return self.clock.now
-
-    def connect(self) -> CoreClient:
-        client = CoreClient(self, self.proto)
-        self._by_session[client.session.id] = client
-        return client
-
-    def close_session(self, client: CoreClient) -> None:
-        """The client has gone."""
-        if self._by_session.pop(client.session.id, None) is not None:
-            self.core.close_session(client.session)
-
-    def execute(self, client: CoreClient, argv: list[bytes]) -> None:
-        """Run a command as the shell would: the caller's reply, then what it brought to others."""
-        reply = self.core.execute(client.session, argv, self.clock.now_us)
-        client.accept(self.encoded(client, reply))
-        self._deliver()
-
-    def encoded(self, client: CoreClient, reply: Any) -> bytes:
-        """A reply's bytes; none where nothing is answered now."""
-        client.proto = client.session.proto
-        return b"" if any(reply is one for one in self._silent) else self._encoded(reply, client.proto)
-
-    def _deliver(self) -> None:
-        for session, reply in self.core.outbox:
-            client = self._by_session.get(session.id)
-            if client is not None:
-                client.accept(self.encoded(client, reply))
-        self.core.outbox.clear()
-        self.effects += self.core.changes.effects
-        self.core.changes.effects.clear()
-
-    def let_pass(self, ms: int) -> None:
-        end = self.clock.now_us + ms * 1000
-        while True:
-            due = [
-                (session.waiter.wake_at, session.id, session)
-                for session in self.core.sessions.blocked()
-                if session.waiter.wake_at is not None and session.waiter.wake_at * 1000 <= end
-            ]
-            if not due:
-                break
-            wake_at, _, session = min(due, key=lambda item: item[:2])
-            self.clock.now_us = max(self.clock.now_us, wake_at * 1000)
-            self.core.expire_due(self.clock.now_us)
-            self._deliver()
-            self.core.wake(session, self.clock.now_us)
-            self._deliver()
-        self.clock.now_us = end
-        self.core.tick(end)
-        self.core.expire_due(end)
-        self._deliver()
 
 
 class ProcessServer(Server):

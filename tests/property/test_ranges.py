@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.kinds import CoreServer
+from tests.harness.core import CoreServer
 
 EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 

@@ -11,7 +11,7 @@ import pytest
 from engine.core.streams.stream import Stream
 from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink
-from tests.harness.kinds import CoreServer
+from tests.harness.core import CoreServer
 from tests.replay import replayed, state
 
 SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))

@@ -27,7 +27,6 @@ from spark_streams.write.fence import WriterId
 from tests import servers, topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.test_fences import table
-from tests.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 WRITER = WriterId("query", 0, 0)
@@ -191,7 +190,7 @@ def test_tls_in_a_cluster_and_to_sentinels() -> None:
     with topologies.encrypted(*bus) as server:
         with server.client() as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            wait_for(lambda: b"cluster_state:ok" in topologies._info(client), "the cluster to be whole")
+            topologies.wait_until_whole(client)
         said = {**server.options, "url": f"rediss+cluster://localhost:{server.port}", "tls.verify": "ca", "stream": "s"}
         with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
             write(connection, 0, 200).finish()
@@ -223,7 +222,7 @@ def one_node() -> Iterator[redis.Redis]:
         redis.Redis(port=server.port, protocol=2) as client,
     ):
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        wait_for(lambda: b"cluster_state:ok" in topologies._info(client), "the cluster to be whole")
+        topologies.wait_until_whole(client)
         yield client
 
 

@@ -14,7 +14,6 @@ from engine.core.clients.acl.user import User, merged
 from engine.core.table.registry import COMMANDS
 
 A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b"))
-AFTER_ALL = b"does not have any effect"
 
 
 def user(*rules: str, all_channels: bool = False) -> User:

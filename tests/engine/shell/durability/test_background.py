@@ -18,7 +18,8 @@ from engine.core.protocol.replies import BLOCKED
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import Machine
 from engine.wire.encode import Out, encode
-from tests.faults.engines import Crash, Disk, Engine
+from tests.faults.disk import Crash, Disk
+from tests.faults.engines import Engine
 from tests.replay import state
 
 Test = Callable[..., None]

@@ -14,10 +14,13 @@ import hiredis
 import pytest
 
 from engine.core.protocol.replies import CommandError
+from engine.settings.kinds import ConfigError
+from engine.wire.encode import encoded
 from tests import servers, tools
 from tests.connection import Connection
 from tests.engine.shell.durability.workload import Driver, small_segments
-from tests.faults.engines import Disk, Engine
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
 from tests.waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.redis
@@ -78,7 +81,6 @@ def _stream(ask: Any, key: bytes) -> dict[str, Any]:
 
 def asker(engine: Engine) -> Any:
     """Commands to an engine without sockets, answers as they come over the wire."""
-    from engine.wire.encode import encoded
 
     def ask(*words: Any) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -212,8 +214,6 @@ def test_redis_refuses_our_own_base(tmp_path):
 
 def test_we_refuse_an_rdb_base_of_redis(tmp_path):
     """Redis's default base is an RDB file: the engine names it, and what to set."""
-    from engine.settings.kinds import ConfigError
-
     with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running, Connection(running) as client:
         client.run("XADD", "s", "*", "a", "1")
         client.run("BGREWRITEAOF")

@@ -14,7 +14,8 @@ from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.replay import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
-from tests.faults.engines import Disk, Engine
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
 from tests.replay import NOW_US, state
 
 INCREMENT = "appendonly.aof.1.incr.aof"
