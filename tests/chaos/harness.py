@@ -33,18 +33,8 @@ class Server:
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.port = servers.free_port()
-        words = [
-            "--port",
-            str(self.port),
-            "--dir",
-            str(directory),
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-        ]
+        options = f"--port {self.port} --appendonly yes --appendfsync always"
+        words = [*options.split(), "--dir", str(directory), "--save", ""]
         program = [tools.needed("redis-server")] if kind == "redis" else [sys.executable, "-m", "engine"]
         self._command = servers.tied_to_us([*program, *words])
         self._output = directory / "output.txt"
