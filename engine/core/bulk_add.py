@@ -231,11 +231,10 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
         part.seq = _counted(part.first & ids.U64_MAX, count)
     stream.extend(data, sizes, part.ms, part.seq)
     if is_new:
-        db.add(part.key, stream)
+        db.add(part.key, stream, changes=count)
     else:
-        db.touch(part.key)
+        db.touch(part.key, changes=count)
         db.signal(part.key)
-    ctx.changes.dirty += count - 1
     trimmed = trim is not None and _trim(trim, stream, count)
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)

@@ -5,6 +5,9 @@ whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a
 which Redis calls raw), :class:`engine.core.keyspace.hash.Hash`, ``deque`` (list) and
 :class:`engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command that changes a value in
 place calls :meth:`Database.touch` afterwards.
+
+Every change counts towards the next snapshot. One call is one change, unless ``changes`` says how many it stands for:
+the elements that a list got, or 0 where the command counts what it did elsewhere.
 """
 
 from __future__ import annotations
@@ -158,50 +161,50 @@ class Database:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def add(self, key: bytes, value: Value) -> None:
+    def add(self, key: bytes, value: Value, changes: int = 1) -> None:
         """Add a key that was not there; whoever waits for it is signalled."""
         self._values[key] = value
         self._slots.add(key)
         self._used[key] = self.changes.now
-        self.touch(key)
+        self.touch(key, changes)
         self.signal(key)
         self.changes.notify("n", b"new", key, self.index)
 
-    def set(self, key: bytes, value: Value, keep_ttl: bool = False) -> None:
+    def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
         """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
         if key in self._expires:
             self.drop_if_due(key)
         if key not in self._values:
-            self.add(key, value)
+            self.add(key, value, changes)
             return
         changes_type = type(self._values[key]) is not type(value)
         self._values[key] = value
         self._used[key] = self.changes.now
         if not keep_ttl:
             self._expires.pop(key, None)
-        self.touch(key)
+        self.touch(key, changes)
         if changes_type or isinstance(value, Stream):
             self.signal(key)
 
-    def delete(self, key: bytes) -> bool:
+    def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; whether it was there. Clients that wait on a group there are signalled."""
         if self.drop_if_due(key) or key not in self._values:
             return False
-        self._drop(key)
+        self._drop(key, changes)
         return True
 
-    def _drop(self, key: bytes) -> None:
+    def _drop(self, key: bytes, changes: int) -> None:
         del self._values[key]
         del self._used[key]
         self._expires.pop(key, None)
         self._slots.remove(key)
-        self.touch(key)
+        self.touch(key, changes)
         self.signal(key)
 
     def pop(self, key: bytes) -> tuple[Value, int | None]:
-        """Remove a key that is there; its value and its expiry."""
+        """Remove a key that is there; its value and its expiry. It counts when it comes back elsewhere."""
         value, deadline = self._values[key], self._expires.get(key)
-        self._drop(key)
+        self._drop(key, 0)
         return value, deadline
 
     def clear(self) -> int:
@@ -223,11 +226,11 @@ class Database:
             setattr(other, name, mine)
 
     def _tell(self, *keys: Iterable[bytes]) -> None:
-        """Tell whoever watches or waits for one of the ``keys``: they come or go together."""
+        """Tell whoever watches or waits for one of the ``keys``: they come or go together, and are counted together."""
         watched = [key for index, key in self.changes.watchers if index == self.index]
         for key in watched:
             if any(key in some for some in keys):
-                self.touch(key)
+                self.touch(key, 0)
         waited_for = self.waiting.awaited()
         for key in waited_for:
             if any(key in some for some in keys):
@@ -268,8 +271,8 @@ class Database:
         return True
 
     def expire(self, key: bytes) -> None:
-        """Remove a key whose time has come; the log records a deletion."""
-        self._drop(key)
+        """Remove a key whose time has come; the log records a deletion. It does not count as a change."""
+        self._drop(key, 0)
         self.changes.expired_keys += 1
         self.changes.record(self.index, [b"DEL", key])
         self.changes.notify("x", b"expired", key, self.index)
@@ -290,13 +293,13 @@ class Database:
 
     # -- who is told of it ----------------------------------------------------------------------------------------
 
-    def touch(self, key: bytes) -> None:
-        """The key's value changed: transactions that watch it will not run."""
-        changes = self.changes
-        changes.dirty += 1
-        if changes.watchers:
+    def touch(self, key: bytes, changes: int = 1) -> None:
+        """The key's value changed: transactions that watch it will not run. ``changes`` are counted."""
+        shared = self.changes
+        shared.dirty += changes
+        if shared.watchers:
             pair = self.index, key
-            for watcher in changes.watchers.get(pair, ()):
+            for watcher in shared.watchers.get(pair, ()):
                 if watcher.watching[pair] and key not in self._values:
                     # It had expired when it was watched; that it now goes is no change.
                     watcher.watching[pair] = False

@@ -5,6 +5,7 @@ from engine.core.commands.data import (
     expiry,
     hashes,
     keys,
+    list_elements,
     lists,
     strings,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "expiry",
     "hashes",
     "keys",
+    "list_elements",
     "lists",
     "strings",
 ]

@@ -187,8 +187,9 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     deadline = None
     if ttl:
         deadline = ttl if absolute else ttl + ctx.now
-    deleted = db.delete(key)
-    if deadline is not None and is_past(ctx, deadline):
+    goes_at_once = deadline is not None and is_past(ctx, deadline)
+    deleted = db.delete(key, changes=int(goes_at_once))
+    if goes_at_once:
         if deleted:
             ctx.effect(b"DEL", key)
             ctx.changes.notify("g", b"del", key, db.index)

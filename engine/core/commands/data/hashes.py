@@ -40,10 +40,10 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
     fields = _hash(ctx, key)
     if fields is None:
         fields = Hash()
-        ctx.db.add(key, fields)
+        ctx.db.add(key, fields, changes=0)
     limits = small_hash_limits(ctx)
     new = sum([fields.put(pairs[at], pairs[at + 1], limits) for at in range(0, len(pairs), 2)])
-    ctx.db.touch(key)
+    ctx.db.touch(key, changes=len(pairs) // 2)
     ctx.changes.notify("h", event, key, ctx.db.index)
     ctx.effect(b"HSET", key, *pairs)
     return new
@@ -131,11 +131,11 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     gone = [field for field in argv[2:] if fields.remove(field)]
     if gone:
-        db.touch(key)
+        db.touch(key, changes=len(gone))
         ctx.changes.notify("h", b"hdel", key, db.index)
         ctx.effect(b"HDEL", key, *gone)
         if not fields:
-            db.delete(key)
+            db.delete(key, changes=0)
             ctx.changes.notify("g", b"del", key, db.index)
     return len(gone)
 

@@ -173,7 +173,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
     """Let ``key`` come into being in place of whatever is there."""
-    db.delete(key)
+    db.delete(key, changes=0)
     db.add(key, value)
     db.set_deadline(key, deadline)
 
@@ -290,6 +290,7 @@ def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.DB_INDEX_RANGE)
     if first != second:
         databases[first].swap(databases[second])
+    ctx.changes.dirty += 1
     ctx.effect(b"SWAPDB", argv[1], argv[2])
     return OK
 

@@ -280,7 +280,7 @@ def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
     if isinstance(value, bytearray):
         return value
     raw = bytearray(value)
-    ctx.db.set(key, raw, keep_ttl=True)
+    ctx.db.set(key, raw, keep_ttl=True, changes=0)
     return raw
 
 
@@ -322,7 +322,7 @@ def setrange(ctx: Context, argv: list[bytes]) -> Reply:
     _check_length(ctx, offset + len(part))
     if value is None:
         raw = bytearray()
-        ctx.db.add(key, raw)
+        ctx.db.add(key, raw, changes=0)
     else:
         raw = _raw(ctx, key, value)
     raw.extend(bytes(max(offset - len(raw), 0)))

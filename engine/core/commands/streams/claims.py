@@ -223,13 +223,13 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     moved = last_id > group.last_id
     if moved:
         group.last_id = last_id
-        ctx.changes.dirty += 1
     if not 0 <= time <= ctx.now:
         time = ctx.now
     consumer = touch_consumer(ctx, key, group_name, group, argv[3])
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, time, count, justid)
     claim.take_all(entry_ids, force)
     if moved and not claim.parts:
+        ctx.changes.dirty += 1
         read = b"%d" % group.entries_read
         ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(last_id), b"ENTRIESREAD", read)
     return claim.reply()

@@ -214,7 +214,7 @@ def delete_entries(ctx: Context, key: bytes, stream: Stream, entry_ids: list[int
     for entry_id in entry_ids:
         deleted += stream.delete(entry_id)
     if deleted:
-        ctx.db.touch(key)
+        ctx.db.touch(key, changes=deleted)
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     return deleted
 
@@ -227,7 +227,6 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     deleted = delete_entries(ctx, argv[1], stream, ids.parse_many(argv[2:]))
     if deleted:
-        ctx.changes.dirty += deleted - 1
         ctx.effect(*argv)
     return deleted
 
@@ -282,10 +281,10 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
         changes += gone or dropped
         results.append(1 if gone else -1)
     if deleted:
-        ctx.db.touch(key)
+        ctx.db.touch(key, changes=0)
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if changes:
-        ctx.changes.dirty += changes - bool(deleted)
+        ctx.changes.dirty += changes
         ctx.effect(*argv)
     return results
 
@@ -310,8 +309,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     removed = trim.apply(stream)
     if removed:
-        ctx.db.touch(key)
-        ctx.changes.dirty += removed - 1
+        ctx.db.touch(key, changes=removed)
         ctx.changes.notify("t", b"xtrim", key, ctx.db.index)
         ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
     return removed

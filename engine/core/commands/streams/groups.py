@@ -75,7 +75,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         last_id = ids.parse(word)
     if stream is None:
         stream = ctx.streams.new()
-        ctx.db.add(key, stream)
+        ctx.db.add(key, stream, changes=0)
     if name in stream.groups:
         raise CommandError(streams.GROUP_EXISTS)
     read = min(read, stream.entries_added)
@@ -189,10 +189,10 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
         deleted += stream.delete(entry_id)
         results.append(1)
     if deleted:
-        ctx.db.touch(key)
+        ctx.db.touch(key, changes=0)
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if done:
-        ctx.changes.dirty += done - bool(deleted)
+        ctx.changes.dirty += done
         ctx.effect(*argv)
     return results
 

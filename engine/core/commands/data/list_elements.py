@@ -1,0 +1,184 @@
+"""Lists between their ends: what a list holds, and changes at an index or of all equal elements."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.lists import List, changed, list_at
+from engine.core.commands.families import list_command
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+
+def _read(ctx: Context, key: bytes) -> List | None:
+    value: List | None = ctx.db.read_typed(key, deque)
+    return value
+
+
+# -- asking ---------------------------------------------------------------------------------------------------------
+
+
+@list_command("llen key", "readonly fast", access="RO")
+def llen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the length of a list."""
+    return len(_read(ctx, argv[1]) or ())
+
+
+def _bounds(start: int, stop: int, length: int) -> tuple[int, int]:
+    """A half-open range from two indexes, both included, negative ones counted from the end."""
+    low = max(start + length, 0) if start < 0 else start
+    high = (stop + length if stop < 0 else min(stop, length - 1)) + 1
+    return low, max(low, high)
+
+
+@list_command("lrange key start stop", "readonly", complexity="O(index + elements)")
+def lrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the elements from one index to another, both included."""
+    start, stop = parse_int(argv[2]), parse_int(argv[3])
+    items = _read(ctx, argv[1])
+    if items is None:
+        return []
+    low, high = _bounds(start, stop, len(items))
+    if low >= len(items):
+        return []
+    if low > len(items) // 2:
+        # A deque is walked from the end that is nearer.
+        return list(islice(reversed(items), len(items) - high, len(items) - low))[::-1]
+    return list(islice(items, low, high))
+
+
+@list_command("lindex key index", "readonly", complexity="O(index)")
+def lindex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the element at an index."""
+    items = _read(ctx, argv[1])
+    if items is None:
+        return None
+    index = parse_int(argv[2])
+    return items[index] if -len(items) <= index < len(items) else None
+
+
+@list_command(
+    "lpos key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "readonly", since="6.0.6", complexity="O(size)"
+)
+def lpos(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the indexes of elements that equal a given one."""
+    element = argv[2]
+    args = Args(argv, 3)
+    rank, count, max_len = 1, -1, 0
+    while len(args):
+        if args.option(b"RANK"):
+            rank = args.take_int()
+            if not rank:
+                raise CommandError(data.RANK_ZERO)
+        elif args.option(b"COUNT"):
+            count = _not_negative(args, data.COUNT_NEGATIVE)
+        elif args.option(b"MAXLEN"):
+            max_len = _not_negative(args, data.MAXLEN_BELOW_ZERO)
+        else:
+            raise CommandError(general.SYNTAX)
+    items = _read(ctx, argv[1])
+    if items is None:
+        return None if count < 0 else []
+    length = len(items)
+    walk = enumerate(items) if rank > 0 else ((length - 1 - at, item) for at, item in enumerate(reversed(items)))
+    found = (index for index, item in islice(walk, max_len or length) if item == element)
+    first = islice(found, abs(rank) - 1, None)
+    return next(first, None) if count < 0 else list(islice(first, count or None))
+
+
+def _not_negative(args: Args, error: bytes) -> int:
+    value = args.take_int(error)
+    if value < 0:
+        raise CommandError(error)
+    return value
+
+
+# -- changes in place -----------------------------------------------------------------------------------------------
+
+
+@list_command("lset key index element", "write denyoom", complexity="O(index)")
+def lset(ctx: Context, argv: list[bytes]) -> Reply:
+    """Replaces the element at an index."""
+    items = list_at(ctx, argv[1])
+    if items is None:
+        raise CommandError(general.NO_SUCH_KEY)
+    index = parse_int(argv[2])
+    if not -len(items) <= index < len(items):
+        raise CommandError(data.INDEX_RANGE)
+    items[index] = argv[3]
+    changed(ctx, b"lset", argv[1], items, 1)
+    ctx.effect(b"LSET", *argv[1:])
+    return OK
+
+
+@list_command(
+    "linsert key <BEFORE|AFTER> pivot element",
+    "write denyoom",
+    access="RW insert",
+    since="2.2.0",
+    complexity="O(index)",
+)
+def linsert(ctx: Context, argv: list[bytes]) -> Reply:
+    """Inserts an element before or after the first one that equals the pivot."""
+    side = argv[2].upper()
+    if side not in {b"BEFORE", b"AFTER"}:
+        raise CommandError(general.SYNTAX)
+    items = list_at(ctx, argv[1])
+    if items is None:
+        return 0
+    try:
+        items.insert(items.index(argv[3]) + (side == b"AFTER"), argv[4])
+    except ValueError:
+        return -1
+    changed(ctx, b"linsert", argv[1], items, 1)
+    ctx.effect(b"LINSERT", *argv[1:])
+    return len(items)
+
+
+@list_command("lrem key count element", "write", access="RW delete", complexity="O(size)")
+def lrem(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes elements that equal a given one: all (count 0), the first, or (count negative) the last ones."""
+    key, element = argv[1], argv[3]
+    count = parse_int(argv[2])
+    items = list_at(ctx, key)
+    if items is None:
+        return 0
+    left = abs(count) if count else len(items)
+    kept = []
+    for item in reversed(items) if count < 0 else items:
+        if left and item == element:
+            left -= 1
+        else:
+            kept.append(item)
+    removed = len(items) - len(kept)
+    if removed:
+        items.clear()
+        items.extend(reversed(kept) if count < 0 else kept)
+        changed(ctx, b"lrem", key, items, removed)
+        ctx.effect(b"LREM", *argv[1:])
+    return removed
+
+
+@list_command("ltrim key start stop", "write", access="RW delete", complexity="O(removed elements)")
+def ltrim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Keeps the elements from one index to another, both included, and removes the others."""
+    key = argv[1]
+    start, stop = parse_int(argv[2]), parse_int(argv[3])
+    items = list_at(ctx, key)
+    if items is None:
+        return OK
+    low, high = _bounds(start, stop, len(items))
+    length = len(items)
+    for _ in range(length - high):
+        items.pop()
+    for _ in range(min(low, len(items))):
+        items.popleft()
+    changed(ctx, b"ltrim", key, items, length - len(items))
+    ctx.effect(b"LTRIM", *argv[1:])
+    return OK
