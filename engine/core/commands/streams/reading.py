@@ -116,6 +116,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         consumer = touch_consumer(ctx, key, read.group, group, read.consumer)
         if start != NEW:
             claims = None
+            ctx.changes.dirty += 1
             found.append((key, _history(ctx, key, stream, read.group, group, consumer, start, budget)))
             continue
         reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)

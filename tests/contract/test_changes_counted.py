@@ -1,0 +1,123 @@
+"""How many changes a command counts as: what INFO persistence shows, and what the save directive waits for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.harness.kinds import Server
+
+
+def counted(server: Server) -> int:
+    """Changes since the last snapshot."""
+    found = re.search(rb"rdb_changes_since_last_save:(\d+)", server.run("INFO persistence"))
+    assert found is not None
+    return int(found[1])
+
+
+#: What happened before, divided by semicolons; a command, and as how many changes it counts.
+CASES = [
+    ("", "SET a 1", 1),
+    ("SET a 1", "SET a 2 NX", 0),
+    ("", "MSET a 1 b 2 a 3", 3),
+    ("SET a 1", "MSETNX a 1 b 2", 0),
+    ("SET a 1", "APPEND a 2", 1),
+    ("", "APPEND a 2", 1),
+    ("", "SETRANGE a 2 x", 1),
+    ("SET a 1", "SETRANGE a 2 x", 1),
+    ("", "INCRBY a 0", 1),
+    ("SET a 1", "GETEX a", 0),
+    ("SET a 1", "GETEX a EX 10", 1),
+    ("SET a 1", "GETEX a PERSIST", 0),
+    ("SET a 1", "EXPIRE a -1", 1),
+    ("SET a 1", "PERSIST a", 0),
+    ("MSET a 1 b 2", "DEL a b c", 2),
+    ("", "RPUSH l a b c", 3),
+    ("RPUSH l a", "LPUSH l a b", 2),
+    ("", "LPUSHX l a", 0),
+    ("RPUSH l a b c", "LPOP l", 1),
+    ("RPUSH l a b c", "LPOP l 2", 2),
+    ("RPUSH l a b c", "RPOP l 9", 3),
+    ("RPUSH l a", "LPOP l 0", 0),
+    ("RPUSH l a", "BLPOP l 0", 1),
+    ("RPUSH l a", "LMOVE l m LEFT LEFT", 1),
+    ("RPUSH l a b", "LMOVE l l LEFT RIGHT", 1),
+    ("RPUSH l a", "BRPOPLPUSH l m 0", 1),
+    ("RPUSH l a b a", "LREM l 0 a", 2),
+    ("RPUSH l a a", "LREM l 0 a", 2),
+    ("RPUSH l a", "LREM l 0 b", 0),
+    ("RPUSH l a b c", "LTRIM l 0 1", 1),
+    ("RPUSH l a b c", "LTRIM l 0 -1", 0),
+    ("RPUSH l a b c", "LTRIM l 5 1", 3),
+    ("RPUSH l a", "LSET l 0 b", 1),
+    ("RPUSH l a", "LINSERT l BEFORE a b", 1),
+    ("", "HSET h a 1 b 2", 2),
+    ("HSET h a 1", "HSET h a 1 b 2 c 3", 3),
+    ("HSET h a 1", "HSETNX h a 2", 0),
+    ("", "HINCRBY h a 1", 1),
+    ("HSET h a 1 b 2 c 3", "HDEL h a b d", 2),
+    ("HSET h a 1", "HDEL h a", 1),
+    ("SET a 1", "RENAME a b", 1),
+    ("MSET a 1 b 2", "RENAME a b", 1),
+    ("SET a 1", "RENAME a a", 0),
+    ("MSET a 1 b 2", "COPY a b REPLACE", 1),
+    ("SET a 1", "MOVE a 1", 1),
+    ("", "SWAPDB 0 1", 1),
+    ("MSET a 1 b 2", "FLUSHDB", 2),
+    ("MSET a 1 b 2", "FLUSHALL", 2),
+    ("XADD s 1 f v", "XADD s MAXLEN 1 2 f v", 1),
+    ("XADD s 1 f v;XADD s 2 f v", "XDEL s 1 2 3", 2),
+    ("XADD s 1 f v;XADD s 2 f v;XADD s 3 f v", "XTRIM s MAXLEN 1", 2),
+    ("XADD s 1 f v", "XTRIM s MAXLEN 1", 0),
+    ("XADD s 1 f v", "XSETID s 2", 1),
+    ("", "XGROUP CREATE s g 0 MKSTREAM", 1),
+    ("XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATECONSUMER s g c", 1),
+    ("XGROUP CREATE s g 0 MKSTREAM;XGROUP CREATECONSUMER s g c", "XGROUP CREATECONSUMER s g c", 0),
+    ("XGROUP CREATE s g 0 MKSTREAM", "XGROUP SETID s g 5", 1),
+    ("XGROUP CREATE s g 0 MKSTREAM", "XGROUP DESTROY s g", 1),
+    *(
+        (f"XGROUP CREATE s g 0 MKSTREAM;XADD s 1 f v;XADD s 2 f v;{more}", command, count)
+        for more, command, count in (
+            ("XGROUP CREATECONSUMER s g c", "XREADGROUP GROUP g c STREAMS s >", 1),
+            ("XGROUP CREATECONSUMER s g c", "XREADGROUP GROUP g c NOACK STREAMS s >", 1),
+            ("XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s >", 0),
+            ("XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0", 1),
+            ("XREADGROUP GROUP g c STREAMS s >", "XACK s g 1 2 3", 2),
+            ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 1 2", 2),
+            ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 1 2 JUSTID", 2),
+            ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 1 LASTID 9", 1),
+            ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 7 LASTID 9", 1),
+            ("XREADGROUP GROUP g c STREAMS s >", "XAUTOCLAIM s g c 0 0", 2),
+            ("XREADGROUP GROUP g c STREAMS s >;XDEL s 1", "XAUTOCLAIM s g c 0 0", 2),
+            ("XREADGROUP GROUP g c STREAMS s >", "XGROUP DELCONSUMER s g c", 1),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "command", "count"), CASES)
+def test_a_command_counts_as_so_many_changes(server: Server, before: str, command: str, count: int) -> None:
+    """One for each key, element, field or entry that came, went or got another value; never for what stayed."""
+    server.given(*(words for words in before.split(";") if words))
+    start = counted(server)
+    server.given(command)
+    assert counted(server) - start == count
+
+
+@pytest.mark.parametrize("command", ["FLUSHALL", "SWAPDB 0 1"])
+def test_watching_does_not_count(server: Server, command: str) -> None:
+    """A key that somebody watches counts as any other."""
+    server.given("MSET a 1 b 2", "WATCH a b")
+    start = counted(server)
+    server.given(command)
+    assert counted(server) - start == (2 if command == "FLUSHALL" else 1)
+
+
+def test_expiry_does_not_count(server: Server) -> None:
+    """A key whose time has come goes without a change."""
+    server.given("SET a 1 PX 1")
+    start = counted(server)
+    server.let_pass(2)
+    server.expect("GET a", None)
+    assert counted(server) == start
