@@ -13,7 +13,7 @@ from engine.core.formats.rdb import BadFormatError, Reader, length, listpack, re
 from engine.core.protocol import ids
 from engine.core.streams.frames import fields_of, frame
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.idempotency import Producers
+from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import UNKNOWN, estimate_read
 from engine.core.streams.stream import Stream
@@ -149,8 +149,8 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Callable[[], tuple
     if form >= V7_0:
         _load_pair(reader)
         stream.max_deleted_id = _load_pair(reader)
-        stream.entries_added = reader.length()
-        if not stream.length <= stream.entries_added < 1 << 63:
+        stream.entries_added = _load_count(reader)
+        if stream.entries_added < stream.length or stream.max_deleted_id > last_id:
             raise BadFormatError
     for _ in range(reader.length()):
         name = reader.string()
@@ -165,6 +165,14 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Callable[[], tuple
 def _load_pair(reader: Reader) -> int:
     ms = reader.length()
     return ids.make(ms, reader.length())
+
+
+def _load_count(reader: Reader) -> int:
+    """A number that clients see as a signed one of 64 bits: nothing else could be logged, or saved, and read again."""
+    count = reader.length()
+    if count >= 1 << 63:
+        raise BadFormatError
+    return count
 
 
 def _load_raw(reader: Reader) -> int:
@@ -208,8 +216,10 @@ def _load_node(reader: Reader, stream: Stream) -> None:
 def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
     last_id = _load_pair(reader)
     if form >= V7_0:
-        read = reader.length()
-        group = Group(last_id, UNKNOWN if read == _U64 - 1 else read)
+        read = _signed(reader.length())
+        if read < UNKNOWN:
+            raise BadFormatError
+        group = Group(last_id, read)
     else:
         group = Group(last_id, estimate_read(stream, last_id))
     records: dict[int, tuple[int, int]] = {}
@@ -217,7 +227,7 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
         entry_id = _load_raw(reader)
         if entry_id in records:
             raise BadFormatError
-        records[entry_id] = reader.unpack("<q"), reader.length()
+        records[entry_id] = reader.unpack("<q"), _load_count(reader)
     for _ in range(reader.length()):
         name = reader.string()
         seen = reader.unpack("<q")
@@ -239,15 +249,20 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
 
 
 def _load_producers(reader: Reader, stream: Stream, defaults: Callable[[], tuple[int, int]]) -> None:
-    duration, maxsize = reader.length(), reader.length()
+    duration, maxsize = _load_count(reader), _load_count(reader)
     if not duration or not maxsize:
         duration, maxsize = defaults()
+    if duration > MOST_IDMP_SECONDS or maxsize > MOST_IDMP_IDS:
+        raise BadFormatError
     producers = Producers(duration, maxsize)
     for _ in range(reader.length()):
-        sent = producers.by_producer.setdefault(reader.string(), {})
+        producer = reader.string()
+        sent = producers.by_producer.setdefault(producer, {})
         for _ in range(reader.length()):
             iid = reader.string()
             sent[iid] = _load_pair(reader)
-    producers.added, producers.duplicates = reader.length(), reader.length()
+        if not producer or b"" in sent or len(sent) > maxsize:
+            raise BadFormatError
+    producers.added, producers.duplicates = _load_count(reader), _load_count(reader)
     if producers.by_producer or producers.added or (duration, maxsize) != defaults():
         stream.remember_producers(producers)

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+#: The largest limits that a stream can have.
+MOST_IDMP_SECONDS = 86_400
+MOST_IDMP_IDS = 10_000
+
 
 def content_id(fields: list[bytes]) -> bytes:
     """The idempotent ID of an entry's content, 16 bytes; the order of its field-value pairs does not matter."""

@@ -28,6 +28,8 @@ _RDB_VERSION = 10
 #: The newest version that is read.
 _NEWEST_RDB_VERSION = 14
 _TAIL = struct.Struct("<HQ")
+#: Seconds, the most that Redis's clock of 24 bits counts.
+_LONGEST_IDLE = (1 << 24) - 1
 #: Elements of a list are packed in nodes of about this many bytes; longer ones stand alone.
 _NODE_BYTES = 4096
 
@@ -92,7 +94,7 @@ def _loaded(ctx: Context, payload: bytes) -> Value:
     reader = Reader(payload[: -_TAIL.size])
     try:
         value = _load_value(ctx, reader)
-    except (BadFormatError, KeyError, ValueError, StopIteration, RuntimeError, OverflowError):
+    except (BadFormatError, LookupError, ValueError, StopIteration, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
     if value is None or reader.at != len(reader.data):
         raise CommandError(data.BAD_DUMP_BODY)
@@ -187,6 +189,9 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     deadline = None
     if ttl:
         deadline = ttl if absolute else ttl + ctx.now
+        if deadline >= 1 << 63:
+            # Redis's sum overflows here, and the key is gone at once.
+            raise CommandError(data.invalid_expire(b"restore"))
     goes_at_once = deadline is not None and is_past(ctx, deadline)
     deleted = db.delete(key, changes=int(goes_at_once))
     if goes_at_once:
@@ -197,7 +202,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     db.add(key, value)
     db.set_deadline(key, deadline)
     if idle is not None:
-        db.set_idle(key, idle * 1000)
+        db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)
     ctx.changes.notify("g", b"restore", key, db.index)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     return OK

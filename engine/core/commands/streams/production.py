@@ -8,6 +8,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS
 from engine.text.messages import general, streams
 
 
@@ -22,13 +23,13 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
             if duration is not None:
                 raise CommandError(streams.IDMP_DURATION_TWICE)
             duration = args.take_int(streams.IDMP_DURATION_RANGE)
-            if not 1 <= duration <= 86400:
+            if not 1 <= duration <= MOST_IDMP_SECONDS:
                 raise CommandError(streams.IDMP_DURATION_RANGE)
         elif args.option(b"IDMP-MAXSIZE"):
             if maxsize is not None:
                 raise CommandError(streams.IDMP_MAXSIZE_TWICE)
             maxsize = args.take_int(streams.IDMP_MAXSIZE_RANGE)
-            if not 1 <= maxsize <= 10000:
+            if not 1 <= maxsize <= MOST_IDMP_IDS:
                 raise CommandError(streams.IDMP_MAXSIZE_RANGE)
         else:
             raise CommandError(general.SYNTAX)

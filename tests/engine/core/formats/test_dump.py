@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.core.commands.data.dump import dumped
-from engine.core.formats import rdb, rdb_stream
+from engine.core.formats import export, rdb, rdb_stream
+from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError
+from engine.shell.durability.files import Files
+from engine.shell.durability.formats import snapshot
+from engine.shell.durability.replay import Replay
 from tests import servers
 from tests.connection import Connection
+from tests.engine.shell.durability.workload import empty_core, everything
 from tests.replay import NOW_US, check_replay, new_core, state
 
 WORDS = st.one_of(
@@ -124,6 +130,102 @@ def test_damaged_payloads_are_refused(data):
 def redis_side():
     with servers.redis() as running, Connection(running) as connection:
         yield Side(connection)
+
+
+def tiny(side: Side) -> None:
+    """A key of each kind, so small that most bytes of a payload are numbers and types."""
+    side.run("SET", "string", "hello")
+    side.run("HSET", "hash", "a", "1", "b", "xyz")
+    side.run("RPUSH", "list", "a", "-5", "b" * 70)
+    for number in range(1, 5):
+        side.run("XADD", "stream", f"{number}-{number}", "f", f"{number}", "g", "x")
+    side.run("XDEL", "stream", "2-2")
+    side.run("XGROUP", "CREATE", "stream", "g", "0")
+    for consumer in ("a", "a", "b"):
+        side.run("XREADGROUP", "GROUP", "g", consumer, "COUNT", "1", "STREAMS", "stream", ">")
+    for stream, argv in (("nacked", "XNACK {} g FAIL IDS 1 1-1"), ("producers", "XADD {} IDMP p first * f v")):
+        side.run("COPY", "stream", stream)
+        side.run(*argv.format(stream).split())
+
+
+def mutated(body: bytes, version: bytes = b"\x0e\x00") -> bytes:
+    """A payload with the right check sum over whatever it holds."""
+    body += version
+    return body + rdb.crc64(body).to_bytes(8, "little")
+
+
+NUMBERS = [1 << 63, (1 << 63) - 1, (1 << 64) - 1, (1 << 64) - 2, 1 << 32, 1_700_000_000_000, 86_401, 0]
+BYTES = st.one_of(
+    st.sampled_from([b"\x81" + number.to_bytes(8, "big") for number in NUMBERS]),
+    st.sampled_from([number.to_bytes(8, "little") for number in NUMBERS]),
+    st.binary(min_size=1, max_size=1),
+    st.sampled_from([b"", b"\xc0\x05", bytes(16)]),
+)
+
+
+@settings(deadline=None, max_examples=250)
+@given(st.data())
+def test_what_restore_takes_survives_everything(tmp_path_factory, data):
+    """Whatever a payload with a right check sum holds: once RESTORE takes it, DUMP, the log and a snapshot keep it."""
+    source, side = Side(), Side()
+    tiny(source)
+    key = data.draw(st.sampled_from(["string", "hash", "list", "stream", "nacked", "producers"]))
+    body = bytearray(source.run("DUMP", key)[:-10])
+    for _ in range(data.draw(st.integers(1, 2))):
+        place, new = data.draw(st.integers(0, len(body) - 1)), data.draw(BYTES)
+        body[place : place + data.draw(st.sampled_from([0, 1, 1, len(new)]))] = new
+    reply = side.run("RESTORE", "copy", "0", mutated(bytes(body)))
+    if reply != OK:
+        assert reply.text == b"ERR Bad data format"
+        return
+    survives(side, tmp_path_factory.mktemp("restored") / "x")
+
+
+def survives(side: Side, path: Path) -> None:
+    """The core is the same after DUMP and RESTORE, after its log and after a snapshot; a rewritten log loads."""
+    core, copy = side.core, Side()
+    assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
+    assert everything(copy.core)["state"] == everything(core)["state"]
+    check_replay(core, NOW_US)
+    taken = image.take(core.databases, core.config, core.changes.now)
+    snapshot.write(Files(), path, taken)
+    again = empty_core()
+    snapshot.load(memoryview(path.read_bytes()), again)
+    assert everything(again) == everything(core)
+    replay = Replay(empty_core(), NOW_US)
+    replay.run(memoryview(b"".join(export.commands(taken))))
+
+
+@pytest.mark.parametrize("read", [(1 << 63) - 1, (1 << 64) - 1])
+def test_the_largest_numbers_are_kept(read, tmp_path):
+    """A group that has read 2^63 - 1 entries, or an unknown number, is taken and kept."""
+    side = Side()
+    assert side.run("RESTORE", "copy", "0", payload_of_a_group(read)) == OK
+    survives(side, tmp_path / "x")
+
+
+@pytest.mark.parametrize("read", [1 << 63, (1 << 64) - 2])
+def test_a_group_that_has_read_too_much_is_refused(read):
+    """No reply, log or snapshot can hold an entries-read of 2^63 and more, so RESTORE does not take it."""
+    assert Side().run("RESTORE", "copy", "0", payload_of_a_group(read)).text == b"ERR Bad data format"
+
+
+def payload_of_a_group(read: int) -> bytes:
+    """A stream without entries, and a group with this entries-read."""
+    return mutated(bytes((19,)) + bytes(1 + 1 + 6) + b"\0\1" + b"\1g\0\0" + rdb.length(read) + b"\0\0", b"\x0a\0")
+
+
+def test_a_deadline_beyond_all_numbers_is_refused():
+    """A time to live that ends after 2^63 ms is an error, as it is for PEXPIRE; up to there it is kept."""
+    side = Side()
+    side.run("SET", "k", "v")
+    payload = side.run("DUMP", "k")
+    reply = side.run("RESTORE", "copy", f"{(1 << 63) - 1}", payload)
+    assert reply.text == b"ERR invalid expire time in 'restore' command"
+    assert side.run("RESTORE", "copy", f"{(1 << 63) - 1}", payload, "ABSTTL", "IDLETIME", f"{(1 << 63) - 1}") == OK
+    assert side.run("PEXPIRETIME", "copy") == (1 << 63) - 1
+    assert side.run("OBJECT", "IDLETIME", "copy") == (1 << 24) - 1
+    check_replay(side.core, NOW_US)
 
 
 def told(side: Side) -> list[Any]:
