@@ -127,7 +127,7 @@ class Engine:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
-            self.durability.take(effects)
+            self.durability.append(effects)
         work = self.host.pending[:]
         self.host.pending.clear()
         for one in work:

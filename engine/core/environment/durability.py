@@ -1,7 +1,7 @@
 """What the core asks of whoever keeps its data on a disk. The shell puts its own in place of :class:`WithoutDisk`.
 
-Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, nor does the core know how it
-is done.
+Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not know how
+it is done.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from engine.text.messages import persistence
 
 
 class Durability(Protocol):
-    """The keeper of the data."""
+    """Keeps the data on a disk: in snapshots, and in a log (the append-only file)."""
 
     @property
     def logging(self) -> bool:
-        """Whether there is an append-only file."""
+        """Whether there is a log, and what happens is in it."""
 
     def save(self) -> Reply:
-        """Write a snapshot now."""
+        """Write a snapshot now; the server does nothing else meanwhile."""
 
-    def save_beside(self, *, schedule: bool) -> Reply:
-        """Begin to write a snapshot; ``schedule``: later, where something else is being written."""
+    def save_in_background(self, *, schedule: bool) -> Reply:
+        """Write a snapshot in the background. While the log is rewritten: later if ``schedule``, else an error."""
 
-    def rewrite(self) -> Reply:
-        """Begin to rewrite the append-only file."""
+    def rewrite_log(self) -> Reply:
+        """Rewrite the log in the background, after a snapshot that is being written."""
 
     def last_save(self) -> int:
         """When the last snapshot was finished, in seconds since the epoch."""
 
-    def place(self) -> int:
-        """Where in the log everything that has happened so far ends."""
+    def log_offset(self) -> int:
+        """The position in the log behind everything that has happened so far, in bytes."""
 
-    def is_safe(self, place: int) -> bool:
-        """Whether the log is on the disk up to a place."""
+    def is_synced(self, offset: int) -> bool:
+        """Whether the log is on the disk up to an offset."""
 
-    def tell(self, session: Session) -> None:
-        """Wake the waiting session when more of the log is on the disk."""
+    def wake_when_synced(self, session: Session) -> None:
+        """Wake the blocked session once when more of the log is on the disk, or there is no log any more."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        """Throw the data away and read them from the disk: from the log, or from a snapshot, written first if
-        ``save``.
+        """Read the data again, from the log or from the snapshot. ``save``: write the snapshot first. ``flush``: empty
+        the databases first.
         """
 
-    def end(self, words: set[bytes]) -> None:
-        """The process is about to end as SHUTDOWN's ``words`` say: bring to the disk what belongs there."""
+    def prepare_shutdown(self, words: set[bytes]) -> None:
+        """Bring to the disk what belongs there, as SHUTDOWN's ``words`` say. Nothing is written after that."""
 
     def info(self) -> list[tuple[str, Any]]:
         """The lines of INFO persistence."""
@@ -61,31 +61,31 @@ class WithoutDisk:
     def save(self) -> Reply:
         raise CommandError(persistence.NO_PERSISTENCE)
 
-    def save_beside(self, *, schedule: bool) -> Reply:
+    def save_in_background(self, *, schedule: bool) -> Reply:
         del schedule
         raise CommandError(persistence.NO_PERSISTENCE)
 
-    def rewrite(self) -> Reply:
+    def rewrite_log(self) -> Reply:
         raise CommandError(persistence.NO_PERSISTENCE)
 
     def last_save(self) -> int:
         return 0
 
-    def place(self) -> int:
+    def log_offset(self) -> int:
         return 0
 
-    def is_safe(self, place: int) -> bool:
-        del place
+    def is_synced(self, offset: int) -> bool:
+        del offset
         return False
 
-    def tell(self, session: Session) -> None:
+    def wake_when_synced(self, session: Session) -> None:
         """Nothing will ever be told."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         del from_log, save, flush
         raise CommandError(persistence.NO_PERSISTENCE)
 
-    def end(self, words: set[bytes]) -> None:
+    def prepare_shutdown(self, words: set[bytes]) -> None:
         """There is nothing to bring anywhere."""
 
     def info(self) -> list[tuple[str, Any]]:

@@ -17,6 +17,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.keyspace import image
+from engine.core.keyspace.changes import Effects
 from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.formats import manifest as manifests
@@ -31,8 +32,9 @@ from engine.shell.durability.formats.manifest import (
     Entry,
     Manifest,
 )
-from engine.shell.durability.log import Beside, Effects, Log, encoded, framed
+from engine.shell.durability.log import Log, encoded, framed
 from engine.shell.durability.replay import LoadError, Replay
+from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
 _BASE_CHUNK = 1 << 20
@@ -43,7 +45,7 @@ _TEMPORARY_BASE = "temp-rewriteaof-bg-"
 class AppendOnly:
     """The append-only file called ``name`` in ``directory``."""
 
-    def __init__(self, core: Core, files: Files, directory: Path, name: str, log: Log, delete: Beside) -> None:
+    def __init__(self, core: Core, files: Files, directory: Path, name: str, log: Log, delete: Background) -> None:
         self._core = core
         self._files = files
         self._log = log

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
@@ -26,7 +27,7 @@ from engine.shell.durability import info
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.files import Files
 from engine.shell.durability.loading import Loader
-from engine.shell.durability.log import ALWAYS, Effects, Log
+from engine.shell.durability.log import ALWAYS, Log
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.rewriting import Rewrites
@@ -87,7 +88,7 @@ class DiskDurability:
         """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
         config = self.core.config
         wanted = config.flag("appendonly")
-        if wanted and not self._ownership.take():
+        if wanted and not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
         began = self._clock()
         try:
@@ -117,7 +118,7 @@ class DiskDurability:
         self.appendonly.clear_temporaries()
         self.switch.opened()
 
-    def end(self, words: set[bytes]) -> None:
+    def prepare_shutdown(self, words: set[bytes]) -> None:
         if self._life.fire(LifeEvent.SHUTDOWN) is Life.ENDING:
             return
         saved = False
@@ -135,7 +136,7 @@ class DiskDurability:
         """Bring to the disk what belongs there; whether the process may end. What goes wrong is in its log."""
         self._flush_effects()
         try:
-            if self.switch.is_wanted and (not self.switch.is_on or not self.log.settle()):
+            if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
                 # There is no file that can be trusted, but there may be room for a new one.
                 self.switch.rewrite_now()
         except OSError as error:
@@ -145,7 +146,7 @@ class DiskDurability:
         # Where nothing has changed there is nothing to save, unless it is asked for.
         changed = bool(self.snapshots.points and self.core.changes.dirty)
         try:
-            if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.take()):
+            if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.acquire()):
                 self._save_now()
         except CommandError as error:
             LOG.error("at the end: %s", error.text.decode())
@@ -169,7 +170,7 @@ class DiskDurability:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    def take(self, effects: Effects) -> None:
+    def append(self, effects: Effects) -> None:
         """The effects of commands, whose replies have not left yet."""
         log = self.log
         log.append(effects)
@@ -177,13 +178,13 @@ class DiskDurability:
         if replies is not None and log.policy == ALWAYS:
             replies.hold()
         elif replies is None or not replies.hold_if_crowded():
-            self.settle()
+            self.flush()
 
     def settle_iteration(self) -> bool:
-        """As :meth:`settle`, at the end of an event-loop iteration; whether what was done in it may be told."""
-        return self.settle() or self.log.policy != ALWAYS
+        """As :meth:`flush`, at the end of an event-loop iteration; whether what was done in it may be told."""
+        return self.flush() or self.log.policy != ALWAYS
 
-    def settle(self) -> bool:
+    def flush(self) -> bool:
         """Write what was taken; whether it is as safe as ``appendfsync`` promises."""
         safe = self.log.flush()
         if (not safe) != bool(self.core.admission.refuse_writes):
@@ -195,7 +196,7 @@ class DiskDurability:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
-            self.take(effects)
+            self.append(effects)
 
     def _judge(self) -> None:
         """Decide whether commands that write may run."""
@@ -240,7 +241,7 @@ class DiskDurability:
     def _needs_save(self) -> bool:
         if not self.snapshots.due():
             return False
-        if not self._ownership.take():
+        if not self._ownership.acquire():
             self.snapshots.postpone()
             return False
         LOG.info("%d changes since the last snapshot: saving", self.core.changes.dirty)
@@ -296,7 +297,7 @@ class DiskDurability:
         """Files are only written while the data are good for that, and by the owner of the directory."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(persistence.SHUTTING_DOWN)
-        if not self._ownership.take():
+        if not self._ownership.acquire():
             raise CommandError(persistence.save_failed(self._ownership.refusal))
 
     def save(self) -> Reply:
@@ -314,7 +315,7 @@ class DiskDurability:
         finally:
             self._follow()
 
-    def save_beside(self, *, schedule: bool) -> Reply:
+    def save_in_background(self, *, schedule: bool) -> Reply:
         if self.snapshots.is_running:
             raise CommandError(persistence.SAVE_RUNNING)
         self._check()
@@ -326,7 +327,7 @@ class DiskDurability:
         self._begin_after_reply()
         return Simple(persistence.SAVE_STARTED)
 
-    def rewrite(self) -> Reply:
+    def rewrite_log(self) -> Reply:
         if self.rewrites.is_running:
             raise CommandError(persistence.REWRITE_RUNNING)
         self._check()
@@ -339,13 +340,13 @@ class DiskDurability:
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000
 
-    def place(self) -> int:
-        return self.waiters.place()
+    def log_offset(self) -> int:
+        return self.waiters.log_offset()
 
-    def is_safe(self, place: int) -> bool:
-        return self.log.synced >= place
+    def is_synced(self, offset: int) -> bool:
+        return self.log.synced >= offset
 
-    def tell(self, session: Session) -> None:
+    def wake_when_synced(self, session: Session) -> None:
         self.waiters.add(session)
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
@@ -355,7 +356,7 @@ class DiskDurability:
             if not self.switch.is_on:
                 raise CommandError(persistence.NO_PERSISTENCE)
             self._flush_effects()
-            if not self.log.settle():
+            if not self.log.flush_and_sync():
                 raise CommandError(persistence.save_failed(self.log.trouble))
         elif save:
             self._save_now()

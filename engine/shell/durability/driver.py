@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from engine.core.dispatch import Core
+from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError
 from engine.shell.durability.disk import DiskDurability, Replies
-from engine.shell.durability.log import Effects
 from engine.shell.durability.threads import Threads
 
 #: Seconds between two looks at what is due.
@@ -55,7 +55,7 @@ class Driver:
         runner.replies.settle = disk.settle_iteration
         disk.replies = runner.replies
         disk.waiters.on_wake = runner.settle
-        runner.on_effects = disk.take
+        runner.on_effects = disk.append
         runner.settle()
         self._tick()
 
@@ -68,7 +68,7 @@ class Driver:
         """Whether the process may end as ``shutdown-on-sigterm`` (or ``-sigint``) says."""
         word = self._core.config.text(directive).upper()
         try:
-            self.disk.end({word} - {b"DEFAULT"})
+            self.disk.prepare_shutdown({word} - {b"DEFAULT"})
         except CommandError:
             return False
         return True

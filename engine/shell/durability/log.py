@@ -18,13 +18,11 @@ from typing import Any
 
 import hiredis
 
+from engine.core.keyspace.changes import Effects
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.blocks import BLOCK_LIMIT, head
 from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_file
-
-Effects = list[tuple[int, list[bytes] | bytes]]
-#: Runs the first function in another thread, one after the other, then the second in the loop with the error, if any.
-Beside = Callable[[Callable[[], None], Callable[[OSError | None], None]], None]
+from engine.shell.durability.threads import Background
 
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
@@ -36,9 +34,9 @@ _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 class Log:
     """One increment, open for writing. Places (``appended``, ``written``, ``synced``) count all bytes ever appended."""
 
-    def __init__(self, files: Files, beside: Beside, clock: Callable[[], float]) -> None:
+    def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
         self._files = files
-        self._beside = beside
+        self._background = background
         self._clock = clock
         self.policy = EVERY_SECOND
         #: fsync is left out for now (no-appendfsync-on-rewrite, while something else is written).
@@ -122,7 +120,7 @@ class Log:
         self._waits_since = None
         self.written = self.appended
 
-    def settle(self) -> bool:
+    def flush_and_sync(self) -> bool:
         """Bring all that was appended to the disk now; whether that went well."""
         if not self.is_open:
             return True
@@ -143,7 +141,7 @@ class Log:
         fd, self._fd = self._fd, -1
         self._file.fire(LogFileEvent.LEFT)
         # An fsync of it may be under way, or wait for another one.
-        self._beside(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
+        self._background(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
         """Write and sync all that is there, and close. An OSError where that failed: what was not written is dropped.
@@ -191,7 +189,7 @@ class Log:
         except OSError:
             return False
         if state is _HELD_UP and not self._waiting:
-            self._file.fire(LogFileEvent.TAKEN)
+            self._file.fire(LogFileEvent.CAUGHT_UP)
             self.error = None
         if self.policy == EVERY_SECOND:
             self._sync_in_time()
@@ -244,17 +242,17 @@ class Log:
         if self._syncing or self.synced >= self.written or self.spare_syncs:
             return
         if self._clock() - self._last_sync >= _SECOND:
-            self.sync_beside()
+            self._sync_in_background()
 
-    def sync_beside(self) -> None:
+    def _sync_in_background(self) -> None:
         """Begin an fsync of all that is written."""
         fd, number, target = self._fd, self._number, self.written
         self._syncing = True
         self.syncs += 1
         self._last_sync = self._clock()
-        self._beside(lambda: self._files.sync(fd), lambda error: self._synced_beside(number, target, error))
+        self._background(lambda: self._files.sync(fd), lambda error: self._synced_in_background(number, target, error))
 
-    def _synced_beside(self, number: int, target: int, error: OSError | None) -> None:
+    def _synced_in_background(self, number: int, target: int, error: OSError | None) -> None:
         self._syncing = False
         if error is not None:
             if number == self._number and self.is_open:

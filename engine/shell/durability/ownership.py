@@ -22,7 +22,7 @@ class Ownership:
         self._has_warned = False
         self.directory = directory
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Own the directory from now on; False where it belongs to another engine."""
         if self._lock is not None:
             return True

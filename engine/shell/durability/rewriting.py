@@ -13,9 +13,10 @@ from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.attempt import Attempt
-from engine.shell.durability.log import Beside, Log
+from engine.shell.durability.log import Log
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
+from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between attempts that are begun by themselves, after one has failed: first and longest.
@@ -32,14 +33,14 @@ class Rewrites:
         core: Core,
         appendonly: AppendOnly,
         log: Log,
-        beside: Beside,
+        background: Background,
         clock: Callable[[], float],
         flush_effects: Callable[[], None],
     ) -> None:
         self._core = core
         self._appendonly = appendonly
         self._log = log
-        self._beside = beside
+        self._background = background
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
@@ -57,7 +58,7 @@ class Rewrites:
     @property
     def is_running(self) -> bool:
         """Whether a base is being written."""
-        return self._machine.state in (Rewrite.BESIDE, Rewrite.ALONE)
+        return self._machine.state in (Rewrite.BESIDE_LOG, Rewrite.WITHOUT_LOG)
 
     @property
     def is_scheduled(self) -> bool:
@@ -104,7 +105,7 @@ class Rewrites:
         self._began = self._clock()
         try:
             self._look()
-            beside = log.is_open and log.settle()
+            beside = log.is_open and log.flush_and_sync()
             first = self._appendonly.new_increment() if beside else 0
         except OSError as error:
             self._end(error)
@@ -113,11 +114,11 @@ class Rewrites:
             self._appendonly.attempt(),
             image.take(self._core.databases, self._core.config, self._core.changes.now),
         )
-        self._machine.fire(RewriteEvent.BEGUN_BESIDE if beside else RewriteEvent.BEGUN_ALONE)
+        self._machine.fire(RewriteEvent.BEGUN_BESIDE_LOG if beside else RewriteEvent.BEGUN_WITHOUT_LOG)
         self._attempt = attempt
         if keeps_log and not beside:
             log.tee = []
-        self._beside(
+        self._background(
             lambda: self._appendonly.write_base(attempt, taken, suffix),
             lambda error: self._written(attempt, suffix, first, error),
         )
@@ -154,7 +155,7 @@ class Rewrites:
         suffix = self._appendonly.base_suffix()
         self._began = self._clock()
         self._attempt = attempt = self._appendonly.attempt()
-        self._machine.fire(RewriteEvent.BEGUN_ALONE)
+        self._machine.fire(RewriteEvent.BEGUN_WITHOUT_LOG)
         try:
             self._look()
             self._appendonly.write_base(

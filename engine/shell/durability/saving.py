@@ -18,9 +18,9 @@ from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.formats.blocks import DamagedError
-from engine.shell.durability.log import Beside
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save
+from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between two attempts of the ``save`` directive after one has failed.
@@ -40,14 +40,14 @@ class Snapshots:
         self,
         core: Core,
         files: Files,
-        beside: Beside,
+        background: Background,
         clock: Callable[[], float],
         now_ms: Callable[[], int],
         flush_effects: Callable[[], None],
     ) -> None:
         self._core = core
         self._files = files
-        self._beside = beside
+        self._background = background
         self._clock = clock
         self._now_ms = now_ms
         self._flush_effects = flush_effects
@@ -160,7 +160,7 @@ class Snapshots:
             self._end(began, error, dirty)
             self.on_ended()
 
-        self._beside(lambda: self._write(attempt, taken, path), done)
+        self._background(lambda: self._write(attempt, taken, path), done)
 
     def abandon(self) -> None:
         """Forget the one that is running in the background or wanted, if there is one."""

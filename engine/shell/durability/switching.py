@@ -52,7 +52,7 @@ class LogSwitch:
 
     def turn_on(self) -> None:
         """Begin to write the first base. A ConfigError where that is not possible: the log stays off."""
-        if not self._ownership.take():
+        if not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
         # A rewrite that was asked for without a log knows nothing of what has happened since.
         self._rewrites.abandon()

@@ -13,6 +13,8 @@ from typing import Protocol
 Work = Callable[[], None]
 #: Told in the loop how the work ended: None, or the error.
 Done = Callable[[OSError | None], None]
+#: Does work in another thread, one after the other, and tells the loop how it ended.
+Background = Callable[[Work, Done], None]
 
 
 class Workers(Protocol):

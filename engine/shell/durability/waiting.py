@@ -22,7 +22,7 @@ class LogWaiters:
         #: Called after the core did something while no client's commands ran.
         self.on_wake: Callable[[], None] = lambda: None
 
-    def place(self) -> int:
+    def log_offset(self) -> int:
         """Where in the log everything that has happened so far ends."""
         # What this iteration does is written as one block: a place within it stands for its end.
         return self._log.appended + bool(self._core.changes.effects)

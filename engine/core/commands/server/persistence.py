@@ -28,7 +28,7 @@ def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
         raise CommandError(general.SYNTAX)
-    return ctx.durability.save_beside(schedule=schedule)
+    return ctx.durability.save_in_background(schedule=schedule)
 
 
 @server_command("lastsave", "loading stale fast", acl="admin dangerous")
@@ -40,7 +40,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
 @server_command("bgrewriteaof", "admin noscript no_async_loading")
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Begins to rewrite the append-only file to what the data need."""
-    return ctx.durability.rewrite()
+    return ctx.durability.rewrite_log()
 
 
 @generic_command("waitaof numlocal numreplicas timeout", "noscript blocking", since="7.2.0", arity=-4)
@@ -49,7 +49,7 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 
     ``[1 if it is on the disk here, replicas that have it on theirs]``.
 
-    A command that runs anew has the place in the log that it waits for as its last word.
+    A command that runs anew has the offset in the log that it waits for as its last word.
     """
     durability = ctx.durability
     if ctx.retry is None and len(argv) != 4:
@@ -64,11 +64,11 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.TIMEOUT_NEGATIVE)
     if local and not durability.logging:
         raise CommandError(persistence.WAITAOF_NO_LOG)
-    place = int(argv[4]) if ctx.retry is not None else durability.place()
-    safe = int(durability.logging and durability.is_safe(place))
+    offset = int(argv[4]) if ctx.retry is not None else durability.log_offset()
+    safe = int(durability.logging and durability.is_synced(offset))
     if safe >= local and not replicas:
         return [safe, 0]
     if ctx.retry is not None:
         ctx.retry.on_timeout = [safe, 0]
-    durability.tell(ctx.session)
-    return ctx.block([*argv[:4], b"%d" % place], [], timeout, type_name=b"", on_timeout=[safe, 0])
+    durability.wake_when_synced(ctx.session)
+    return ctx.block([*argv[:4], b"%d" % offset], [], timeout, type_name=b"", on_timeout=[safe, 0])

@@ -36,7 +36,7 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.SYNTAX)
     if b"ABORT" in words:
         raise CommandError(persistence.NO_SHUTDOWN)
-    ctx.durability.end(set(words))
+    ctx.durability.prepare_shutdown(set(words))
     ctx.host.shut_down()
     return NO_REPLY
 

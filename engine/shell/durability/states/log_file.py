@@ -1,15 +1,18 @@
 """The file that the log is written to: whether it takes what is written, and whether it can be trusted.
 
-                          LEFT
-    CLOSED  <──────────────────────────────┐
-      │                                    │ (from all three)
-      │ OPENED          REFUSED            │
-      └───────────> OPEN ───────> HELD_UP ─┤ <─┐ REFUSED
-                     │ <─────────    │  └──┼───┘
-                     │    TAKEN      │     │
-                     │ SPOILT        │ SPOILT
-                     └───> BROKEN <──┘     │
-                             └─────────────┘
+                             LEFT
+    CLOSED <──────────────────────────────────────────┐
+      │                                               │ (from all three)
+      │ OPENED           REFUSED                      │
+      └────────> OPEN ────────────> HELD_UP <─┐       │
+                  │ <─────────────  │  │  └───┘       │
+                  │    CAUGHT_UP    │  │  REFUSED     │
+                  │                 │  │              │
+                  │ SPOILT          │  │ SPOILT       │
+                  └──────> BROKEN <─┼──┘              │
+                           │  ^ └───┼─────────────────┤
+                           └──┘     └─────────────────┘
+                          SPOILT
 
 A write that the disk refuses is taken back: the file ends with its last whole block, what is to be written waits in
 memory, and writing it is tried again and again (HELD_UP). After an fsync that failed, or a part of a block that could
@@ -42,7 +45,7 @@ class LogFileEvent(Enum):
     #: The disk refused a write, and the file has been cut back to its last whole block.
     REFUSED = auto()
     #: What waited has been written.
-    TAKEN = auto()
+    CAUGHT_UP = auto()
     #: An fsync failed, or a refused write could not be taken back, or its content no longer matches the data.
     SPOILT = auto()
     #: It was closed, or the log goes on in another file.
@@ -56,7 +59,7 @@ TABLE = {
     (_S.OPEN, _E.SPOILT): _S.BROKEN,
     (_S.OPEN, _E.LEFT): _S.CLOSED,
     (_S.HELD_UP, _E.REFUSED): _S.HELD_UP,
-    (_S.HELD_UP, _E.TAKEN): _S.OPEN,
+    (_S.HELD_UP, _E.CAUGHT_UP): _S.OPEN,
     (_S.HELD_UP, _E.SPOILT): _S.BROKEN,
     (_S.HELD_UP, _E.LEFT): _S.CLOSED,
     # The fsync beside the loop that was under way when the file broke may fail as well.

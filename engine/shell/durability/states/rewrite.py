@@ -1,19 +1,22 @@
 """Rewriting the log: BGREWRITEAOF, a log that has grown, one that is broken, and the first base of a new one.
 
-             ASKED
-    IDLE ─────────────> SCHEDULED <─┐ ASKED
-     │ ^ <───────────────  │    └───┘
-     │ │ ABANDONED, FAILED │
-     │ │                   │ BEGUN_BESIDE          BEGUN_ALONE
-     │ │                   ├───────────────> BESIDE     │
-     │ │                   └────────────────────┼───────┴──> ALONE
-     │ └────────────────────────────────────────┴──────────────┘
-     │             WRITTEN, FAILED, ABANDONED
-     └── FAILED: stays IDLE; BEGUN_BESIDE: to BESIDE; BEGUN_ALONE: to ALONE
+                ASKED
+      IDLE ──────────────> SCHEDULED <─┐ ASKED
+     │  ^ <───────────────  │     └────┘
+     │  │ FAILED, ABANDONED │
+     │  │                   │
+     ├──┼───────────────────┤
+     │  │ BEGUN_BESIDE_LOG  │ BEGUN_WITHOUT_LOG       (from both)
+     │  │       v                   v
+     │  │   BESIDE_LOG          WITHOUT_LOG
+     │  │       │                   │
+     │  └───────┴───────────────────┘
+     │     WRITTEN, FAILED, ABANDONED
+     └─> IDLE  FAILED: it could not begin
 
-BESIDE is the usual way: the log goes on in a new increment that its manifest names at once, so the files tell
-everything whether or not the base will be there. Where there is no healthy file to go on from, the base is written
-ALONE; what happens meanwhile is kept in memory, and written when the base is there.
+BESIDE_LOG is the usual way: the log goes on in a new increment that its manifest names at once, so the files tell
+everything whether or not the base will be there. WITHOUT_LOG is for a log that is broken or not there yet: what happens
+until the base is there is kept in memory, and written behind it.
 
 An attempt that is abandoned is over for everybody but its thread, which notices and removes its file: another one may
 begin at once.
@@ -33,17 +36,17 @@ class Rewrite(Enum):
     #: Wanted; begins as soon as it can.
     SCHEDULED = auto()
     #: A thread writes the base, and the log goes on in a new increment.
-    BESIDE = auto()
+    BESIDE_LOG = auto()
     #: A thread writes the base, and there is no file that the log could go on in.
-    ALONE = auto()
+    WITHOUT_LOG = auto()
 
 
 class RewriteEvent(Enum):
     """What happens to it."""
 
     ASKED = auto()
-    BEGUN_BESIDE = auto()
-    BEGUN_ALONE = auto()
+    BEGUN_BESIDE_LOG = auto()
+    BEGUN_WITHOUT_LOG = auto()
     #: The base is written, and the manifest names it.
     WRITTEN = auto()
     #: It could not begin, or not be written.
@@ -55,20 +58,20 @@ class RewriteEvent(Enum):
 _S, _E = Rewrite, RewriteEvent
 TABLE = {
     (_S.IDLE, _E.ASKED): _S.SCHEDULED,
-    (_S.IDLE, _E.BEGUN_BESIDE): _S.BESIDE,
-    (_S.IDLE, _E.BEGUN_ALONE): _S.ALONE,
+    (_S.IDLE, _E.BEGUN_BESIDE_LOG): _S.BESIDE_LOG,
+    (_S.IDLE, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.IDLE, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
-    (_S.SCHEDULED, _E.BEGUN_BESIDE): _S.BESIDE,
-    (_S.SCHEDULED, _E.BEGUN_ALONE): _S.ALONE,
+    (_S.SCHEDULED, _E.BEGUN_BESIDE_LOG): _S.BESIDE_LOG,
+    (_S.SCHEDULED, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.SCHEDULED, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,
-    (_S.BESIDE, _E.WRITTEN): _S.IDLE,
-    (_S.BESIDE, _E.FAILED): _S.IDLE,
-    (_S.BESIDE, _E.ABANDONED): _S.IDLE,
-    (_S.ALONE, _E.WRITTEN): _S.IDLE,
-    (_S.ALONE, _E.FAILED): _S.IDLE,
-    (_S.ALONE, _E.ABANDONED): _S.IDLE,
+    (_S.BESIDE_LOG, _E.WRITTEN): _S.IDLE,
+    (_S.BESIDE_LOG, _E.FAILED): _S.IDLE,
+    (_S.BESIDE_LOG, _E.ABANDONED): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.WRITTEN): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.FAILED): _S.IDLE,
+    (_S.WITHOUT_LOG, _E.ABANDONED): _S.IDLE,
 }
 
 

@@ -84,14 +84,14 @@ def test_the_owner_removes_what_was_never_finished(tmp_path):
     for name in names:
         (tmp_path / name).touch()
     ownership = Ownership(Files(), tmp_path, TEMPORARY)
-    assert ownership.take()
+    assert ownership.acquire()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.rdb", "temp-1.rdb", "temp-a-1.rdb"]
     other = Ownership(Files(), tmp_path, TEMPORARY)
     (tmp_path / "temp-1-2.rdb").touch()
-    assert not other.take()
+    assert not other.acquire()
     assert (tmp_path / "temp-1-2.rdb").exists()
     ownership.release()
-    assert other.take()
+    assert other.acquire()
     assert not (tmp_path / "temp-1-2.rdb").exists()
     other.release()
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.engine.shell.durability.test_processes import ALWAYS, Client, life
+from tests.engine.shell.durability.lives import ALWAYS, Client, life
 from tests.waiting import DEADLINE, wait_for
 
 
 def together(client: Client, *lines: str) -> list[Any]:
     """The replies to commands that are sent at once: what one begins is not over when the next one comes."""
-    client.send(*lines)
+    client.send_lines(*lines)
     return [client.receive() for _ in lines]
 
 
@@ -24,7 +24,7 @@ def together(client: Client, *lines: str) -> list[Any]:
 def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
     """BGSAVE and SHUTDOWN SAVE at once: the process ends with status 0, and the snapshot has everything."""
     with life(tmp_path, *flags) as (running, client):
-        client.send("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
+        client.send_lines("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
         assert running.process.wait(DEADLINE) == 0
     assert not list(tmp_path.glob("temp-*"))
     with life(tmp_path, *flags) as (_, client):
@@ -113,7 +113,7 @@ def test_the_log_switched_off_and_on_again_at_once(tmp_path):
 def test_an_end_before_the_log_is_in_use(tmp_path):
     """CONFIG SET appendonly yes and SHUTDOWN at once: the log is written before the process ends."""
     with life(tmp_path, "--appendfsync", "always") as (running, client):
-        client.send("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
+        client.send_lines("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
         assert running.process.wait(DEADLINE) == 0
     with life(tmp_path, *ALWAYS) as (_, client):
         assert client("XLEN s") == 2
@@ -123,7 +123,7 @@ def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
     """WAITAOF on one connection ends with an error when another one switches the log off."""
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "no") as (running, client):
         waiting = Client(running)
-        waiting.send("SET k v", "WAITAOF 1 0 0")
+        waiting.send_lines("SET k v", "WAITAOF 1 0 0")
         assert waiting.receive() == b"OK"
         wait_for(lambda: b"blocked_clients:1" in client("INFO clients"), "the client to wait")
         assert client("CONFIG SET appendonly no") == b"OK"
