@@ -1,23 +1,27 @@
 """Commands of streams and consumer groups."""
 
 from engine.core.commands.streams import (
+    adding,
     claims,
-    entries,
+    deleting,
     extensions,
     groups,
+    pending_entries,
     production,
-    read_words,
+    ranges,
     reading,
     stream_info,
 )
 
 __all__ = [
+    "adding",
     "claims",
-    "entries",
+    "deleting",
     "extensions",
     "groups",
+    "pending_entries",
     "production",
-    "read_words",
+    "ranges",
     "reading",
     "stream_info",
 ]

@@ -1,10 +1,12 @@
-"""Taking over pending entries: XCLAIM and XAUTOCLAIM, and the effect that every delivery leaves."""
+"""Taking over pending entries: XCLAIM and XAUTOCLAIM."""
 
 from __future__ import annotations
 
 from array import array
 
 from engine.core.commands.families import stream_command
+from engine.core.commands.streams.effects import record_pending, record_position, see_consumer
+from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
@@ -19,50 +21,6 @@ from engine.text.messages import general, streams
 _SCANNED_PER_COUNT = 10
 #: Fewer records are claimed one by one.
 _STRETCH = 8
-
-
-def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
-    """The stream and the group; WRONGTYPE or NOGROUP where they are not."""
-    stream = ctx.db.read_stream(key)
-    group = stream.groups.get(name) if stream is not None else None
-    if stream is None or group is None:
-        raise CommandError(streams.no_group(key, name))
-    return stream, group
-
-
-def touch_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
-    """The consumer, seen now, made if it was not there."""
-    consumer, made = group.consumer(name, ctx.now)
-    if made:
-        ctx.changes.dirty += 1
-        ctx.changes.notify("t", b"xgroup-createconsumer", key, ctx.db.index)
-        ctx.effect(b"XGROUP", b"CREATECONSUMER", key, group_name, name)
-    return consumer
-
-
-def claim_effect(ctx: Context, key: bytes, group_name: bytes, group: Group, entry_id: int) -> None:
-    """What the log keeps of a delivery: the pending record as it is now."""
-    if not ctx.changes.recording:
-        return
-    record = group.pending.find(entry_id)
-    assert record is not None
-    block, index = record
-    ctx.effect(
-        b"XCLAIM",
-        key,
-        group_name,
-        group.owner_name(record),
-        b"0",
-        ids.text(entry_id),
-        b"TIME",
-        b"%d" % block.time_at(index),
-        b"RETRYCOUNT",
-        b"%d" % block.count_at(index),
-        b"FORCE",
-        b"JUSTID",
-        b"LASTID",
-        ids.text(group.last_id),
-    )
 
 
 class Claim:
@@ -176,7 +134,7 @@ class Claim:
             self.parts.append(ids.text(entry_id))
         else:
             self.parts.append(self.stream.frame(entry_id) or b"")
-        claim_effect(self.ctx, self.key, self.group_name, group, entry_id)
+        record_pending(self.ctx, self.key, self.group_name, group, entry_id)
         return True
 
     def reply(self) -> Reply:
@@ -225,13 +183,12 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
         group.last_id = last_id
     if not 0 <= time <= ctx.now:
         time = ctx.now
-    consumer = touch_consumer(ctx, key, group_name, group, argv[3])
+    consumer = see_consumer(ctx, key, group_name, group, argv[3])
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, time, count, justid)
     claim.take_all(entry_ids, force)
     if moved and not claim.parts:
         ctx.changes.dirty += 1
-        read = b"%d" % group.entries_read
-        ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(last_id), b"ENTRIESREAD", read)
+        record_position(ctx, key, group_name, group)
     return claim.reply()
 
 
@@ -259,7 +216,7 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(general.SYNTAX)
     stream, group = need_group(ctx, key, group_name)
-    consumer = touch_consumer(ctx, key, group_name, group, argv[3])
+    consumer = see_consumer(ctx, key, group_name, group, argv[3])
     claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
     attempts = count * _SCANNED_PER_COUNT
     deleted: list[Reply] = []

@@ -8,7 +8,8 @@ entries.
 from __future__ import annotations
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.claims import claim_effect, need_group, touch_consumer
+from engine.core.commands.streams.effects import deliver, see_consumer
+from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -86,18 +87,11 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     key, name = argv[1], argv[2]
     low, high = _take_range(Args(argv, 4))
     stream, group = need_group(ctx, key, name)
-    consumer = touch_consumer(ctx, key, name, group, argv[3])
+    consumer = see_consumer(ctx, key, name, group, argv[3])
     runs = stream.first_runs(max(low, group.last_id + 1), high, 0)
     if not runs:
         return 0
-    group.deliver(stream, runs, consumer, ctx.now, noack=False)
-    ctx.changes.dirty += 1
-    if ctx.changes.recording:
-        for segment, first, last in runs:
-            for index in range(first, last):
-                claim_effect(ctx, key, name, group, segment.id_at(index))
-        read = b"%d" % group.entries_read
-        ctx.effect(b"XGROUP", b"SETID", key, name, ids.text(group.last_id), b"ENTRIESREAD", read)
+    deliver(ctx, key, stream, name, group, consumer, runs, noack=False)
     return sum(last - first for _, first, last in runs)
 
 

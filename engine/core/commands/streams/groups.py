@@ -1,19 +1,15 @@
-"""Consumer groups: XGROUP, and what is done with pending entries: XACK XACKDEL XNACK XPENDING."""
+"""XGROUP: consumer groups and their consumers are created, moved and deleted."""
 
 from __future__ import annotations
 
-from engine.core.commands.families import stream_command
-from engine.core.commands.streams.claims import need_group, touch_consumer
-from engine.core.commands.streams.entries import take_policy_and_ids
+from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.protocol.args import I64_MAX, Args
-from engine.core.protocol.replies import NIL_ARRAY, OK, CommandError, Reply
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.group import Group
-from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
-from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
 from engine.text.messages import general, streams
@@ -38,10 +34,9 @@ def _need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
     return stream, group
 
 
-def _changed(ctx: Context, event: bytes, key: bytes, effect: list[bytes]) -> None:
+def _changed(ctx: Context, event: bytes, key: bytes) -> None:
     ctx.changes.dirty += 1
     ctx.changes.notify("t", event, key, ctx.db.index)
-    ctx.effect(*effect)
 
 
 def _take_entries_read(args: Args) -> int:
@@ -80,8 +75,8 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(streams.GROUP_EXISTS)
     read = min(read, stream.entries_added)
     stream.groups[name] = Group(last_id, read)
-    effect = [b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", b"ENTRIESREAD", b"%d" % read]
-    _changed(ctx, b"xgroup-create", key, effect)
+    _changed(ctx, b"xgroup-create", key)
+    ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", b"ENTRIESREAD", b"%d" % read)
     return OK
 
 
@@ -100,8 +95,8 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
     group.entries_read = min(read, stream.entries_added)
-    effect = [b"XGROUP", b"SETID", key, name, ids.text(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read]
-    _changed(ctx, b"xgroup-setid", key, effect)
+    _changed(ctx, b"xgroup-setid", key)
+    record_position(ctx, key, name, group)
     return OK
 
 
@@ -112,7 +107,8 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
     stream = _need_key(ctx, key)
     if stream.groups.pop(name, None) is None:
         return 0
-    _changed(ctx, b"xgroup-destroy", key, argv)
+    _changed(ctx, b"xgroup-destroy", key)
+    ctx.effect(*argv)
     ctx.db.signal(key)
     return 1
 
@@ -123,7 +119,7 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     _, group = _need_group(ctx, argv[2], argv[3])
     if argv[4] in group.consumers:
         return 0
-    touch_consumer(ctx, argv[2], argv[3], group, argv[4])
+    see_consumer(ctx, argv[2], argv[3], group, argv[4])
     return 1
 
 
@@ -135,179 +131,6 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     if consumer is None:
         return 0
     pending = group.delete_consumer(consumer)
-    _changed(ctx, b"xgroup-delconsumer", argv[2], argv)
+    _changed(ctx, b"xgroup-delconsumer", argv[2])
+    ctx.effect(*argv)
     return pending
-
-
-# -- acknowledging
-# ------------------------------------------------------------------------------------------------------
-
-
-@stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
-def xack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Acknowledges entries: removes them from a group's pending entries list."""
-    stream = ctx.db.read_stream(argv[1])
-    group = stream.groups.get(argv[2]) if stream is not None else None
-    if group is None:
-        return 0
-    done = group.acknowledge_many(ids.parse_many(argv[3:]))
-    if done:
-        ctx.changes.dirty += done
-        ctx.effect(*argv)
-    return done
-
-
-@stream_command(
-    "xackdel key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
-    "write fast",
-    access="RW delete",
-    since="8.2.0",
-    complexity="O(1) for each ID.",
-)
-def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
-    """Acknowledges entries and deletes them from the stream.
-
-    The reply has for each ID: 1 done, -1 not pending, 2 acknowledged but kept for other groups.
-    """
-    key = argv[1]
-    stream = ctx.db.stream(key)
-    policy, words = take_policy_and_ids(Args(argv, 3))
-    group = stream.groups.get(argv[2]) if stream is not None else None
-    if stream is None or group is None:
-        return [-1] * len(words)
-    results, done, deleted = [], 0, 0
-    for entry_id in [ids.parse(word) for word in words]:
-        if not group.acknowledge(entry_id):
-            results.append(-1)
-            continue
-        done += 1
-        if policy == ACKED and referenced(stream, entry_id):
-            results.append(2)
-            continue
-        if policy == DELREF:
-            drop_references(stream, entry_id)
-        deleted += stream.delete(entry_id)
-        results.append(1)
-    if deleted:
-        ctx.db.touch(key, changes=0)
-        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
-    if done:
-        ctx.changes.dirty += done
-        ctx.effect(*argv)
-    return results
-
-
-@stream_command(
-    "xnack key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]",
-    "write fast",
-    since="8.8.0",
-    complexity="O(1) for each ID.",
-)
-def xnack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Gives pending entries back: they belong to no consumer, and the next claim gets them first."""
-    key, group_name, mode = argv[1], argv[2], argv[3].upper()
-    stream, group = need_group(ctx, key, group_name)
-    if mode not in (b"SILENT", b"FAIL", b"FATAL"):
-        raise CommandError(streams.NACK_MODE)
-    args = Args(argv, 4)
-    if not args.flag(b"IDS"):
-        raise CommandError(streams.NACK_IDS_EXPECTED)
-    numids = args.take_int(streams.NACK_NUMIDS)
-    if numids <= 0:
-        raise CommandError(streams.NACK_NUMIDS)
-    if numids > len(args):
-        raise CommandError(streams.NACK_NUMIDS_MISMATCH)
-    words = [args.take() for _ in range(numids)]
-    retry_count, force = None, False
-    while len(args):
-        if args.option(b"RETRYCOUNT"):
-            retry_count = args.take_int(streams.NACK_RETRYCOUNT)
-            if retry_count < 0:
-                raise CommandError(streams.NACK_RETRYCOUNT)
-        elif args.flag(b"FORCE"):
-            force = True
-        else:
-            raise CommandError(streams.unrecognized_nack_option(argv[args.pos]))
-    nacked = 0
-    for entry_id in [ids.parse(word) for word in words]:
-        record = group.pending.find(entry_id)
-        if record is None and not (force and entry_id in stream):
-            continue
-        count = record[0].count_at(record[1]) if record is not None else 0
-        if retry_count is not None:
-            count = retry_count
-        elif mode == b"SILENT":
-            count = max(count - 1, 0)
-        elif mode == b"FATAL":
-            count = I64_MAX
-        group.give_back(entry_id, count)
-        nacked += 1
-        effect = [b"IDS", b"1", ids.text(entry_id), b"RETRYCOUNT", b"%d" % count, b"FORCE"]
-        ctx.effect(b"XNACK", key, group_name, b"FAIL", *effect)
-    if nacked:
-        ctx.changes.dirty += nacked
-        ctx.db.signal(key)
-    return nacked
-
-
-# -- XPENDING
-# -----------------------------------------------------------------------------------------------------------
-
-
-@stream_command(
-    "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
-    "readonly",
-    complexity="O(N) with N entries returned; with IDLE, with N entries looked at.",
-)
-def xpending(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a summary of a group's pending entries, or the entries one by one."""
-    words = len(argv)
-    if words != 3 and not 6 <= words <= 9:
-        raise CommandError(general.SYNTAX)
-    if words == 3:
-        _, group = need_group(ctx, argv[1], argv[2])
-        return _summary(group)
-    args = Args(argv, 3)
-    min_idle = 0
-    if args.flag(b"IDLE"):
-        min_idle = args.take_int()
-        if words < 8:
-            raise CommandError(general.SYNTAX)
-    start, end = args.take(), args.take()
-    count = max(args.take_int(), 0)
-    low, high = ids.parse_low(start), ids.parse_high(end)
-    _, group = need_group(ctx, argv[1], argv[2])
-    consumer = None
-    if len(args):
-        consumer = group.consumers.get(args.take())
-        if consumer is None:
-            return []
-    return _listing(ctx, group, low, high, count, consumer.number if consumer else None, min_idle)
-
-
-def _summary(group: Group) -> Reply:
-    pending = group.pending
-    if not len(pending):
-        return [0, None, None, NIL_ARRAY]
-    consumers = [
-        [consumer.name, b"%d" % group.pending_of(consumer)]
-        for consumer in group.sorted_consumers()
-        if group.pending_of(consumer)
-    ]
-    return [len(pending), ids.text(pending.first_id), ids.text(pending.last_id), consumers]
-
-
-def _listing(
-    ctx: Context, group: Group, low: int, high: int, count: int, owner: int | None, min_idle: int
-) -> list[Reply]:
-    listed: list[Reply] = []
-    if not count:
-        return listed
-    before = ctx.now - min_idle if min_idle > 0 else None
-    for record in group.pending.records(low, high, owner, before):
-        block, index = record
-        idle = -1 if block.owner_at(index) == NOBODY else max(ctx.now - block.time_at(index), 0)
-        listed.append([ids.text(block.id_at(index)), group.owner_name(record), idle, block.count_at(index)])
-        if len(listed) == count:
-            break
-    return listed

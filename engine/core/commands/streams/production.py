@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries import need_stream
+from engine.core.commands.streams.lookups import need_stream
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args

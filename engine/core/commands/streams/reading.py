@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.claims import claim_effect, touch_consumer
+from engine.core.commands.streams.effects import deliver, record_pending, see_consumer
 from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -23,8 +23,7 @@ _LOOK_AGAIN_MS = 100
 NEW = ids.MAX_ID
 
 
-# -- XREAD
-# ----------------------------------------------------------------------------------------------------------------
+# -- XREAD ------------------------------------------------------------------------------------------------------------
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
@@ -76,8 +75,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.block(argv, read.keys, read.block, type_name=b"stream", has_news=has_news)
 
 
-# -- XREADGROUP
-# -----------------------------------------------------------------------------------------------------------
+# -- XREADGROUP -------------------------------------------------------------------------------------------------------
 
 
 def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
@@ -113,7 +111,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     for key, (stream, group, start) in zip(read.keys, places, strict=True):
         if budget.spent:
             break
-        consumer = touch_consumer(ctx, key, read.group, group, read.consumer)
+        consumer = see_consumer(ctx, key, read.group, group, read.consumer)
         if start != NEW:
             claims = None
             ctx.changes.dirty += 1
@@ -134,11 +132,11 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
     """What readers mostly ask for, new entries of one stream, at less cost."""
     key = read.keys[0]
     stream, group, _ = _group_start(ctx, key, name, b">")
-    consumer = touch_consumer(ctx, key, name, group, read.consumer)
+    consumer = see_consumer(ctx, key, name, group, read.consumer)
     if stream.last_id > group.last_id:
         runs = stream.first_runs(group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
-            _deliver(ctx, key, stream, read, group, consumer, runs)
+            deliver(ctx, key, stream, name, group, consumer, runs, read.noack)
             return ByKey([(key, frames_of(runs))])
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
@@ -196,21 +194,11 @@ def _new_entries(
     if stream.last_id > group.last_id:
         runs = budget.take(stream, group.last_id + 1, len(claimed))
     if runs:
-        _deliver(ctx, key, stream, read, group, consumer, runs)
+        deliver(ctx, key, stream, read.group, group, consumer, runs, read.noack)
     if claims is None:
         return frames_of(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
     return claimed + fresh or None
-
-
-def _deliver(
-    ctx: Context, key: bytes, stream: Stream, read: Read, group: Group, consumer: Consumer, runs: list[Run]
-) -> None:
-    assert read.group is not None
-    group.deliver(stream, runs, consumer, ctx.now, read.noack)
-    ctx.changes.dirty += 1
-    if ctx.changes.recording:
-        _delivery_effects(ctx, key, read.group, group, runs, read.noack)
 
 
 def _with_history(entry: bytes, idle: int, count: int) -> Raw:
@@ -245,17 +233,8 @@ def _claim_idle(
         budget.charge(len(reply))
         claimed.append(reply)
         ctx.changes.dirty += 1
-        claim_effect(ctx, key, group_name, group, entry_id)
+        record_pending(ctx, key, group_name, group, entry_id)
     return claimed
-
-
-def _delivery_effects(ctx: Context, key: bytes, group_name: bytes, group: Group, runs: list[Run], noack: bool) -> None:
-    if not noack:
-        for segment, first, last in runs:
-            for index in range(first, last):
-                claim_effect(ctx, key, group_name, group, segment.id_at(index))
-    read = b"%d" % group.entries_read
-    ctx.effect(b"XGROUP", b"SETID", key, group_name, ids.text(group.last_id), b"ENTRIESREAD", read)
 
 
 def _history(
@@ -283,7 +262,7 @@ def _history(
         else:
             reply.append(Raw(entry))
             group.assign((block, index), consumer, ctx.now, min(block.count_at(index) + 1, I64_MAX))
-            claim_effect(ctx, key, group_name, group, entry_id)
+            record_pending(ctx, key, group_name, group, entry_id)
         budget.charge(len(entry or b""))
     if all(isinstance(part, Raw) for part in reply):
         return Frames(len(reply), reply)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.commands.streams.entries import need_stream
+from engine.core.commands.streams.lookups import need_stream
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args

@@ -1,0 +1,171 @@
+"""XADD appends an entry under a given ID or the next one, and trims the stream; XSETID sets the stream's last ID."""
+
+from __future__ import annotations
+
+from engine.core.commands.families import stream_command
+from engine.core.commands.streams.lookups import need_stream
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.streams.appending import next_id
+from engine.core.streams.frames import frame
+from engine.core.streams.idempotency import content_id
+from engine.core.streams.trimming import Trim, effect_words
+from engine.text.messages import general, streams
+
+_MAX_ENTRY_BYTES = 1 << 30
+
+
+class _Add:
+    """XADD's words, taken apart."""
+
+    __slots__ = ("auto_iid", "fields", "id_word", "iid", "nomkstream", "producer", "trim")
+
+    def __init__(self, argv: list[bytes]) -> None:
+        self.nomkstream = False
+        self.trim = Trim()
+        self.producer = self.iid = b""
+        self.auto_iid = False
+        args = Args(argv, 2)
+        while self._option(args):
+            pass
+        self.id_word = args.take()
+        if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
+            ids.parse(self.id_word)
+        elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
+            raise CommandError(streams.INVALID_ID)
+        self.trim.check(required=False)
+        self.fields = args.rest()
+        if not self.fields or len(self.fields) % 2:
+            raise CommandError(general.wrong_arity(b"xadd"))
+        if self.producer and self.id_word != b"*":
+            raise CommandError(streams.IDMP_EXPLICIT_ID)
+
+    def _option(self, args: Args) -> bool:
+        if args.option(b"NOMKSTREAM"):
+            self.nomkstream = True
+            return True
+        word = args.peek()
+        if word == b"IDMPAUTO" and len(args) > 1:
+            args.take()
+            self._take_producer(args, streams.IDMPAUTO_NO_PRODUCER)
+            self.auto_iid = True
+            return True
+        if word == b"IDMP" and len(args) > 2:
+            args.take()
+            self._take_producer(args, streams.IDMP_NO_PRODUCER)
+            self.iid = args.take()
+            if not self.iid:
+                raise CommandError(streams.IDMP_NO_IID)
+            return True
+        return self.trim.parse_option(args)
+
+    def _take_producer(self, args: Args, empty: bytes) -> None:
+        if self.producer:
+            raise CommandError(streams.IDMP_TWICE)
+        self.producer = args.take()
+        if not self.producer:
+            raise CommandError(empty)
+
+
+@stream_command(
+    "xadd key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
+    "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+    "write denyoom fast",
+    complexity="O(1) for the entry, O(N) for N entries that trimming removes.",
+)
+def xadd(ctx: Context, argv: list[bytes]) -> Reply:
+    """Appends an entry to a stream, creating the stream if it does not exist."""
+    word = argv[2]
+    if word == b"*":
+        if not len(argv) & 1:
+            raise CommandError(general.wrong_arity(b"xadd"))
+        add, fields = None, argv[3:]
+    else:
+        add = _Add(argv)
+        word, fields = add.id_word, add.fields
+        if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
+            raise CommandError(streams.ID_ZERO)
+    key, db = argv[1], ctx.db
+    stream = db.stream(key)
+    if stream is None and add is not None and add.nomkstream:
+        return None
+    if add is not None and add.producer:
+        iid = content_id(fields) if add.auto_iid else add.iid
+        if stream is not None and stream.producers is not None:
+            known = stream.producers.find(add.producer, iid)
+            if known is not None:
+                stream.producers.duplicates += 1
+                ctx.changes.dirty += 1
+                ctx.effect(*argv)
+                return ids.text(known)
+        add.iid = iid
+    entry_id = next_id(stream, word, ctx.now)
+    text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
+    entry = frame(text, fields)
+    if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
+        raise CommandError(streams.ENTRY_TOO_LARGE)
+    changes = ctx.changes
+    if stream is None:
+        stream = ctx.streams.new()
+        stream.append(entry_id, entry)
+        db.add(key, stream)
+    else:
+        stream.append(entry_id, entry)
+        db.touch(key)
+        db.signal(key)
+    if changes.on_event is not None:
+        changes.notify("t", b"xadd", key, db.index)
+    if add is None:
+        if changes.recording:
+            ctx.effect(b"XADD", key, text, *fields)
+        return text
+    if add.producer:
+        ctx.streams.producers_of(stream).remember(add.producer, add.iid, entry_id)
+    trimmed = add.trim.apply(stream)
+    if trimmed:
+        changes.notify("t", b"xtrim", key, db.index)
+    if changes.recording:
+        options = effect_words(stream, add.trim) if trimmed else []
+        ctx.effect(b"XADD", key, *options, text, *fields)
+        if add.producer:
+            ctx.effect(b"XIDMPRECORD", key, add.producer, add.iid, text)
+    return text
+
+
+@stream_command("xsetid key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]", "write denyoom fast")
+def xsetid(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets a stream's last ID and counters; an internal command."""
+    args = Args(argv, 2)
+    last_id, added, max_deleted = args.take_id(), None, None
+    while len(args):
+        if args.option(b"ENTRIESADDED"):
+            added = args.take_int()
+            if added < 0:
+                raise CommandError(streams.ENTRIES_ADDED_NEGATIVE)
+        elif args.option(b"MAXDELETEDID"):
+            max_deleted = args.take_id()
+            if last_id < max_deleted:
+                raise CommandError(streams.SETID_BELOW_GIVEN_DELETED)
+        else:
+            raise CommandError(general.SYNTAX)
+    stream = need_stream(ctx, argv[1])
+    if last_id < stream.max_deleted_id:
+        raise CommandError(streams.SETID_BELOW_DELETED)
+    if stream.length:
+        if last_id < stream.last_entry_id:
+            raise CommandError(streams.SETID_BELOW_TOP)
+        if added is not None and added < stream.length:
+            raise CommandError(streams.SETID_ADDED_TOO_SMALL)
+    stream.last_id = last_id
+    if added is not None:
+        stream.entries_added = added
+        for group in stream.groups.values():
+            group.entries_read = min(group.entries_read, added)
+    if max_deleted:
+        stream.max_deleted_id = max_deleted
+    ctx.changes.dirty += 1
+    ctx.changes.notify("t", b"xsetid", argv[1], ctx.db.index)
+    ctx.effect(*argv)
+    return OK

@@ -1,0 +1,109 @@
+"""Entries are removed, one by one or from the beginning: XDEL, XDELEX and XTRIM."""
+
+from __future__ import annotations
+
+from engine.core.commands.families import stream_command
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
+from engine.text.messages import general, streams
+
+
+@stream_command("xdel key id [id ...]", "write fast", access="RW delete", complexity="O(1) for each ID.")
+def xdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes entries of a stream, and returns how many existed."""
+    stream = ctx.db.stream(argv[1])
+    if stream is None:
+        return 0
+    deleted = sum(map(stream.delete, ids.parse_many(argv[2:])))
+    if deleted:
+        ctx.db.touch(argv[1], changes=deleted)
+        ctx.changes.notify("t", b"xdel", argv[1], ctx.db.index)
+        ctx.effect(*argv)
+    return deleted
+
+
+def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
+    """``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
+    policy, words = b"", None
+    while len(args):
+        word = args.peek()
+        if word in POLICIES and not policy:
+            policy = args.take().upper()
+        elif word == b"IDS" and len(args) > 1 and words is None:
+            args.take()
+            count = args.take_int(streams.NUMIDS_NOT_POSITIVE)
+            if count <= 0:
+                raise CommandError(streams.NUMIDS_NOT_POSITIVE)
+            if count > len(args):
+                raise CommandError(streams.NUMIDS_MISMATCH)
+            words = [args.take() for _ in range(count)]
+        else:
+            raise CommandError(general.SYNTAX)
+    if words is None:
+        raise CommandError(streams.IDS_REQUIRED)
+    return policy, words
+
+
+@stream_command(
+    "xdelex key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+    "write fast",
+    access="RW delete",
+    since="8.2.0",
+    complexity="O(1) for each ID.",
+)
+def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes entries of a stream, with a policy for references in consumer groups.
+
+    The reply has for each ID: 1 deleted, -1 not there, 2 still referenced.
+    """
+    policy, words = take_policy_and_ids(Args(argv, 2))
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return [-1] * len(words)
+    results, changes, deleted = [], 0, 0
+    for entry_id in [ids.parse(word) for word in words]:
+        if policy == ACKED and referenced(stream, entry_id):
+            results.append(2)
+            continue
+        dropped = policy == DELREF and drop_references(stream, entry_id)
+        gone = stream.delete(entry_id)
+        deleted += gone
+        changes += gone or dropped
+        results.append(1 if gone else -1)
+    if deleted:
+        ctx.db.touch(key, changes=0)
+        ctx.changes.notify("t", b"xdel", key, ctx.db.index)
+    if changes:
+        ctx.changes.dirty += changes
+        ctx.effect(*argv)
+    return results
+
+
+@stream_command(
+    "xtrim key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+    "write",
+    access="RW delete",
+    complexity="O(N) with N entries removed.",
+)
+def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes entries from the beginning of a stream, and returns how many."""
+    trim = Trim()
+    args = Args(argv, 2)
+    while len(args):
+        if not trim.parse_option(args):
+            raise CommandError(general.SYNTAX)
+    trim.check(required=True)
+    key = argv[1]
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return 0
+    removed = trim.apply(stream)
+    if removed:
+        ctx.db.touch(key, changes=removed)
+        ctx.changes.notify("t", b"xtrim", key, ctx.db.index)
+        ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
+    return removed

@@ -1,0 +1,26 @@
+"""Streams and consumer groups that a command needs: each function raises Redis's error where there is none."""
+
+from __future__ import annotations
+
+from engine.core.environment.context import Context
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.group import Group
+from engine.core.streams.stream import Stream
+from engine.text.messages import general, streams
+
+
+def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
+    """The stream at ``key``, for ``reading`` alone or for a change."""
+    stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
+    if stream is None:
+        raise CommandError(general.NO_SUCH_KEY)
+    return stream
+
+
+def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
+    """The stream at ``key`` and its group; NOGROUP where one of them is missing."""
+    stream = ctx.db.read_stream(key)
+    group = stream.groups.get(name) if stream is not None else None
+    if stream is None or group is None:
+        raise CommandError(streams.no_group(key, name))
+    return stream, group

@@ -1,0 +1,54 @@
+"""What a stream holds: XLEN, XRANGE and XREVRANGE."""
+
+from __future__ import annotations
+
+from engine.core.commands.families import stream_command
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
+from engine.text.messages import general
+
+
+@stream_command("xlen key", "readonly fast", access="RO")
+def xlen(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of entries of a stream."""
+    stream = ctx.db.read_stream(argv[1])
+    return stream.length if stream is not None else 0
+
+
+def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bool) -> Reply:
+    count = None
+    args = Args(argv, 4)
+    while len(args):
+        if not args.option(b"COUNT"):
+            raise CommandError(general.SYNTAX)
+        count = args.take_int()
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return (stream.range_backward if backward else stream.range)(low, high, count or 0)
+
+
+@stream_command(
+    "xrange key start end [COUNT count]",
+    "readonly",
+    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+)
+def xrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the entries of a range of IDs, in order."""
+    low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
+    return _range(ctx, argv, low, high, backward=False)
+
+
+@stream_command(
+    "xrevrange key end start [COUNT count]",
+    "readonly",
+    complexity="O(N) with N entries returned, after O(log M) to find the last of M.",
+)
+def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the entries of a range of IDs, in reverse order."""
+    low, high = ids.parse_low(argv[3]), ids.parse_high(argv[2])
+    return _range(ctx, argv, low, high, backward=True)
