@@ -135,7 +135,8 @@ class AppendOnly:
             replay.close()
 
     def _cut(self, path: Path, size: int) -> None:
-        LOG.warning("%s ends in the middle of a command: cut off from byte %d on", path, size)
+        lost = self._files.size(path) - size
+        LOG.warning("%s ends in the middle of a command: cut off from byte %d on, %d bytes", path, size, lost)
         fd = self._files.open_append(path)
         try:
             self._files.cut(fd, size)

@@ -22,7 +22,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
-from engine.shell.durability.formats.blocks import DamagedError, Piece, TornError, pieces_from
+from engine.shell.durability.formats.blocks import DamagedError, Piece, TornError, end_of_writing, pieces_from
 from engine.text.messages import general
 from engine.wire.bulk import Scanner
 
@@ -64,7 +64,16 @@ class Replay:
         self._core.close_session(self._session)
 
     def run(self, data: memoryview) -> None:
-        """All of a file; DamagedError and TornError say where it stops being one. What comes before has been run."""
+        """All of a file; DamagedError and TornError say where it stops being one. What comes before has been run.
+
+        Zeros at the end are where it stops: after a power failure a file may have its length before its content.
+        """
+        written = end_of_writing(data)
+        self._run_written(data[:written])
+        if written < len(data):
+            raise TornError(written)
+
+    def _run_written(self, data: memoryview) -> None:
         together: list[Piece] = []
         place = 0
         try:
@@ -77,6 +86,8 @@ class Replay:
         except TornError:
             # What comes before the torn end counts.
             self._proven(data, together)
+            if self._queue is not None:
+                raise TornError(self._began) from None
             raise
         if self._queue is not None:
             raise TornError(self._began)
@@ -226,7 +237,10 @@ def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[lis
     argv = []
     for _ in range(count):
         begin = place
-        size, place = _header(data, place, b"$", base)
+        try:
+            size, place = _header(data, place, b"$", base)
+        except TornError:
+            raise TornError(base + at) from None
         end = place + size
         if end + 2 > len(data):
             if bytes(data[end:]) != b"\r\n"[: max(len(data) - end, 0)]:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 HEAD_SIZE = 32
 #: The longest block; an iteration that brings more is cut between commands.
 BLOCK_LIMIT = 0xFFFF_FFFF
+#: So many bytes at a time are looked at for zeros.
+_ZEROS = 1 << 16
 _HEAD = re.compile(rb"#PS ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
 _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")
 #: What a head looks like that ends too early.
@@ -44,6 +46,18 @@ class TornError(Exception):
     def __init__(self, offset: int) -> None:
         super().__init__()
         self.offset = offset
+
+
+def end_of_writing(data: memoryview) -> int:
+    """Where the zeros at the end of a file begin; whatever is written to it ends with a line end."""
+    end = len(data)
+    while end:
+        begin = max(end - _ZEROS, 0)
+        there = len(bytes(data[begin:end]).rstrip(b"\0"))
+        if there:
+            return begin + there
+        end = begin
+    return 0
 
 
 def head(place: int, commands: bytes) -> bytes:

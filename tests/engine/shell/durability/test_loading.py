@@ -118,6 +118,53 @@ def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
     assert "cut off" in caplog.text
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["blocks", "commands without sums"])
+def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
+    """After a power failure a file's last part may read as zeros, from any byte on: it is cut off, or refused."""
+    engine = filled(tmp_path)
+    size = engine.log.size
+    engine.run("XADD s 3-1 a 3")
+    engine.die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    data = path.read_bytes()
+    if not own:
+        data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
+    for end in range(size, len(data)):
+        for zeros in (len(data) - end, 70_000):
+            path.write_bytes(data[:end] + bytes(zeros))
+            with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
+                Engine(tmp_path, aof_load_truncated="no")
+            again = Engine(tmp_path)
+            assert again.run("XLEN s") == 2
+            assert path.stat().st_size == size
+            again.die()
+
+
+def test_zeros_in_the_middle_are_damage(tmp_path):
+    """Zeros with something written behind them are no torn end."""
+    filled(tmp_path).die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    data = path.read_bytes()
+    for begin in (0, 10, 40):
+        path.write_bytes(data[:begin] + bytes(30) + data[begin + 30 :])
+        with pytest.raises(ConfigError, match=rf"{INCREMENT}, byte \d+: (?!the file ends)"):
+            Engine(tmp_path)
+
+
+def test_an_end_that_is_torn_within_a_transaction_is_cut_before_it(tmp_path):
+    """Of a transaction that Redis wrote nothing is left if its end is torn, so what is written next counts."""
+    filled(tmp_path).die()
+    path = tmp_path / "appendonlydir" / INCREMENT
+    size = path.stat().st_size
+    with path.open("ab") as sink:
+        sink.write(encode([b"MULTI"]) + encode([b"SET", b"two", b"2"]) + encode([b"SET", b"three", b"3"])[:-4])
+    engine = Engine(tmp_path)
+    assert path.stat().st_size == size
+    engine.run("SET four 4")
+    engine.die()
+    assert Engine(tmp_path).run("GET four") == b"4"
+
+
 def test_only_the_last_file_may_be_torn(tmp_path):
     """An end that is torn before other files is damage."""
     engine = filled(tmp_path)
