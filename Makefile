@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-fresh test-matrix clean
+.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -62,6 +62,9 @@ test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root an
 
 test-matrix: ## run the connector's tests on the oldest and the newest pair of Python and pyspark
 	@scripts/test-matrix
+
+test-peers: install ## run the contract tests on newer Redis and Valkey servers, those that scripts/peers has unpacked
+	@scripts/test-peers
 
 clean: ## remove what this Makefile created
 	rm -rf $(VENV) .venv-matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts

@@ -116,7 +116,7 @@ def _may_write(session: Session, command: Command) -> bool:
 
 
 def _needs_memory(session: Session, command: Command) -> bool:
-    """Whether the command is refused while there is no memory: in a transaction all are but those that end it."""
+    """Whether the command is refused while there is no memory: EXEC for what is queued."""
     if command.name == "exec":
         return any("denyoom" in queued.flags for queued, _ in session.multi or ())
-    return "denyoom" in command.flags or (session.multi is not None and command.name not in NOT_QUEUED)
+    return "denyoom" in command.flags

@@ -94,7 +94,10 @@ def _special(name: str, kind: Kind, default: str, marks: Mark = NONE, alias: str
 _YES_NO_LOCAL = "no yes local"
 _SHUTDOWN = "default save nosave now force"
 _FACILITIES = "user local0 local1 local2 local3 local4 local5 local6 local7"
-_EVICTIONS = "volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction"
+_EVICTIONS = (
+    "volatile-lru volatile-lfu volatile-random volatile-ttl volatile-lrm "
+    "allkeys-lru allkeys-lfu allkeys-random allkeys-lrm noeviction"
+)
 _LIMITS = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
 _DB_FILE = file_name("dbfilename", "filename")
 _LOG_FILE = file_name("appendfilename", "filename")

@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
+from tests.harness.releases import Newest
+from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
 
 WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
 BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -22,6 +23,13 @@ def arity(name: str) -> Error:
 def unknown_subcommand(container: str, word: str, *, known: bool = False) -> Error:
     what = "unknown subcommand or wrong number of arguments for" if known else "unknown subcommand"
     return Error(f"ERR {what} '{word}'. Try {container} HELP.")
+
+
+def no_such_policy(differing: str) -> Error:
+    return Error(
+        "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the "
+        f"following: volatile-lru, volatile-lfu, volatile-random, {differing}, noeviction"
+    )
 
 
 #: Commands (words divided by blanks, or a tuple) and their replies.
@@ -64,12 +72,12 @@ CASES: list[tuple[Any, Any]] = [
     ("CLIENT LIST TYPE x", Error("ERR Unknown client type 'x'")),
     ("CLIENT LIST TYPE normal x", SYNTAX),
     ("CLIENT LIST ID", SYNTAX),
-    ("CLIENT LIST ID x", Error("ERR Invalid client ID")),
+    ("CLIENT LIST ID x", Newest(Error("ERR Invalid client ID"), valkey={"8.1": SYNTAX})),
     ("CLIENT LIST ID 99999", ""),
     ("CLIENT LIST TYPE master", ""),
     ("CLIENT KILL", arity("client|kill")),
     ("CLIENT KILL x", Error("ERR No such client")),
-    ("CLIENT KILL ID x", Error("ERR client-id should be greater than 0")),
+    ("CLIENT KILL ID x", Newest(Error("ERR client-id should be greater than 0"), valkey={"8.1": SYNTAX})),
     ("CLIENT KILL ID 0", Error("ERR client-id should be greater than 0")),
     ("CLIENT KILL ID 99999", 0),
     ("CLIENT KILL TYPE x", Error("ERR Unknown client type 'x'")),
@@ -86,11 +94,11 @@ CASES: list[tuple[Any, Any]] = [
     ("CLIENT UNBLOCK x", NOT_AN_INTEGER),
     ("CLIENT UNBLOCK 99999", 0),
     ("CLIENT UNBLOCK 99999 FOO", Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
-    ("CLIENT UNBLOCK 99999 ERROR x", unknown_subcommand("CLIENT", "UNBLOCK", known=True)),
+    ("CLIENT UNBLOCK 99999 ERROR x", Newest(unknown_subcommand("CLIENT", "UNBLOCK", known=True), valkey={"8.1": 0})),
     ("CLIENT PAUSE x", Error("ERR timeout is not an integer or out of range")),
     ("CLIENT PAUSE -1", Error("ERR timeout is negative")),
     ("CLIENT PAUSE 1 FOO", Error("ERR CLIENT PAUSE mode must be WRITE or ALL")),
-    ("CLIENT PAUSE 1 WRITE x", unknown_subcommand("CLIENT", "PAUSE", known=True)),
+    ("CLIENT PAUSE 1 WRITE x", Newest(unknown_subcommand("CLIENT", "PAUSE", known=True), valkey={"8.1": OK})),
     ("CLIENT UNPAUSE", OK),
     ("CLIENT GETREDIR", -1),
     ("COMMAND FOO", unknown_subcommand("COMMAND", "FOO")),
@@ -128,10 +136,9 @@ CASES: list[tuple[Any, Any]] = [
     ("CONFIG GET timeout", Map(timeout="0")),
     (
         "CONFIG SET maxmemory-policy x",
-        Error(
-            "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the "
-            "following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, "
-            "allkeys-random, noeviction"
+        Newest(
+            no_such_policy("volatile-ttl, volatile-lrm, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm"),
+            before={"8.6": no_such_policy("volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random")},
         ),
     ),
     (
@@ -166,7 +173,15 @@ def test_each_command_answers_as_redis_does(server: Server) -> None:
 def test_hello_tells_who_the_server_is_and_changes_the_protocol(server: Server) -> None:
     """HELLO without a version keeps the protocol; its answer is a map in RESP3."""
     client = server.client()
-    told = Map(server="redis", version=ANY, proto=server.proto, id=ANY, mode="standalone", role="master", modules=[])
+    told = Map(
+        server=Newest("redis", valkey={"8.0": "valkey"}),
+        version=ANY,
+        proto=server.proto,
+        id=ANY,
+        mode="standalone",
+        role="master",
+        modules=MODULES,
+    )
     client.expect("HELLO", told)
     client.expect(f"HELLO {server.proto} SETNAME me", told)
     client.expect("CLIENT GETNAME", "me")
@@ -182,6 +197,26 @@ def test_names_are_kept_and_forgotten(server: Server) -> None:
         assert re.match(rb"id=%d addr=.* name=worker-1 age=0 .* db=0 .*multi=-1 " % number, line)
     client.expect(("CLIENT", "SETNAME", ""), OK)
     client.expect("CLIENT GETNAME", None)
+
+
+def test_a_client_is_described_by_the_fields_of_its_release(server: Server) -> None:
+    """CLIENT INFO names the same fields in the same order; the engine does not count a client's bytes and commands."""
+    in_7_0 = (
+        "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll "
+        "omem tot-mem events cmd user redir resp"
+    )
+    in_7_4 = in_7_0.replace("multi qbuf", "multi watch qbuf") + " lib-name lib-ver"
+    in_8_6 = in_7_4 + " io-thread tot-net-in tot-net-out tot-cmds"
+    in_valkey_8_0 = in_7_4 + " tot-net-in tot-net-out tot-cmds"
+    fields = Newest(
+        in_8_6,
+        before={"7.2": in_7_0, "7.4": in_7_0 + " lib-name lib-ver", "8.0": in_7_4, "8.6": in_7_4 + " io-thread"},
+        valkey={"8.1": in_valkey_8_0.replace("flags db", "flags capa db"), "8.0": in_valkey_8_0},
+        engine=in_7_4,
+    )
+    line: bytes = server.client().run("CLIENT INFO")
+    names = " ".join(word.partition("=")[0] for word in line.decode().split())
+    assert names == fields.of(server.release)
 
 
 def test_client_list_tells_what_a_client_does(server: Server) -> None:
@@ -222,7 +257,7 @@ def test_libraries_say_who_they_are(server: Server) -> None:
     client = server.client()
     client.expect("CLIENT SETINFO lib-name redis-py", OK)
     client.expect("CLIENT SETINFO LIB-VER 8.1", OK)
-    assert client.run("CLIENT INFO").rstrip().endswith(b"lib-name=redis-py lib-ver=8.1")
+    assert b" lib-name=redis-py lib-ver=8.1 " in client.run("CLIENT INFO").rstrip() + b" "
     client.expect(
         ("CLIENT", "SETINFO", "lib-name", "a b"),
         Error("ERR lib-name cannot contain spaces, newlines or special characters."),
@@ -253,19 +288,13 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
     assert text.startswith(b"# Clients\r\nconnected_clients:")
     assert b"\r\n\r\n# Replication\r\nrole:master\r\n" in text
     titles = re.findall(rb"^# (\w+)", server.run("INFO"), re.MULTILINE)
-    assert titles == [
-        b"Server",
-        b"Clients",
-        b"Memory",
-        b"Persistence",
-        b"Stats",
-        b"Replication",
-        b"CPU",
-        b"Modules",
-        b"Errorstats",
-        b"Cluster",
-        b"Keyspace",
-    ]
+    in_7_0 = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
+    in_8_0 = in_7_0.replace("Stats Rep", "Threads Stats Rep") + " Keysizes"
+    in_8_6 = in_8_0.replace("CPU", "CPU Hotkeys")
+    # The engine has neither threads nor statistics of keys to tell of.
+    assert b" ".join(titles).decode() == Newest(in_8_6, {"8.0": in_7_0, "8.6": in_8_0}, engine=in_7_0).of(
+        server.release
+    )
     assert b"# Commandstats\r\ncmdstat_" in server.run("INFO everything")
 
 

@@ -7,11 +7,16 @@ import pytest
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock
+from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, Between, Error
 
 SAME = Error("ERR source and destination objects are the same")
 DB_RANGE = Error("ERR DB index is out of range")
 NO_KEY = Error("ERR no such key")
+#: How Valkey keeps a string that is longer than what it once embedded, and shorter than what it embeds today.
+VALKEY_EMBEDS = {"9.0": "embstr", "8.1": "raw"}
+#: The reference count of a number that is kept once for all keys.
+SHARED = 2147483647
 
 
 @pytest.mark.parametrize(
@@ -199,12 +204,23 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
         ("SCAN x", Error("ERR invalid cursor")),
         ("SCAN 1x", Error("ERR invalid cursor")),
         ("SCAN 18446744073709551616", Error("ERR invalid cursor")),
-        (("SCAN", ""), ["0", []]),
+        (("SCAN", " 1"), Newest(["0", []], before={"7.2": Error("ERR invalid cursor")})),
+        (("SCAN", "1 "), Error("ERR invalid cursor")),
+        ("SCAN -0", ["0", []]),
+        ("SCAN -1", Newest(Error("ERR invalid cursor"), before={"7.2": ["0", []]})),
+        ("SCAN -9223372036854775808", Newest(Error("ERR invalid cursor"), before={"7.2": ["0", []]})),
+        ("SCAN -9223372036854775809", ["0", []]),
+        ("SCAN -01", ["0", []]),
+        ("SCAN -18446744073709551616", Error("ERR invalid cursor")),
+        ("SCAN " + 5000 * "0", ["0", []]),
+        ("SCAN " + 5000 * "1", Error("ERR invalid cursor")),
+        (("HSCAN", "h", ""), Newest(Error("ERR invalid cursor"), before={"7.2": ["0", []]})),
+        (("SCAN", ""), Newest(Error("ERR invalid cursor"), before={"7.2": ["0", []]})),
         ("SCAN 0 COUNT 0", SYNTAX),
         ("SCAN 0 COUNT x", NOT_AN_INTEGER),
         ("SCAN 0 COUNT", SYNTAX),
         ("SCAN 0 LIMIT 5", SYNTAX),
-        ("SCAN 0 TYPE none", ["0", []]),
+        ("SCAN 0 TYPE none", Newest(["0", []], valkey={"8.0": Error("ERR unknown type name 'none'")})),
         ("HSCAN h x", Error("ERR invalid cursor")),
         ("HSCAN h 0 COUNT 0", ["0", []]),
         ("HSCAN h 0 TYPE hash", ["0", []]),
@@ -245,10 +261,20 @@ def test_scan_finds_all(server: Server) -> None:
             ("OBJECT ENCODING a", "embstr"),
         ],
         [
-            ("SET a " + "x" * 44, OK),
+            ("SET a " + "x" * 40, OK),
             ("OBJECT ENCODING a", "embstr"),
+            ("SET a " + "x" * 44, OK),
+            ("OBJECT ENCODING a", Newest("raw", before={"8.6": "embstr"}, valkey=VALKEY_EMBEDS)),
             ("SET a " + "x" * 45, OK),
+            ("OBJECT ENCODING a", Newest("raw", valkey=VALKEY_EMBEDS)),
+            ("SET a " + "x" * 200, OK),
             ("OBJECT ENCODING a", "raw"),
+        ],
+        [
+            (("SET", "k" * 30, "x" * 11), OK),
+            (("OBJECT", "ENCODING", "k" * 30), "embstr"),
+            (("SET", "k" * 30, "x" * 12), OK),
+            (("OBJECT", "ENCODING", "k" * 30), Newest("raw", before={"8.6": "embstr"}, valkey=VALKEY_EMBEDS)),
         ],
         [
             ("APPEND a 12", 2),
@@ -264,7 +290,12 @@ def test_scan_finds_all(server: Server) -> None:
             ("OBJECT ENCODING h", "hashtable"),
         ],
         [("XADD s 1-1 f v", "1-1"), ("OBJECT ENCODING s", "stream"), ("OBJECT REFCOUNT s", 1)],
-        [("SET a 9999", OK), ("OBJECT REFCOUNT a", 2147483647), ("SET a 10000", OK), ("OBJECT REFCOUNT a", 1)],
+        [
+            ("SET a 9999", OK),
+            ("OBJECT REFCOUNT a", Newest(1, before={"8.6": SHARED}, valkey={"8.1": 1})),
+            ("SET a 10000", OK),
+            ("OBJECT REFCOUNT a", 1),
+        ],
         [
             ("SET a 1", OK),
             ("OBJECT IDLETIME a", Between(0, 60)),

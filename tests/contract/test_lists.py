@@ -6,9 +6,12 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error
+from tests.harness.releases import Newest
+from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error
 
 POSITIVE = Error("ERR value is out of range, must be positive")
+TOO_LATE = Newest(Error("ERR timeout is out of range"), before={"7.2": Error("ERR timeout is negative")})
+NO_OPPOSITE = Error("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,7 @@ def test_a_pop_with_a_count_from_nothing_is_the_null_array(server: Server) -> No
             ("LRANGE l 0 -1", ["b", "c"]),
             ("LREM l x a", NOT_AN_INTEGER),
             ("LREM no 0 a", 0),
+            ("LREM no -9223372036854775808 a", Newest(NO_OPPOSITE, before={"7.2": 0})),
         ],
         [
             ("RPUSH l a b c d", 4),
@@ -130,6 +134,7 @@ def test_a_pop_with_a_count_from_nothing_is_the_null_array(server: Server) -> No
         ],
         [
             ("RPUSH l a b c b b", 5),
+            ("LPOS l b RANK -9223372036854775808", Newest(NO_OPPOSITE, before={"7.2": ANY})),
             ("LPOS l b", 1),
             ("LPOS l b RANK 2", 3),
             ("LPOS l b RANK -1", 4),
@@ -187,7 +192,10 @@ def test_changes(server: Server, dialogue) -> None:
         ("x", Error("ERR timeout is not a float or out of range")),
         ("nan", Error("ERR timeout is not a float or out of range")),
         ("-1", Error("ERR timeout is negative")),
-        ("1e400", Error("ERR timeout is negative")),
+        ("-1e400", Error("ERR timeout is negative")),
+        ("1e400", TOO_LATE),
+        ("inf", TOO_LATE),
+        ("9223372036854776", TOO_LATE),
         ("0.001", None),
     ],
 )

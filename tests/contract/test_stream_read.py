@@ -103,9 +103,12 @@ def test_unbalanced(two: Server, command: str) -> None:
         two.newest(
             Error("ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."),
             before={
-                "7.4": Error(
+                "7.2": Error(
                     "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
-                )
+                ),
+                "7.4": Error(
+                    "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
+                ),
             },
         ),
     )

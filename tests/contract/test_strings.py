@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
+from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Between, Error
 
 NOT_A_FLOAT = Error("ERR value is not a valid float")
@@ -101,7 +102,12 @@ def test_setting_and_getting(server: Server, dialogue) -> None:
 @pytest.mark.parametrize(
     "dialogue",
     [
-        [("GETEX a EX 0", None), ("GETEX a EX x", None), ("GETEX a EX 1 PX 1", SYNTAX), ("GETEX a KEEPTTL", SYNTAX)],
+        [
+            ("GETEX a EX 0", Newest(None, valkey={"9.0": invalid_expire("getex")})),
+            ("GETEX a EX x", Newest(None, valkey={"9.0": NOT_AN_INTEGER})),
+            ("GETEX a EX 1 PX 1", SYNTAX),
+            ("GETEX a KEEPTTL", SYNTAX),
+        ],
         [
             ("SET a 1", OK),
             ("GETEX a", "1"),

@@ -68,6 +68,17 @@ SYNTAX = Error("ERR syntax error")
 NOT_AN_INTEGER = Error("ERR value is not an integer or out of range")
 INVALID_ID = Error("ERR Invalid stream ID specified as stream command argument")
 
+_VECTOR_SETS = Map({"name": "vectorset", "ver": 1, "path": "", "args": []})
+_LUA = Map({"name": "lua", "ver": 1, "path": "lua", "args": []})
+#: The modules that a server has from the start.
+MODULES = Newest([_VECTOR_SETS], before={"8.0": []}, valkey={"9.1": [_LUA]}, engine=[])
+
+
+def unknown_command(name: str) -> Newest:
+    """The error of a command that does not exist, called without arguments."""
+    text = f"ERR unknown command '{name}'"
+    return Newest(Error(text), before={"8.6": Error(f"{text}, with args beginning with: ")})
+
 
 def entry(text: str) -> list[Any]:
     """An entry as XRANGE replies with it, from ``"ID field value ..."``."""
@@ -82,7 +93,7 @@ def entries(*texts: str) -> list[Any]:
 
 def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
     """What hiredis makes of the reply that ``expected`` describes, in that protocol and of that release."""
-    if isinstance(expected, Newest):
+    while isinstance(expected, Newest):
         expected = expected.of(release)
     if isinstance(expected, str):
         return expected.encode()

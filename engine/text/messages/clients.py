@@ -17,8 +17,8 @@ NO_PASSWORD_SET = (
     b"is correct?"
 )
 HELLO_NO_AUTH = (
-    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option "
-    b"can be used to authenticate the client and select the RESP protocol version at the same time"
+    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+    b"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 NO_PROTO = b"NOPROTO unsupported protocol version"
 PROTOCOL_VERSION_NOT_INTEGER = b"ERR Protocol version is not an integer or out of range"

@@ -20,6 +20,7 @@ def out_of_range(low: int, high: int) -> bytes:
 
 
 OUT_OF_I32 = out_of_range(-(1 << 31), (1 << 31) - 1)
+WITHOUT_OPPOSITE = out_of_range(-(1 << 63) + 1, (1 << 63) - 1)
 OUT_OF_0_1 = out_of_range(0, 1)
 DB_INDEX_RANGE = b"ERR DB index is out of range"
 
@@ -39,6 +40,8 @@ def wrong_arity(full_name: bytes) -> bytes:
 
 def unknown_command(argv: list[bytes]) -> bytes:
     """A command that does not exist; its first arguments are quoted, 128 bytes in all."""
+    if len(argv) == 1:
+        return b"ERR unknown command '%b'" % argv[0][:128]
     shown = b""
     for word in argv[1:]:
         if len(shown) >= 128:
@@ -66,6 +69,6 @@ def subcommand_arguments(container: bytes, word: bytes) -> bytes:
 def help_lines(container: str, rows: list[tuple[str, str]]) -> list[bytes]:
     """The reply to ``container HELP``, framed as Redis does. ``rows``: how each subcommand is called, what it does."""
     lines = [f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-    for form, meaning in [*rows, ("HELP", "Prints this help.")]:
+    for form, meaning in [*rows, ("HELP", "Print this help.")]:
         lines += [form.rstrip(), f"    {meaning}"]
     return [line.encode() for line in lines]

@@ -19,12 +19,11 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_CURSOR = re.compile(rb"[+-]?\d+|")
+#: Blanks, sign and digits, to the first zero byte: what C's strtoull reads.
+_CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
-#: Redis keeps the numbers 0 .. 9999 once and shares them; their reference count is this.
-_SHARED_NUMBERS = 10_000
-_SHARED_REFCOUNT = 2147483647
-_EMBEDDED_MAX = 44
+#: Bytes of a key and its string together that Redis still keeps in one piece of memory.
+_EMBEDDED_MAX = 41
 
 # -- coming and going -----------------------------------------------------------------------------------------------
 
@@ -126,10 +125,19 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def parse_cursor(word: bytes) -> int:
-    """A cursor of SCAN and HSCAN; any number of 64 bits will do."""
-    if _CURSOR.fullmatch(word) and abs(cursor := int(word or b"0")) < 1 << 64:
-        return cursor % (1 << 64)
-    raise CommandError(data.INVALID_CURSOR)
+    """A cursor of SCAN and HSCAN; any number of 64 bits will do.
+
+    A negative one that is written as a signed number would be (``-1``) is refused; in another form (``-01``, or too
+    large for a signed number) it counts from above, as in Redis.
+    """
+    found = _CURSOR.fullmatch(word)
+    if found is None or (cursor := int(found[2])) >= 1 << 64:
+        raise CommandError(data.INVALID_CURSOR)
+    if found[1] != b"-":
+        return cursor
+    if 0 < cursor <= 1 << 63 and word == b"-%d" % cursor:
+        raise CommandError(data.INVALID_CURSOR)
+    return -cursor % (1 << 64)
 
 
 def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
@@ -320,10 +328,10 @@ def is_number(value: bytes) -> bool:
     return True
 
 
-def encoding(value: Value) -> bytes:
+def encoding(key: bytes, value: Value) -> bytes:
     """How Redis would keep the value."""
     if type(value) is bytes:
-        return b"int" if is_number(value) else b"embstr" if len(value) <= _EMBEDDED_MAX else b"raw"
+        return b"int" if is_number(value) else b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
     if type(value) is bytearray:
         return b"raw"
     if type(value) is Hash:
@@ -335,17 +343,13 @@ def encoding(value: Value) -> bytes:
 def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the encoding of a value, as Redis would choose it."""
     value = ctx.db.peek(argv[2])
-    return None if value is None else encoding(value)
+    return None if value is None else encoding(argv[2], value)
 
 
 @object_subcommand("refcount key", access="RO")
 def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the reference count of a value."""
-    value = ctx.db.peek(argv[2])
-    if value is None:
-        return None
-    shared = type(value) is bytes and is_number(value) and 0 <= int(value) < _SHARED_NUMBERS
-    return _SHARED_REFCOUNT if shared else 1
+    return None if ctx.db.peek(argv[2]) is None else 1
 
 
 @object_subcommand("idletime key", access="RO")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.lists import List, changed, list_at
 from engine.core.commands.families import list_command
-from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.args import I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.text.messages import data, general
 
@@ -63,6 +63,14 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
     return items[index] if -len(items) <= index < len(items) else None
 
 
+def _signed(word: bytes) -> int:
+    """An integer whose sign says from which end to count; the one without an opposite is refused."""
+    value = parse_int(word)
+    if value == I64_MIN:
+        raise CommandError(general.WITHOUT_OPPOSITE)
+    return value
+
+
 @list_command(
     "lpos key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "readonly", since="6.0.6", complexity="O(size)"
 )
@@ -73,7 +81,7 @@ def lpos(ctx: Context, argv: list[bytes]) -> Reply:
     rank, count, max_len = 1, -1, 0
     while len(args):
         if args.option(b"RANK"):
-            rank = args.take_int()
+            rank = _signed(args.take())
             if not rank:
                 raise CommandError(data.RANK_ZERO)
         elif args.option(b"COUNT"):
@@ -145,7 +153,7 @@ def linsert(ctx: Context, argv: list[bytes]) -> Reply:
 def lrem(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes elements that equal a given one: all (count 0), the first, or (count negative) the last ones."""
     key, element = argv[1], argv[3]
-    count = parse_int(argv[2])
+    count = _signed(argv[2])
     items = list_at(ctx, key)
     if items is None:
         return 0

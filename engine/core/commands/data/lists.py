@@ -167,22 +167,24 @@ def rpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 # -- waiting --------------------------------------------------------------------------------------------------------
 
 
-def _timeout(word: bytes) -> int:
-    """A timeout in seconds as milliseconds, 0 for ever. What does not fit 64 bits counts as negative, as in Redis."""
+def _timeout(word: bytes, now: int) -> int:
+    """A timeout in seconds as milliseconds, 0 for ever. Its end, counted from ``now``, has to fit 64 bits."""
     try:
         seconds = longdouble.parse(word)
     except longdouble.InfiniteError:
-        raise CommandError(general.TIMEOUT_NEGATIVE) from None
+        raise CommandError(general.TIMEOUT_NEGATIVE if word.startswith(b"-") else general.TIMEOUT_RANGE) from None
     if seconds is None:
         raise CommandError(general.TIMEOUT_NOT_FLOAT)
     milliseconds = math.ceil(seconds * 1000)
-    if not 0 <= milliseconds <= I64_MAX:
+    if milliseconds < 0:
         raise CommandError(general.TIMEOUT_NEGATIVE)
+    if milliseconds > I64_MAX - now:
+        raise CommandError(general.TIMEOUT_RANGE)
     return milliseconds
 
 
 def _blocking_pop(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
-    timeout = _timeout(argv[-1])
+    timeout = _timeout(argv[-1], ctx.now)
     keys = argv[1:-1]
     for key in keys:
         items = list_at(ctx, key)
@@ -207,7 +209,7 @@ for _name, _left, _summary in (
 
 
 def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool) -> Reply:
-    timeout = _timeout(argv[-1])
+    timeout = _timeout(argv[-1], ctx.now)
     items = list_at(ctx, argv[1])
     if items is None:
         return ctx.block(argv, [argv[1]], timeout, type_name=b"list", on_timeout=None)

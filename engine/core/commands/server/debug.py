@@ -119,7 +119,7 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
     size = len(dumped(value)) - 11
     return Simple(
         b"Value at:%#x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"
-        % (id(value), encoding(value), size, clock, idle)
+        % (id(value), encoding(argv[2], value), size, clock, idle)
     )
 
 

@@ -88,7 +88,7 @@ def test_a_container_has_subcommands_and_help() -> None:
         b"PUT <key> (ON|OFF)",
         b"    Does nothing, but over two lines.",
         b"HELP",
-        b"    Prints this help.",
+        b"    Print this help.",
     ]
 
 
