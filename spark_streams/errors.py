@@ -185,6 +185,24 @@ CONDITIONS: dict[str, Condition] = {
         "The checkpoint's offset {offset} was not written by this kind of query.",
         "Start with a new checkpoint.",
     ),
+    "CHECKPOINT_MODE": Condition(
+        StreamError,
+        "The checkpoint was written by a query with consume={was}, but this one has consume={now}: its offsets mean "
+        "nothing here.",
+        "Set consume back. To change it, start with a new checkpoint and startingOffsets=group: it begins where the "
+        "group is.",
+    ),
+    "CHECKPOINT_GROUP": Condition(
+        StreamError,
+        "The checkpoint belongs to the consumer group '{was}', but the query shares the group '{now}'.",
+        "Set the option group back. To read with another group, start with a new checkpoint.",
+    ),
+    "CHECKPOINT_STREAMS": Condition(
+        StreamError,
+        "The checkpoint belongs to other streams ({was}) than the query reads now ({now}), with none in common.",
+        "Correct the stream's name. If other streams are meant, start with a new checkpoint. To go on at the old "
+        "positions under new names, set startingOffsets there, after the model of {positions}.",
+    ),
     "MALFORMED_ENTRY": Condition(
         DataError,
         "Entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which does not fit the type {type} "

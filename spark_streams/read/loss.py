@@ -2,8 +2,8 @@
 
 In a stream that only grows, the last ID is at or behind every position ever read, at least as many entries were added
 as had been counted, and everything behind the position is still there. Any contradiction means that entries were
-deleted or trimmed, or that the stream was recreated. Pure: states and positions in, losses out. The caller decides
-whether a loss is an error or a warning (`raise_or_warn`).
+deleted or trimmed, or that the stream was recreated: its counters and its first ID only ever grow. Pure: states and
+positions in, losses out. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ _log = logging.getLogger("spark_streams")
 class Baseline:
     """What was known of a stream when it was read up to `after`.
 
-    `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted.
+    `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
+    the ID of the stream's first entry at that time; None if unknown.
     """
 
     after: StreamId
     added: int | None = None
     deleted: StreamId = ZERO
+    first: StreamId | None = None
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,16 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
         return Loss("it does not exist any more", recreated=True) if began else None
     if state.last_id < baseline.after:
         return Loss(f"it now ends at {state.last_id}", recreated=True)
+    if baseline.first is not None and state.first_id is not None and state.first_id < baseline.first:
+        return Loss(f"its first entry is {state.first_id} now, where it was {baseline.first}", recreated=True)
     if baseline.added is not None and state.entries_added is not None:
         if state.entries_added < baseline.added:
             added, counted = state.entries_added, baseline.added
             return Loss(f"only {added} entries were ever added to it, where {counted} had been counted", recreated=True)
+        since = state.entries_added - baseline.added
+        if state.first_id is not None and state.first_id > baseline.after and state.length > since:
+            found = f"all of its {state.length} entries follow, though only {since} can have been added since"
+            return Loss(found, recreated=True)
         if backlog is not None:
             gone = state.entries_added - baseline.added - backlog
             return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None

@@ -4,8 +4,10 @@ Owns the text form that is stored in checkpoints. It is versioned, and every ver
 readable by today's code: add versions, never change one. Pure: knows no server and no Spark.
 
 An offset holds everything that a replay needs to read the same rows in the same partitions, whatever the options and
-the server say by then. Version 2 consists of:
+the server say by then. Version 3 consists of:
 
+* `source`: what the checkpoint belongs to: the way of consuming, the streams or the pattern, the group, and an ID of
+  the query that is drawn when it begins.
 * `streams`: the last ID read in each stream.
 * `added`: how many entries had ever been added to the stream up to there, where that is known. The difference between
   two offsets is how many entries a batch must have; fewer means that data was lost.
@@ -14,8 +16,13 @@ the server say by then. Version 2 consists of:
 * `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or, ahead of the
   stream's position, where the query is to begin once the stream reaches it.
 * `lost`: how many entries the query has noticed to be lost so far.
+* `firsts`: the ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one
+  shows that the stream is another one.
+* `unread`: the streams that had more entries than the batch when it was planned.
 * `shared`: instead of positions, what the tasks of a batch may read from a shared consumer group (see
   `spark_streams.read.shared.protocol`).
+
+Version 2 has no `source`, `firsts` and `unread`; version 1 has nothing but `streams`.
 """
 
 from __future__ import annotations
@@ -28,8 +35,36 @@ from spark_streams.errors import error, fail
 from spark_streams.server.model import Cut
 from spark_streams.stream_id import ZERO, StreamId
 
-VERSION = 2
+VERSION = 3
 _NONE: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a checkpoint belongs to. `streams` is empty where `pattern` finds them. `query` is an ID of the query."""
+
+    consume: str
+    streams: tuple[str, ...] = ()
+    pattern: str | None = None
+    group: str | None = None
+    query: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        form: dict[str, Any] = {"consume": self.consume}
+        if self.pattern is None:
+            form["streams"] = list(self.streams)
+        else:
+            form["pattern"] = self.pattern
+        if self.group is not None:
+            form["group"] = self.group
+        form["query"] = self.query
+        return form
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Source:
+        pattern, group = form.get("pattern"), form.get("group")
+        streams = tuple(map(str, form.get("streams", ())))
+        return cls(str(form["consume"]), streams, pattern, group, str(form["query"]))
 
 
 @dataclass(frozen=True)
@@ -57,7 +92,10 @@ class Offsets:
     cuts: Mapping[str, tuple[Cut, ...]] = field(default_factory=dict)
     begins: Mapping[str, StreamId] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
+    firsts: Mapping[str, StreamId] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
     shared: SharedBatch | None = None
+    source: Source | None = None
 
     def of(self, stream: str) -> StreamId:
         """The stream's position."""
@@ -72,8 +110,13 @@ class Offsets:
             ("cuts", _sorted(self.cuts, lambda cuts: [[str(upto), count] for upto, count in cuts])),
             ("begins", _sorted(self.begins, str)),
             ("lost", _sorted(self.lost, int)),
+            ("firsts", _sorted(self.firsts, str)),
         ]
         form.update((name, value) for name, value in optional if value)
+        if self.unread:
+            form["unread"] = sorted(self.unread)
+        if self.source is not None:
+            form["source"] = self.source.to_json()
         if self.shared is not None:
             form["shared"] = {
                 "batch": self.shared.number,
@@ -90,12 +133,12 @@ class Offsets:
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
         try:
-            if version not in (1, 2):
+            if version not in (1, 2, 3):
                 raise ValueError(f"version {version!r}")
             streams = _each(form["streams"], StreamId.parse)
             if version == 1:
-                return cls(streams)
-            shared = form.get("shared")
+                return cls(streams, unread=frozenset(streams))
+            shared, source = form.get("shared"), form.get("source")
             return cls(
                 streams,
                 added=_each(form.get("added", _NONE), int),
@@ -103,6 +146,9 @@ class Offsets:
                 cuts=_each(form.get("cuts", _NONE), lambda cuts: tuple(map(_cut, cuts))),
                 begins=_each(form.get("begins", _NONE), StreamId.parse),
                 lost=_each(form.get("lost", _NONE), int),
+                firsts=_each(form.get("firsts", _NONE), StreamId.parse),
+                unread=frozenset(streams) if version == 2 else frozenset(map(str, form.get("unread", ()))),
+                source=None if source is None else Source.from_json(source),
                 shared=None if shared is None else _shared(shared),
             )
         except (KeyError, AttributeError, TypeError, ValueError) as cause:

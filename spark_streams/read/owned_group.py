@@ -7,11 +7,13 @@ alone. Every method does nothing where the query has no group.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
+from spark_streams.read.backlog import added_upto
+from spark_streams.read.offsets import Offsets
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId
@@ -40,7 +42,7 @@ class OwnedGroup:
             return after
         found = state.group if state is not None else None
         if found is None:
-            if server.create_group(stream, group, after):
+            if server.create_group(stream, group, after, added_upto(server, stream, after, state)):
                 return after
             state = server.states([stream], group)[stream]
             found = state.group if state is not None else None
@@ -51,7 +53,7 @@ class OwnedGroup:
             pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         if found.last_delivered_id != after and self._options.ack != "none":
-            server.set_group_position(stream, group, after)
+            server.set_group_position(stream, group, after, added_upto(server, stream, after, state))
         return after
 
     def create(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
@@ -59,9 +61,10 @@ class OwnedGroup:
         if state is not None and state.group is None and self._options.group is not None:
             server.create_group(stream, self._options.group, ZERO)
 
-    def deliver(self, server: StreamServer, parts: Sequence[Range], state: StreamState) -> bool:
+    def deliver(self, server: StreamServer, parts: Sequence[Range], state: StreamState, added: int | None) -> bool:
         """Add a stream's ranges, in order, to the group's pending list. True if the one task is to do it instead.
 
+        `added`: how many entries were ever added before the ranges; None if that is unknown.
         Raises GROUP_BEHIND if the group's position lies before the batch, with entries in between.
         """
         group, after, stream = self._options.group, parts[0].after, parts[0].stream
@@ -69,22 +72,24 @@ class OwnedGroup:
             return False
         position = after
         if state.group is None:
-            server.create_group(stream, group, after)
+            server.create_group(stream, group, after, added)
         elif state.group.last_delivered_id < after:
-            self._catch_up(server, group, stream, state.group.last_delivered_id, after)
+            self._catch_up(server, group, stream, state.group.last_delivered_id, after, added)
         else:
             position = state.group.last_delivered_id
         self._delivered_from[stream] = after
         return self._options.ack == "commit" and not server.deliver(parts, group, self._options.consumer, position)
 
-    def _catch_up(self, server: StreamServer, group: str, stream: str, position: StreamId, after: StreamId) -> None:
+    def _catch_up(
+        self, server: StreamServer, group: str, stream: str, position: StreamId, after: StreamId, added: int | None
+    ) -> None:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""
         first, found = server.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
             if self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-        server.set_group_position(stream, group, after)
+        server.set_group_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a failover lost the last batch's delivery.
@@ -94,29 +99,29 @@ class OwnedGroup:
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
-    def finish(self, server: StreamServer, positions: Mapping[str, StreamId]) -> None:
-        """Acknowledge what is finished, up to a position in each stream, and trim it if the query trims.
+    def finish(self, server: StreamServer, finished: Offsets) -> None:
+        """Acknowledge what is finished, up to the offset's position in each stream, and trim it if the query trims.
 
         The first call may come after a restart and covers every stream; later ones only those that have moved.
         """
         options, group = self._options, self._options.group
         if not options.trims and (group is None or options.ack == "none"):
             return
-        for stream, upto in positions.items():
+        for stream, upto in finished.streams.items():
             if self._finished.get(stream) == upto or upto == ZERO:
                 continue
             if group is not None and options.ack == "commit":
                 server.acknowledge(stream, group, options.consumer, upto)
             elif group is not None and options.ack == "cursor":
-                self._move_forward(server, group, stream, upto)
+                self._move_forward(server, group, stream, upto, finished.added.get(stream))
             if options.trims:
                 unfinished = server.first_unfinished_id(stream)
                 server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
             self._finished[stream] = upto
 
-    def _move_forward(self, server: StreamServer, group: str, stream: str, upto: StreamId) -> None:
+    def _move_forward(self, server: StreamServer, group: str, stream: str, upto: StreamId, added: int | None) -> None:
         state = server.states([stream], group)[stream]
         if state is None or state.group is None:
             return
         if state.group.last_delivered_id < upto <= state.last_id:
-            server.set_group_position(stream, group, upto)
+            server.set_group_position(stream, group, upto, added)

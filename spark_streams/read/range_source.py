@@ -6,6 +6,7 @@ lost. Everything that decides which rows a batch has is in its two offsets; the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,9 @@ from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.read import loss, planning
+from spark_streams.read import belonging, loss, planning
 from spark_streams.read.admission import Limits
+from spark_streams.read.backlog import counted_backlog
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
@@ -23,8 +25,9 @@ from spark_streams.read.selection import start_of, streams_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from spark_streams.stream_id import ZERO, StreamId
 
+_log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 
 States = Mapping[str, StreamState | None]
@@ -35,13 +38,14 @@ class _Begin:
     """Where a stream's part of the next batch begins.
 
     `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
-    number of entries behind it; None if unknown.
+    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
     """
 
     baseline: Baseline
     jumps: bool = False
     lost: int = 0
     backlog: int | None = None
+    retired: bool = False
 
 
 class RangeSource:
@@ -54,7 +58,11 @@ class RangeSource:
         self._group = OwnedGroup(options, address)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
-        self._removed: dict[str, int] = {}  # entries removed from a stream when its backlog was last counted
+        self._counted: dict[str, tuple[int, StreamId | None]] = {}
+        """When a backlog was last counted with none missing: how many entries were removed by then, and the first."""
+        self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
+        self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
+        self._checked = False  # whether the checkpoint is known to be this query's
 
     @property
     def latest(self) -> Offsets | None:
@@ -65,7 +73,7 @@ class RangeSource:
         """Where a new query begins. With a group, that is fixed in the group."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server, ()), self._options.group)
+            states = server.states(self._streams(server), self._options.group)
             begins = {stream: self._initial(server, stream, state) for stream, state in states.items()}
             ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
             added: dict[str, int] = {}
@@ -77,12 +85,30 @@ class RangeSource:
                 if baseline.deleted > after:
                     deleted[stream] = baseline.deleted
             reached = {stream: min(after, last_id_of(states[stream])) for stream, after in begins.items()}
-            return Offsets(reached, added=added, deleted=deleted, begins=ahead)
+            present = {stream: state for stream, state in states.items() if state is not None}
+            self._seen = {stream: state.last_id for stream, state in present.items()}
+            return Offsets(
+                reached,
+                added=added,
+                deleted=deleted,
+                begins=ahead,
+                firsts={stream: state.first_id for stream, state in present.items() if state.first_id is not None},
+                unread=frozenset(stream for stream, state in present.items() if begins[stream] < state.last_id),
+                source=belonging.source_of(self._options),
+            )
 
-    def _streams(self, server: StreamServer, begun: Iterable[str]) -> list[str]:
-        """The query's streams: those named, or those the pattern matches now and those already `begun`."""
+    def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
+        """The query's streams: those named, or those the pattern matches now and those it matched before."""
         streams = streams_of(self._options, server)
-        return list(streams) if self._options.pattern is None else sorted({*streams, *begun})
+        if begin is not None and not self._checked:
+            belonging.check(self._options, begin, streams)
+            self._checked = True
+        if self._options.pattern is None:
+            return list(streams)
+        begun: Iterable[str] = ()
+        if begin is not None and belonging.same_streams(self._options, begin):
+            begun = begin.streams
+        return sorted({*streams, *begun})
 
     def _initial(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
         """The position in a stream after which a new query begins."""
@@ -96,7 +122,7 @@ class RangeSource:
         """Fix the end of a query that stops when it has read what is there now."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server, ()), None)
+            states = server.states(self._streams(server), None)
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._target = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
@@ -104,10 +130,12 @@ class RangeSource:
         """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._group.finish(server, begin.streams)
-            states = server.states(self._streams(server, begin.streams), self._options.group)
+            streams = self._streams(server, begin)
+            self._group.finish(server, begin)
+            states = server.states(streams, self._options.group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             begins = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
+            self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             if all(ends[stream] <= starts[stream] for stream in ends):
@@ -126,6 +154,15 @@ class RangeSource:
         if stream not in begin.streams:
             self._group.create(server, stream, state)
             return _Begin(_baseline(server, stream, ZERO, state))
+        if state is None and stream in self._gone:
+            return _Begin(_baseline_in(begin, stream), retired=self._is_read(begin, stream))
+        if state is None and self._is_read(begin, stream):
+            _log.warning("The stream %s, of which everything had been read, was deleted.", stream)
+            self._gone.add(stream)
+            return _Begin(_baseline_in(begin, stream), retired=True)
+        if stream in self._gone and self._is_read(begin, stream):
+            self._group.create(server, stream, state)
+            return _Begin(_baseline(server, stream, ZERO, state), jumps=True)
         ahead = begin.begins.get(stream, ZERO)
         if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
             return _Begin(_baseline(server, stream, ahead, state), jumps=True)
@@ -136,26 +173,34 @@ class RangeSource:
             return _Begin(baseline, backlog=backlog)
         lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
         if state is None:
+            self._gone.add(stream)
             return _Begin(baseline)  # the loss is counted when the stream exists again
         if found.recreated:
             return _Begin(_baseline(server, stream, ZERO, state), jumps=True, lost=lost)
         return _Begin(_baseline(server, stream, baseline.after, state), lost=lost)
 
+    def _is_read(self, begin: Offsets, stream: str) -> bool:
+        """Whether all of a stream that a pattern found had been read, as far as was ever seen."""
+        if self._options.pattern is None or stream in begin.unread:
+            return False
+        return self._seen.get(stream, ZERO) <= begin.of(stream)
+
     def _backlog(self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None) -> int | None:
         """The exact number of entries behind a position; None if it is unknown.
 
-        They are counted only if entries were removed from the stream since they were last counted with none missing.
-        Otherwise there are as many as were added. So a trigger costs the same however long the stream is.
+        They are counted only if entries were removed from the stream since they were last counted with none missing,
+        or if its first entry is another one. Otherwise there are as many as were added. So a trigger costs the same
+        however long the stream is.
         """
         added = None if state is None else state.entries_added
         if state is None or added is None or baseline.added is None or added < baseline.added:
-            return _counted_backlog(server, stream, baseline.after, state)
-        removed = added - state.length
-        if self._removed.get(stream) == removed:
+            return counted_backlog(server, stream, baseline.after, state)
+        now = (added - state.length, state.first_id)
+        if self._counted.get(stream) == now:
             return added - baseline.added
-        backlog = _counted_backlog(server, stream, baseline.after, state)
+        backlog = counted_backlog(server, stream, baseline.after, state)
         if backlog is not None and backlog >= added - baseline.added:
-            self._removed[stream] = removed
+            self._counted[stream] = now
         return backlog
 
     def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
@@ -177,12 +222,29 @@ class RangeSource:
         """The offset at the end of a batch: positions, and everything that reading it again needs."""
         streams = dict(begin.streams)
         added, lost = dict(begin.added), dict(begin.lost)
+        firsts, unread = dict(begin.firsts), set(begin.unread)
         deleted: dict[str, StreamId] = {}
+        if self._options.pattern is not None:
+            for stream in streams.keys() - begins.keys():  # another pattern found it
+                for values in (streams, added, lost, firsts):
+                    values.pop(stream, None)
         for stream, found in begins.items():
             state, end, baseline = states[stream], ends[stream], found.baseline
+            if found.retired:
+                for values in (streams, added, lost, firsts):
+                    values.pop(stream, None)
+                continue
             if state is None or end > state.last_id:
                 continue
+            self._gone.discard(stream)
             streams[stream] = end
+            if state.first_id is not None:
+                firsts[stream] = state.first_id
+            elif found.jumps:
+                firsts.pop(stream, None)
+            unread.discard(stream)
+            if end < state.last_id:
+                unread.add(stream)
             total = self._added_at(stream, end, baseline, counts.get(stream), state)
             if total is None and server.counts_cheaply and baseline.added is not None:
                 total = baseline.added + server.count(stream, baseline.after, end)
@@ -195,7 +257,17 @@ class RangeSource:
                 lost[stream] = lost.get(stream, 0) + found.lost
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
         cuts = self._cuts(server, begins, ends, counts, states)
-        return Offsets(streams, added=added, deleted=deleted, cuts=cuts, begins=jumps, lost=lost)
+        return Offsets(
+            streams,
+            added=added,
+            deleted=deleted,
+            cuts=cuts,
+            begins=jumps,
+            lost=lost,
+            firsts=firsts,
+            unread=frozenset(unread & streams.keys()),
+            source=belonging.source_of(self._options, begin),
+        )
 
     def _added_at(
         self, stream: str, end: StreamId, baseline: Baseline, count: int | None, state: StreamState
@@ -247,6 +319,8 @@ class RangeSource:
         Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
         """
         options = self._options
+        if not self._checked:
+            belonging.check(options, end, options.streams if options.pattern is None else None)
         starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
         parts = planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end))
         if not parts:
@@ -262,7 +336,8 @@ class RangeSource:
                 self._check_loss(server, begin, end, ours, state)
                 if state is None:
                     continue
-                group = options.group if self._group.deliver(server, ours, state) else None
+                delivers = self._group.deliver(server, ours, state, begin.added.get(stream))
+                group = options.group if delivers else None
                 for part in ours:
                     consumer = f"{options.consumer}-{part.index}"
                     planned.append(
@@ -275,10 +350,11 @@ class RangeSource:
     ) -> None:
         """Report what was lost of a stream's ranges since they were planned."""
         stream, upto = parts[0].stream, parts[-1].upto
+        first = end.firsts.get(stream)
         baseline = _baseline_in(begin, stream)
-        baseline = replace(baseline, deleted=max(baseline.deleted, upto))
+        baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
         if stream in end.begins or stream not in begin.streams:
-            baseline = Baseline(parts[0].after)
+            baseline = Baseline(parts[0].after, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
         found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
@@ -290,7 +366,7 @@ class RangeSource:
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to `end`: acknowledge and trim it."""
         with borrow(self._address) as connection:
-            self._group.finish(open_server(connection), end.streams)
+            self._group.finish(open_server(connection), end)
 
 
 def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
@@ -303,23 +379,16 @@ def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
     return entries
 
 
-def _counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
-    """The exact number of entries behind `after`; None where the server would have to send them all."""
-    if state is None:
-        return 0
-    backlog = state.exact_backlog(after)
-    return server.count(stream, after, LAST) if backlog is None and server.counts_cheaply else backlog
-
-
 def _baseline_in(offset: Offsets, stream: str) -> Baseline:
     """What an offset knows of a stream."""
-    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO))
+    first = offset.firsts.get(stream)
+    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 
 
 def _baseline(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Baseline:
     """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
     if state is None:
         return Baseline(after, 0 if after == ZERO else None)
-    backlog = _counted_backlog(server, stream, after, state)
+    backlog = counted_backlog(server, stream, after, state)
     added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
-    return Baseline(after, added, state.max_deleted_id)
+    return Baseline(after, added, state.max_deleted_id, state.first_id)

@@ -58,12 +58,15 @@ class StreamServer(Protocol):
         """The average size on the wire, in bytes, of the next few entries behind `after`; 0 if there are none."""
         ...
 
-    def create_group(self, stream: str, group: str, position: StreamId) -> bool:
-        """Create the group at that last-delivered ID, and the stream if it is missing. False if the group exists."""
+    def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
+        """Create the group at that last-delivered ID, and the stream if it is missing. False if the group exists.
+
+        `read`: how many entries were ever added up to there. A server that is not told may not know the group's lag.
+        """
         ...
 
-    def set_group_position(self, stream: str, group: str, position: StreamId) -> None:
-        """Set the group's last-delivered ID."""
+    def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
+        """Set the group's last-delivered ID; `read` is as for `create_group`."""
         ...
 
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:

@@ -117,16 +117,18 @@ class RedisServer:
     def average_entry_bytes(self, stream: str, after: StreamId) -> float:
         return xrange.average_entry_bytes(self._connection, stream, after, _SAMPLE)
 
-    def create_group(self, stream: str, group: str, position: StreamId) -> bool:
-        (reply,) = self._connection.pipeline([("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM")])
+    def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
+        (reply,) = self._connection.pipeline(
+            [("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM", *_entries_read(read))]
+        )
         if isinstance(reply, redis.ResponseError):
             if "BUSYGROUP" in str(reply) or "already exists" in str(reply):
                 return False
             self._checked(stream, reply, "XGROUP CREATE")
         return True
 
-    def set_group_position(self, stream: str, group: str, position: StreamId) -> None:
-        self._connection.command("XGROUP", "SETID", stream, group, str(position))
+    def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
+        self._connection.command("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
 
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
         (reply,) = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group)])
@@ -226,6 +228,11 @@ class RedisServer:
 
     def trim_before(self, stream: str, before: StreamId) -> int:
         return int(self._connection.command("XTRIM", stream, "MINID", "=", str(before)))
+
+
+def _entries_read(read: int | None) -> Command:
+    """The words of XGROUP that say how far a group has read. Known only where the server counts, and has the words."""
+    return () if read is None else ("ENTRIESREAD", read)
 
 
 def _pairs(reply: Any) -> dict[bytes, Any]:

@@ -7,7 +7,7 @@ Owns when there is something to read, how much each partition may read, and what
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.pool import borrow
@@ -15,7 +15,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read import loss, planning
+from spark_streams.read import belonging, loss, planning
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets, SharedBatch
 from spark_streams.read.selection import start_of, streams_of
@@ -43,6 +43,7 @@ class SharedSource:
         self._latest: Offsets | None = None
         self._finished = -1  # the last batch that was acknowledged
         self._rotation = 0
+        self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
 
     @property
@@ -66,7 +67,7 @@ class SharedSource:
                     start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
                     server.create_group(stream, self._group, start if position.after is None else position.after)
                 since = max(since, self._last_batch(connection, server, stream))
-            return Offsets({}, shared=SharedBatch(since, since))
+            return Offsets({}, shared=SharedBatch(since, since), source=belonging.source_of(self._options))
 
     def _last_batch(self, connection: Connection, server: StreamServer, stream: str) -> int:
         """The largest batch number among the group's consumers and in the ledger."""
@@ -87,11 +88,12 @@ class SharedSource:
 
     def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
         """The next batch after `begin`, if the group has anything for it; `begin` itself otherwise."""
-        last = self._shared(begin)
         with borrow(self._address) as connection:
             server = open_server(connection)
+            streams = streams_of(self._options, server)
+            last = self._shared(begin, streams)
             self._finish(connection, server, last)
-            states = server.states(streams_of(self._options, server), self._group)
+            states = server.states(streams, self._group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             lag: dict[str, int] = {}
             claims: dict[str, int] = {}
@@ -105,9 +107,13 @@ class SharedSource:
         batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
         if not any(map(sum, batch.reads.values())) and not claims:
             return begin
-        return Offsets({}, shared=batch)
+        return Offsets({}, shared=batch, source=belonging.source_of(self._options, begin))
 
-    def _shared(self, offset: Offsets) -> SharedBatch:
+    def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
+        """The batch of an offset of this query; the errors of `belonging.check` for one of another."""
+        if not self._checked:
+            belonging.check(self._options, offset, streams)
+            self._checked = streams is not None
         if offset.shared is None:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
@@ -183,7 +189,7 @@ class SharedSource:
     def plan(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
         """One partition for each consumer of the batch that `end` describes."""
         del begin
-        batch = self._shared(end)
+        batch = self._shared(end, self._options.streams or None)
         options = self._options
         planned: list[SharedPartition] = []
         for stream, counts in sorted(batch.reads.items()):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_streams.errors import StreamError
-from spark_streams.read.offsets import VERSION, Offsets, SharedBatch
+from spark_streams.read.offsets import VERSION, Offsets, SharedBatch, Source
 from spark_streams.stream_id import ZERO, StreamId
 from tests.spark_streams.test_stream_id import IDS, unhurried
 
@@ -29,7 +29,7 @@ def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
 
 FLIGHTS = {"flights": StreamId(1795163372693, 12), "weather": ZERO}
 MEANT = {
-    "offsets_v1": Offsets(FLIGHTS),
+    "offsets_v1": Offsets(FLIGHTS, unread=frozenset(FLIGHTS)),
     "offsets_v2": Offsets(
         FLIGHTS,
         added={"flights": 336776, "weather": 0},
@@ -37,9 +37,22 @@ MEANT = {
         cuts={"flights": ((StreamId(1795163372000, 0), 500), (StreamId(1795163372693, 12), None))},
         begins={"weather": ZERO},
         lost={"flights": 3},
+        unread=frozenset(FLIGHTS),
     ),
     "offsets_v2_shared": Offsets(
         {}, shared=SharedBatch(8, 5, reads={"flights": (500, 500), "weather": (0,)}, claims={"weather": 12})
+    ),
+    "offsets_v3": Offsets(
+        FLIGHTS,
+        added={"flights": 336776, "weather": 0},
+        firsts={"flights": StreamId(1795163000000, 0)},
+        unread=frozenset({"flights"}),
+        source=Source("range", (), "*", "g", "8f2e6d0c4b1a9375"),
+    ),
+    "offsets_v3_shared": Offsets(
+        {},
+        shared=SharedBatch(8, 5, reads={"flights": (500, 500), "weather": (0,)}, claims={"weather": 12}),
+        source=Source("shared", ("flights", "weather"), None, "g", "8f2e6d0c4b1a9375"),
     ),
 }
 
@@ -70,6 +83,7 @@ def test_every_version_has_a_golden_file() -> None:
         ({"version": 0, "streams": {}}, "OFFSET_MALFORMED"),
         ({"version": 2, "streams": {}, "cuts": {"a": ["1-1"]}}, "OFFSET_MALFORMED"),
         ({"version": 2, "streams": {}, "shared": {}}, "OFFSET_MALFORMED"),
+        ({"version": 3, "streams": {}, "source": {"query": "1"}}, "OFFSET_MALFORMED"),
     ],
 )
 def test_offsets_of_another_kind_are_refused(offset: dict[str, object], condition: str) -> None:

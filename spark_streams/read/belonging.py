@@ -1,0 +1,87 @@
+"""Whether a checkpoint belongs to the query that continues it: the same way of consuming, the same streams and group.
+
+A query may add streams and remove some. One that shares no stream with its checkpoint is another query: it would read
+everything anew, or wait for ever. Pure but for the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+from collections.abc import Collection, Iterable
+
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import fail
+from spark_streams.read.offsets import Offsets, Source
+
+_log = logging.getLogger("spark_streams")
+
+
+def source_of(options: ReadOptions, begin: Offsets | None = None) -> Source:
+    """What the offsets of a query with these options belong to; the query's ID is that of the offset before."""
+    pattern = options.pattern
+    streams = tuple(sorted(options.streams)) if pattern is None else ()
+    return Source(options.consume, streams, pattern, options.group, query_of(begin))
+
+
+def query_of(begin: Offsets | None) -> str:
+    """The ID of the query that has this offset; a new one for a new query.
+
+    An offset of an earlier version has none: its ID follows from the offset, so a restart finds the same.
+    """
+    if begin is None:
+        return secrets.token_hex(8)
+    if begin.source is not None:
+        return begin.source.query
+    return hashlib.sha256(json.dumps(begin.to_json()).encode()).hexdigest()[:16]
+
+
+def same_streams(options: ReadOptions, begin: Offsets) -> bool:
+    """Whether the query finds its streams in the same way as when the offset was made, as far as is known."""
+    source = begin.source
+    return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
+
+
+def check(options: ReadOptions, begin: Offsets, found: Collection[str] | None) -> None:
+    """Refuse a checkpoint of another query, and say in the log which streams were added or removed.
+
+    `found` are the streams that the query reads now; None if a pattern has yet to find them. Raises CHECKPOINT_MODE,
+    CHECKPOINT_GROUP or CHECKPOINT_STREAMS.
+    """
+    was = "range" if begin.shared is None else "shared"
+    if was != options.consume:
+        fail("CHECKPOINT_MODE", was=was, now=options.consume)
+    source = begin.source
+    if begin.shared is not None and source is not None and source.group != options.group:
+        fail("CHECKPOINT_GROUP", was=source.group, now=options.group)
+    if found is None or (source is not None and same_streams(options, begin)):
+        return
+    known = set(begin.streams) if begin.shared is None else set(() if source is None else source.streams)
+    if options.pattern is not None and source is None and not found:
+        return
+    if known and not known & set(found):
+        now = options.pattern or _names(found)
+        fail("CHECKPOINT_STREAMS", was=_named(source, known), now=now, positions=_positions(begin))
+    if source is None and options.pattern is not None:
+        return
+    before = known if source is None or source.pattern is not None else set(source.streams)
+    added, removed = set(found) - before, before - set(found)
+    if added:
+        _log.warning("The query now also reads %s, which its checkpoint does not name.", _names(added))
+    if removed:
+        _log.warning("The query no longer reads %s, which its checkpoint names.", _names(removed))
+
+
+def _named(source: Source | None, known: Iterable[str]) -> str:
+    return source.pattern if source is not None and source.pattern is not None else _names(known)
+
+
+def _names(streams: Iterable[str]) -> str:
+    return ", ".join(sorted(streams))
+
+
+def _positions(begin: Offsets) -> str:
+    """The positions of the checkpoint as a value of startingOffsets."""
+    return json.dumps({stream: f"({after}" for stream, after in sorted(begin.streams.items())})

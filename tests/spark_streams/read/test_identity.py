@@ -1,0 +1,243 @@
+"""A query notices when a stream, or its checkpoint, is another one than it was."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from spark_streams.errors import StreamError
+from tests.spark_streams.driver import Site, numbers
+
+
+def make_anew(site: Site, how: str) -> None:
+    """Put another stream of 400 entries in the place of `s`, which had 350."""
+    if how == "deleted":
+        site.client.delete("s")
+        site.add("s", 400, first=1000)
+    elif how == "trimmed":
+        site.client.delete("s")
+        site.add("s", 400, first=1000)
+        site.client.xtrim("s", maxlen=390, approximate=False)
+    elif how == "smaller IDs":
+        site.client.delete("s")
+        site.add("s", 400)
+    elif how == "renamed":
+        site.add("other", 400, first=1000)
+        site.client.rename("other", "s")
+    else:
+        site.client.flushall()
+        site.add("s", 400, first=1000)
+
+
+HOWS = ["deleted", "trimmed", "smaller IDs", "renamed", "server emptied"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+def test_a_stream_made_anew_with_more_entries_is_noticed(site: Site, how: str, *, restarts: bool) -> None:
+    """A stream that was deleted with unread entries is a loss, though the new one is longer and its IDs go on."""
+    site.add("s", 300, first=50)
+    query = site.query(stream="s")
+    assert len(query.drain()) == 300
+    site.add("s", 50, first=350)
+    make_anew(site, how)
+    if restarts:
+        query.restart()
+    with pytest.raises(StreamError, match="STREAM_LOST"):
+        query.trigger()
+    query.restart(failOnDataLoss="false")
+    left = {"trimmed": range(1010, 1400), "smaller IDs": range(400)}.get(how, range(1000, 1400))
+    assert numbers(query.drain()) == list(left)
+    assert sum(query.offset("lost").values()) >= 1
+
+
+def test_a_stream_made_anew_between_plan_and_run_is_noticed(site: Site) -> None:
+    """A planned batch is not read from another stream that has entries with its IDs."""
+    site.add("s", 300, first=50)
+    query = site.query(stream="s")
+    query.plan()
+    site.client.delete("s")
+    site.add("s", 500)
+    with pytest.raises(StreamError, match="STREAM_LOST"):
+        query.run()
+
+
+def test_a_busy_stream_is_no_other_one(site: Site) -> None:
+    """Additions, trimming of what was read, deletions and an emptied stream do not look like another stream."""
+    query = site.query(stream="s", maxEntriesPerTrigger=7)
+    rows: list[int] = []
+    for n in range(0, 200, 20):
+        site.add("s", 20, first=n)
+        rows += numbers(query.drain())
+        if n % 60 == 0:
+            site.client.xtrim("s", maxlen=n % 40, approximate=False)
+        if n % 80 == 0:
+            query.restart()
+        site.client.xdel("s", f"{n + 20}-1")
+    assert rows == list(range(200))
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["today's checkpoint", "an old checkpoint"])
+@pytest.mark.parametrize(
+    "changed", [{"stream": "t"}, {"stream": "misspelt"}, {"stream": "", "streams": "t,u"}], ids=str
+)
+def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str, str], *, old: bool) -> None:
+    """A query with streams of which its checkpoint knows none fails, at once and before it reads anything."""
+    site.add("s", 10)
+    site.add("t", 10)
+    query = site.query(stream="s")
+    query.drain()
+    if old:
+        query.log[-1] = json.dumps({"version": 2, "streams": {"s": "10-1"}, "added": {"s": 10}})
+    if changed["stream"] == "":
+        del query.said["stream"]
+        changed = {"streams": changed["streams"]}
+    query.restart(**changed)
+    with pytest.raises(StreamError, match=r"CHECKPOINT_STREAMS.* \(s\) .*\"\(10-1\""):
+        query.trigger()
+
+
+def test_a_logged_batch_of_other_streams_is_refused(site: Site) -> None:
+    """A batch that was planned before the restart is not run by a query of another stream either."""
+    site.add("s", 10)
+    query = site.query(stream="s")
+    query.plan()
+    query.restart(stream="t")
+    with pytest.raises(StreamError, match="CHECKPOINT_STREAMS"):
+        query.run()
+
+
+def test_streams_may_be_added_and_removed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A list may lose and gain streams: the log says which, new ones are read whole, one that returns goes on."""
+    for stream in "abc":
+        site.add(stream, 5)
+    query = site.query(streams="a,b", group="g")
+    assert len(query.drain()) == 10
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        query.restart(streams="b,c")
+        assert numbers(query.drain()) == list(range(5))
+    assert "now also reads c" in caplog.text
+    assert "no longer reads a" in caplog.text
+    site.add("a", 5, first=5)
+    query.restart(streams="a,b,c")
+    assert numbers(query.drain()) == list(range(5, 10))
+
+
+def test_another_pattern_reads_its_own_streams(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """With a changed pattern, streams that only the old one matched are not read any more."""
+    for stream in ("x:a", "x:b", "y:b"):
+        site.add(stream, 5)
+    query = site.query(streamPattern="x:*")
+    assert len(query.drain()) == 10
+    site.add("x:a", 5, first=5)
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        query.restart(streamPattern="*:b")
+        assert numbers(query.drain()) == list(range(5))
+    assert "no longer reads x:a" in caplog.text
+    query.restart()
+    assert query.drain() == []
+    query.restart(streamPattern="nothing:*")
+    with pytest.raises(StreamError, match="CHECKPOINT_STREAMS"):
+        query.trigger()
+
+
+@pytest.mark.parametrize(("was", "now"), [("shared", "range"), ("range", "shared")])
+def test_a_checkpoint_of_the_other_mode_is_refused(site: Site, was: str, now: str) -> None:
+    """Ranges and a shared group have nothing in common: a query that changed from one to the other fails."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", consume=was)
+    query.trigger()
+    query.restart(consume=now)
+    with pytest.raises(StreamError, match=rf"CHECKPOINT_MODE.*consume={was}.*startingOffsets=group"):
+        query.trigger()
+    with pytest.raises(StreamError, match="CHECKPOINT_MODE"):
+        query.run()
+
+
+def test_a_shared_checkpoint_of_another_group_or_stream_is_refused(site: Site) -> None:
+    """A shared group is the query's position: with another one, or on other streams, the query fails."""
+    site.add("s", 10)
+    site.add("t", 10)
+    query = site.query(stream="s", group="g", consume="shared")
+    query.trigger()
+    query.restart(group="h")
+    with pytest.raises(StreamError, match=r"CHECKPOINT_GROUP.*'g'.*'h'"):
+        query.trigger()
+    query.restart(group="g", stream="t")
+    with pytest.raises(StreamError, match="CHECKPOINT_STREAMS"):
+        query.trigger()
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+def test_a_finished_stream_of_a_pattern_may_go(site: Site, caplog: pytest.LogCaptureFixture, *, restarts: bool) -> None:
+    """A stream that was read whole and deleted is retired with one line in the log; a new one of its name is new."""
+    site.add("in:a", 5)
+    site.add("in:b", 5)
+    query = site.query(streamPattern="in:*", group="g", trimOnCommit="true")
+    assert len(query.drain()) == 10
+    site.client.delete("in:a")
+    if restarts:
+        query.restart()
+    with caplog.at_level(logging.INFO, "spark_streams"):
+        for _ in range(3):
+            assert query.trigger() is None
+        site.add("in:b", 5, first=5)
+        assert numbers(query.drain()) == list(range(5, 10))
+        assert query.trigger() is None
+    assert caplog.text.count("in:a") == 1
+    assert list(query.offset("streams")) == ["in:b"]
+    site.add("in:a", 3, first=20)
+    assert numbers(query.drain()) == [20, 21, 22]
+
+
+def test_a_retired_stream_may_return_at_once(site: Site) -> None:
+    """A stream that returns before the next batch is read from its first entry, whatever its IDs."""
+    site.add("in:a", 5, first=100)
+    query = site.query(streamPattern="in:*")
+    query.drain()
+    site.client.delete("in:a")
+    assert query.trigger() is None
+    site.add("in:a", 2)
+    assert numbers(query.drain()) == [0, 1]
+    site.add("in:a", 1, first=2)
+    assert numbers(query.drain()) == [2]
+
+
+def test_an_unread_stream_of_a_pattern_is_lost(site: Site) -> None:
+    """A stream that goes before all of it was read is a loss, pattern or not, after a restart too."""
+    site.add("in:a", 10)
+    query = site.query(streamPattern="in:*", maxEntriesPerTrigger=5)
+    query.trigger()
+    site.client.delete("in:a")
+    for _ in range(2):
+        with pytest.raises(StreamError, match="STREAM_LOST"):
+            query.trigger()
+        query.restart()
+
+
+def test_a_lost_stream_is_warned_of_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false a missing stream is one line in the log, not one for each trigger."""
+    site.add("s", 10)
+    query = site.query(stream="s", failOnDataLoss="false")
+    query.drain()
+    site.client.delete("s")
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        for _ in range(5):
+            assert query.trigger() is None
+    assert caplog.text.count("STREAM_LOST") == 1
+
+
+def test_the_lag_stays_a_number(site: Site) -> None:
+    """With ack=cursor, wherever the group is moved, the server still knows what it has read and what it has not."""
+    site.add("s", 30)
+    query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)
+    query.trigger()
+    for read in (10, 20, 30):
+        query.trigger()
+        assert (site.group()["entries-read"], site.group()["lag"]) == (read, 30 - read)
+    later = site.query(stream="s", group="later", ack="cursor", startingOffsets="6-1")
+    later.drain()
+    site.add("s", 5, first=30)
+    assert (site.group(name="later")["entries-read"], site.group(name="later")["lag"]) == (30, 5)
