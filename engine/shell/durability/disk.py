@@ -223,7 +223,10 @@ class DiskDurability:
         self.begin_what_is_due()
 
     def begin_what_is_due(self) -> None:
-        """Begin to write a file in the background, if one is wanted and no other is being written."""
+        """Begin to write a file in the background, if one is wanted and no other is being written.
+
+        Not to be called within a command: a transaction is in the image as a whole, or not at all.
+        """
         if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
         if self.rewrites.is_scheduled or self._needs_rewrite():
@@ -246,10 +249,6 @@ class DiskDurability:
             return False
         LOG.info("%d changes since the last snapshot: saving", self.core.changes.dirty)
         return True
-
-    def _begin_after_reply(self) -> None:
-        """Begin when the present command is done: a transaction is in the image as a whole, or not at all."""
-        self.core.host.after_reply(self.begin_what_is_due)
 
     def _rewritten(self, good: bool) -> None:
         self.switch.rewritten(good=good)
@@ -324,7 +323,7 @@ class DiskDurability:
         self.snapshots.ask()
         if self.rewrites.is_running:
             return Simple(persistence.SAVE_SCHEDULED)
-        self._begin_after_reply()
+        self.core.host.after_reply(self.begin_what_is_due)
         return Simple(persistence.SAVE_STARTED)
 
     def rewrite_log(self) -> Reply:
@@ -334,7 +333,7 @@ class DiskDurability:
         self.rewrites.ask()
         if self.snapshots.is_running:
             return Simple(persistence.REWRITE_SCHEDULED)
-        self._begin_after_reply()
+        self.core.host.after_reply(self.begin_what_is_due)
         return Simple(persistence.REWRITE_STARTED)
 
     def last_save(self) -> int:
