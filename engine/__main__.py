@@ -19,7 +19,7 @@ FILE is a configuration file in the form of redis.conf (conf/engine.conf has the
 directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
 free port.
 Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients; SIGTERM and SIGINT
-stop it.
+stop it. After an internal error that may have left the data in memory half changed it ends with status 70.
 """
 
 
@@ -41,14 +41,13 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
-        _run(Server(config, _announce))
+        return _run(Server(config, _announce))
     except ConfigError as error:
         print(f"engine: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
-def _run(server: Server) -> None:
+def _run(server: Server) -> int:
     try:
         import uvloop  # noqa: PLC0415 - not installed everywhere
     except ImportError:
@@ -56,6 +55,7 @@ def _run(server: Server) -> None:
         asyncio.run(server.serve())
     else:
         uvloop.run(server.serve())
+    return server.status
 
 
 if __name__ == "__main__":

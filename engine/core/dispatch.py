@@ -5,6 +5,9 @@ messages for other sessions, in order (clients woken by the command, subscribers
 :attr:`Core.changes`, for the log. It tells the core what only it can know: the time, that a waiting client's time has
 come (:meth:`Core.wake`), that it has gone (:meth:`Core.close_session`).
 
+A method that raises a :class:`engine.core.environment.failures.FatalError`, or any other exception, leaves a core that
+must not be used any more. What is then in the effects is whole: the effects of the call that failed are dropped.
+
 The parts do the work: :mod:`engine.core.admission` says whether a command may run, its handler does it with a
 :class:`engine.core.environment.context.Context`, :mod:`engine.core.waiting` serves those whom it woke.
 """
@@ -25,6 +28,7 @@ from engine.core.clients.sessions import Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.context import Context
 from engine.core.environment.durability import Durability
+from engine.core.environment.failures import FatalError, is_fatal, only_reads
 from engine.core.environment.host import Host
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
@@ -35,7 +39,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.waiting import Blocked
 from engine.settings.config import Config
-from engine.text.messages import clients
+from engine.text.messages import clients, general
 
 
 class Core:
@@ -184,7 +188,11 @@ class Core:
             return QUEUED
         session.last_command = command.full_name
         first = len(changes.effects)
-        reply = self._call(session, command, argv)
+        try:
+            reply = self._call(session, command, argv)
+        except FatalError:
+            del changes.effects[first:]
+            raise
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
@@ -219,6 +227,9 @@ class Core:
             telemetry.count_error(error)
             stat.failed += 1
             reply = error
+        except Exception as error:  # noqa: BLE001 - what it means is decided there
+            stat.failed += 1
+            reply = self._unforeseen(session, command, argv, error)
         end = telemetry.stopwatch()
         spent = end - telemetry.measured_ns
         telemetry.measured_ns = end
@@ -229,6 +240,21 @@ class Core:
             telemetry.note(session, command, argv, spent, changes.now)
             if self.monitors.sessions and retry is None:
                 self.monitors.show(session, command, argv)
+        return reply
+
+    def _unforeseen(self, session: Session, command: Command, argv: list[bytes], error: Exception) -> CommandError:
+        """The reply to a command whose handler raised what is no reply; a FatalError where nothing may go on."""
+        if is_fatal(command, error):
+            raise FatalError(command.name, argv, session.id) from error
+        self._ctx.host.report_failure(command.name, error)
+        if not only_reads(command):
+            if self._ctx.retry is None:
+                self._ctx.close(session)
+            else:
+                session.close_requested = True
+                self._ctx.host.close(session)
+        reply = CommandError(general.INTERNAL_ERROR)
+        self.telemetry.count_error(reply)
         return reply
 
     def _call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
@@ -271,7 +297,11 @@ class Core:
             session.multi.append((COMMANDS[b"XADD"], run))
             return [b"+QUEUED\r\n" * run.count]
         first = len(changes.effects)
-        added = self._add_run(session, run)
+        try:
+            added = self._add_run(session, run)
+        except Exception as error:
+            del changes.effects[first:]
+            raise FatalError("xadd", session_id=session.id) from error
         if added is None:
             return None
         if len(changes.effects) - first > 1:

@@ -12,10 +12,10 @@ from typing import Any
 from engine.core.admission import look_up
 from engine.core.clients.session import Session, Waiter
 from engine.core.environment.context import Context
+from engine.core.environment.failures import FatalError
 from engine.core.keyspace.database import type_name
-from engine.core.protocol.replies import BLOCKED, CommandError, Reply
+from engine.core.protocol.replies import BLOCKED, Reply
 from engine.core.table.registry import Command
-from engine.text.messages import general
 
 #: Runs a command that waited; it gets the reply, BLOCKED if the client goes on waiting.
 RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
@@ -70,9 +70,9 @@ class Blocked:
         wake_at = waiter.wake_at
         try:
             reply = self._run(session, look_up(waiter.argv), waiter.argv, waiter)
-        except Exception as error:  # noqa: BLE001 - whoever woke it, and the others who wait, are not to suffer from it
-            reply = CommandError(general.INTERNAL_ERROR)
-            ctx.host.report_failure(error)
+        except FatalError:
+            del changes.effects[first:]
+            raise
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if reply is not BLOCKED:

@@ -81,8 +81,8 @@ class Host(Protocol):
     def log(self, text: bytes) -> None:
         """Write a line that a client wants into the log."""
 
-    def report_failure(self, error: Exception) -> None:
-        """Log that the command of a client that waited failed with an error that is no reply."""
+    def report_failure(self, command: str, error: Exception) -> None:
+        """Log that a command failed with an error that is no reply, and that everything goes on."""
 
     def sleep(self, seconds: float) -> None:
         """Do nothing, for anybody, for so long."""
@@ -127,7 +127,8 @@ class WithoutProcess:
     def log(self, text: bytes) -> None:
         """There is no log."""
 
-    def report_failure(self, error: Exception) -> None:
+    def report_failure(self, command: str, error: Exception) -> None:
+        del command
         self.failures.append(error)
 
     def sleep(self, seconds: float) -> None:

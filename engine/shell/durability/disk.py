@@ -153,6 +153,14 @@ class DiskDurability:
             return forced
         return True
 
+    def give_up_data(self) -> None:
+        """The data in memory may be half changed: nothing that is made of them reaches the disk from now on.
+
+        What was taken before is whole, and is written.
+        """
+        self._life.fire(LifeEvent.FAULT)
+        self._follow()
+
     def close(self) -> None:
         """The end: what was taken is on the disk, as far as it lets us; nothing more will be taken."""
         self._life.fire(LifeEvent.CLOSED)

@@ -18,11 +18,13 @@ import hiredis
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.shell.durability.formats.blocks import DamagedError, Piece, TornError, end_of_writing, pieces_from
+from engine.shell.observation.reporting import LOG
 from engine.text.messages import general
 from engine.wire.bulk import Scanner
 
@@ -120,18 +122,21 @@ class Replay:
             # A run may have gone on beyond this piece; otherwise a piece ends where a command ends.
             while at < end:
                 if self._queue is None and at >= no_run_before:
-                    run_end = self._as_run(commands, at)
+                    run_end = self._as_run(commands, at, piece.end - end + at)
                     if run_end:
                         at = run_end
                         continue
                     no_run_before = at + _NEXT_LOOK
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
-    def _as_run(self, commands: bytes, at: int) -> int:
-        """Take a run of XADD; where it ends, 0 where there is none."""
+    def _as_run(self, commands: bytes, at: int, place: int) -> int:
+        """Take a run of XADD, which stands at ``place`` in the file; where it ends, 0 where there is none."""
         run = self._scanner.scan(commands, at)
-        if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
-            return 0
+        try:
+            if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
+                return 0
+        except (FatalError, Exception) as error:
+            raise _unforeseen(place, b"XADD", error) from error
         self.commands += run.count
         return run.end
 
@@ -163,7 +168,7 @@ class Replay:
             if window[at : at + 1] != b"*":
                 return place
             if self._queue is None and place >= no_run_before:
-                run_end = self._as_run(window, at)
+                run_end = self._as_run(window, at, place)
                 if run_end:
                     at = run_end
                     continue
@@ -197,23 +202,28 @@ class Replay:
 
     def _run(self, argv: list[bytes], place: int) -> None:
         self.commands += 1
-        name = argv[0].upper()
-        if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
-            self._session.db = int(argv[1])
-            return
-        if name == b"XIDMPRECORD" and len(argv) == 5:
-            self._record(argv, place)
-            return
-        record: list[bytes] = []
-        if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
-            argv, record = as_sent(argv)
-        reply = self._core.execute(self._session, argv, self._now_us)
-        if isinstance(reply, CommandError):
-            shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-            raise DamagedError(place, f"{shown} ... fails: {reply.text.decode('utf-8', 'backslashreplace')}")
-        if record:
-            self._record([b"XIDMPRECORD", argv[1], *record], place)
-        self._core.outbox.clear()
+        try:
+            name = argv[0].upper()
+            if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
+                self._session.db = int(argv[1])
+                return
+            if name == b"XIDMPRECORD" and len(argv) == 5:
+                self._record(argv, place)
+                return
+            record: list[bytes] = []
+            if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
+                argv, record = as_sent(argv)
+            reply = self._core.execute(self._session, argv, self._now_us)
+            if isinstance(reply, CommandError):
+                shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
+                raise DamagedError(place, f"{shown} ... fails: {reply.text.decode('utf-8', 'backslashreplace')}")
+            if record:
+                self._record([b"XIDMPRECORD", argv[1], *record], place)
+            self._core.outbox.clear()
+        except DamagedError:
+            raise
+        except (FatalError, Exception) as error:
+            raise _unforeseen(place, argv[0], error) from error
 
     def _record(self, argv: list[bytes], place: int) -> None:
         """Remember an idempotent ID, also that of an entry which has gone, and in place of one forgotten by age."""
@@ -227,6 +237,16 @@ class Replay:
             producers.remember(producer, iid, ids.parse(word))
         except CommandError as error:
             raise DamagedError(place, error.text.decode()) from None
+
+
+def _unforeseen(place: int, word: bytes, error: BaseException) -> DamagedError:
+    """A command of the file led to an error that nobody foresaw: what comes after it would be run on half of its work.
+
+    The stack is logged, because it says what is to be mended.
+    """
+    name = word[:100].decode("utf-8", "backslashreplace")
+    LOG.critical("unforeseen error in %s while a file was loaded", name, exc_info=error)
+    return DamagedError(place, f"{name} ... leads to an unforeseen error: {error.__cause__ or error!r}")
 
 
 def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:

@@ -49,8 +49,8 @@ class ServerHost:
     def log(self, text: bytes) -> None:
         LOG.warning("DEBUG LOG: %r", text)
 
-    def report_failure(self, error: Exception) -> None:
-        LOG.error("the command of a client that waited failed", exc_info=error)
+    def report_failure(self, command: str, error: Exception) -> None:
+        LOG.error("unforeseen error in the command %s, its client gets an error", command, exc_info=error)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.keyspace.changes import Effects
+from engine.core.environment.failures import FatalError
+from engine.core.keyspace.changes import NEVER, Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.memory_limit import MemoryLimit
@@ -24,11 +25,11 @@ from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
 from engine.shell.network.reply_batch import ReplyBatch
 from engine.shell.network.timers import Timers
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.reporting import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
-from engine.wire.encode import Out, encode
+from engine.wire.encode import Out, encode, encoded
 
 #: A client's share of an event-loop iteration, in microseconds, and after how many commands that is looked at.
 _SHARE_US = 2000
@@ -56,7 +57,10 @@ class Runner:
         self.traffic = Traffic()
         self.limits = Limits(core.config)
         self.limits.on_change = self._follow_limits
-        self.timers = Timers(core, loop, self.connections, self.settle)
+        self.timers = Timers(core, loop, self.connections, self.settle, self.fail)
+        #: :meth:`fail` was called: nothing is run any more, and ``on_failure`` sees to the end of the process.
+        self.failed = False
+        self.on_failure: Callable[[], None] = lambda: None
         self.memory_limit = MemoryLimit(core.config, core.admission, lambda: self.traffic.bytes_in)
 
     def _follow_limits(self) -> None:
@@ -112,6 +116,8 @@ class Runner:
         if self.memory_limit.limit:
             self.memory_limit.look(now)
         out: Out = []
+        #: Bytes of the replies in ``out`` that have several parts.
+        made = 0
         if count - at > 1 and core.databases[session.db].waiting:
             # Those who wait get what one client adds here together, as with a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in commands)
@@ -125,9 +131,9 @@ class Runner:
                 session.reply_mode = "skip"
             try:
                 reply = execute(session, argv, now)
-            except Exception:  # noqa: BLE001 - one client's mishap is nobody else's, and the log says what it was
-                LOG.exception("a command of client %d failed: %r", session.id, argv[:2])
-                reply = _INTERNAL_ERROR
+            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+                self._fail_within(connection, out, error)
+                return
             if outbox:
                 self.deliver(session, out)
             if reply is BLOCKED:
@@ -135,12 +141,12 @@ class Runner:
                 break
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
+            before = len(out)
             if reply is not NO_REPLY:
-                before = len(out)
                 try:
                     encode(reply, session.proto, out)
-                except Exception:  # noqa: BLE001 - as above
-                    LOG.exception("the reply to %r cannot be encoded", argv[:2])
+                except Exception:  # noqa: BLE001 - the command is done, and its client hears that something is wrong
+                    LOG.exception("the reply to %r cannot be encoded", argv[0])
                     del out[before:]
                     encode(_INTERNAL_ERROR, session.proto, out)
             if after_reply:
@@ -155,10 +161,21 @@ class Runner:
                 out.clear()
                 at = count
                 break
+            if len(out) - before > 1 and at < count:
+                # It may be a long reply: no more of them are made before the client has taken this one.
+                made += sum(map(len, out[before:]))
+                if made > _FLUSH_BYTES:
+                    self._flush(connection, out)
+                    out, made = [], 0
+                    if connection.slow:
+                        break
+                    if connection.held_size > _FLUSH_BYTES:
+                        connection.yield_to_others()
+                        break
             if not at & _LOOK_EVERY and at < count:
                 if sum(map(len, out)) > _FLUSH_BYTES:
                     self._flush(connection, out)
-                    out = []
+                    out, made = [], 0
                 if connection.slow:
                     break
                 now_again = now_us()
@@ -167,7 +184,11 @@ class Runner:
                     break
         if core.serve_later:
             core.serve_later = False
-            core.blocked.serve()
+            try:
+                core.blocked.serve()
+            except (FatalError, Exception) as error:  # noqa: BLE001 - as above
+                self._fail_within(connection, out, error)
+                return
             if outbox:
                 self.deliver(session, out)
         connection.at = at
@@ -189,7 +210,11 @@ class Runner:
         core.telemetry.measured_ns = now * 1000
         if self.memory_limit.limit:
             self.memory_limit.look(now)
-        replies = core.execute_run(session, run, now)
+        try:
+            replies = core.execute_run(session, run, now)
+        except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+            self.fail(error)
+            return True
         if replies is None:
             return False
         if core.outbox:
@@ -200,6 +225,38 @@ class Runner:
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         return True
+
+    # -- an error that nobody foresaw ---------------------------------------------------------------------------------
+
+    def _fail_within(self, connection: Connection, out: Out, error: BaseException) -> None:
+        """As :meth:`fail`; ``out`` are the replies to commands that were done before."""
+        self.core.outbox.clear()
+        self._flush(connection, out)
+        self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """The state in memory may be half changed: no command is run any more, and the process ends.
+
+        What commands did before is whole, and goes to the log. The client whose command it was gets an error; the
+        others are cut off without a reply, as in a crash.
+        """
+        if self.failed:
+            return
+        self.failed = True
+        report_fatal(error)
+        # This holds back what any client sends from now on, new ones included.
+        self.core.pause.begin(0, NEVER, holds_all=True)
+        self.timers.stop()
+        for connection in self.connections.values():
+            connection.held_back = True
+        self.core.outbox.clear()
+        self._flush_effects()
+        self.on_failure()
+        caller = self.connections.get(error.session_id) if isinstance(error, FatalError) else None
+        if caller is not None:
+            caller.fail(general.INTERNAL_ERROR)
+
+    # -- replies and effects ------------------------------------------------------------------------------------------
 
     def _flush(self, connection: Connection, out: Out) -> None:
         if self.core.changes.effects:
@@ -220,7 +277,13 @@ class Runner:
                 if session is caller and out is not None:
                     encode(reply, session.proto, out)
                 elif session.reply_mode == "on" or isinstance(reply, Push):
-                    encode(reply, session.proto, parts.setdefault(session.id, []))
+                    pieces = parts.setdefault(session.id, [])
+                    before = len(pieces)
+                    try:
+                        encode(reply, session.proto, pieces)
+                    except Exception:  # noqa: BLE001 - the others are to get theirs
+                        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
+                        pieces[before:] = [encoded(_INTERNAL_ERROR)]
             for session_id, pieces in parts.items():
                 connection = self.connections.get(session_id)
                 if connection is not None:
@@ -247,7 +310,10 @@ class Runner:
         work = self.after_reply[:]
         self.after_reply.clear()
         for one in work:
-            one()
+            try:
+                one()
+            except Exception:  # noqa: BLE001 - the rest of the work is somebody else's
+                LOG.exception("unforeseen error in the work after a reply")
 
     def abort(self, session: Session) -> None:
         """Cut a client off."""
@@ -271,12 +337,17 @@ class Runner:
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if self.on_effects is not None:
-            self.on_effects(effects)
+            try:
+                self.on_effects(effects)
+            except Exception as error:  # noqa: BLE001 - the log and the data may differ from now on
+                self.fail(error)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""
+        if self.failed:
+            return
         self.core.tick(now_us())
         now = self.core.changes.now
         limit = self.core.config.integer("timeout") * 1000

@@ -1,6 +1,6 @@
 """The process: sockets to listen on, signals, start and end. Everything between is the runner's.
 
-``Server.serve`` returns when the server was told to stop (a signal, SHUTDOWN), with everything closed.
+``Server.serve`` returns when the server was told to stop (a signal, SHUTDOWN), or cannot go on, with everything closed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.driver import Driver
@@ -31,6 +32,8 @@ from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.shell.users_file import start_accounts
 
+#: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
+FAULT_STATUS = 70
 #: What cannot change at run time: where clients are accepted.
 _ADDRESS = ("port", "tls-port", "bind")
 
@@ -45,10 +48,13 @@ class Server:
         self._stop = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
+        #: The exit status of the process, once :meth:`serve` has returned.
+        self.status = 0
 
     async def serve(self) -> None:
         """Accept clients until told to stop."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._unhandled)
         self.runner = Runner(self.core, self._loop)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()
@@ -56,6 +62,7 @@ class Server:
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
         self._durability.start()
+        self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns
         self._address = [self.config.text(name) for name in _ADDRESS]
         for name in _ADDRESS:
@@ -155,8 +162,22 @@ class Server:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self.runner.tick()
+        # First, so that an error does not end the ticking.
         self._ticker = self._loop.call_later(1.0, self._tick)
+        self.runner.tick()
+
+    def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that nobody caught: the event loop goes on, unless the core must not be used any more."""
+        error = context.get("exception")
+        if isinstance(error, FatalError):
+            self.runner.fail(error)
+        else:
+            LOG.error("unforeseen error in the event loop: %s", context.get("message"), exc_info=error)
+
+    def _give_up(self) -> None:
+        self.status = FAULT_STATUS
+        self._durability.disk.give_up_data()
+        self._stop.set()
 
     @staticmethod
     def _tune_gc() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.shell.clock import now_us
 from engine.shell.network.connection import Connection
@@ -21,9 +22,11 @@ _SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
 
 
 class Timers:
-    """One server's. ``connections`` are the open ones by session; ``settle`` delivers what the core did."""
+    """One server's. ``connections`` are the open ones by session; ``settle`` delivers what the core did, and ``fail``
+    is called with an error that leaves the core in no state to go on.
+    """
 
-    __slots__ = ("_connections", "_core", "_expiry", "_loop", "_pause", "_settle", "expiry_at")
+    __slots__ = ("_connections", "_core", "_expiry", "_fail", "_loop", "_pause", "_settle", "expiry_at")
 
     def __init__(
         self,
@@ -31,16 +34,24 @@ class Timers:
         loop: asyncio.AbstractEventLoop,
         connections: Mapping[int, Connection],
         settle: Callable[[], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._core = core
         self._loop = loop
         self._connections = connections
         self._settle = settle
+        self._fail = fail
         self._expiry: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         #: The time of the next expiry that the timer is set for. Whoever finds another one with the core calls
         #: :meth:`follow_expiry`.
         self.expiry_at = NEVER
+
+    def stop(self) -> None:
+        """Nothing happens any more by itself."""
+        for timer in (self._expiry, self._pause, *(one.timer for one in self._connections.values())):
+            if timer is not None:
+                timer.cancel()
 
     # -- blocked clients ----------------------------------------------------------------------------------------------
 
@@ -69,7 +80,11 @@ class Timers:
         now = now_us()
         if now // 1000 >= waiter.wake_at:
             self._core.telemetry.measured_ns = now * 1000
-            self._core.wake(session, now)
+            try:
+                self._core.wake(session, now)
+            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+                self._fail(error)
+                return
             self._settle()
         if session.waiter is not None:
             self.follow(connection, now)
@@ -89,10 +104,16 @@ class Timers:
     def _expire(self) -> None:
         self._expiry = None
         self.expiry_at = NEVER
-        self._core.expire_due(now_us())
-        self._settle()
-        if self._expiry is None:
-            self.follow_expiry()
+        try:
+            self._core.expire_due(now_us())
+        except (FatalError, Exception) as error:  # noqa: BLE001 - as above
+            self._fail(error)
+            return
+        try:
+            self._settle()
+        finally:
+            if self._expiry is None:
+                self.follow_expiry()
 
     # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
 

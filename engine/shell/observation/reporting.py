@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import platform
 import sys
 
+from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
+from engine.version import ENGINE_VERSION
 
 LOG = logging.getLogger("pystreams.engine")
 _LEVELS = {b"debug": logging.DEBUG, b"verbose": logging.INFO, b"notice": logging.INFO, b"warning": logging.WARNING}
@@ -24,3 +27,23 @@ def start_logging(config: Config) -> None:
 
     config.on_change("loglevel", follow)
     follow()
+
+
+def report_fatal(error: BaseException) -> None:
+    """Log what is needed to find out why the engine stops: the command's name and sizes, versions, the stack.
+
+    The words of the command are not logged, because they may be secrets.
+    """
+    what = "work between commands"
+    if isinstance(error, FatalError) and error.command:
+        what = f"the command {error.command} of client {error.session_id}, words of {error.sizes[:32]} bytes"
+    LOG.critical(
+        "unforeseen error in %s: the data may be half changed, the engine stops. What it had done before is in the "
+        "log, if there is one. Please report this: engine %s, Python %s on %s %s",
+        what,
+        ENGINE_VERSION,
+        platform.python_version(),
+        platform.system(),
+        platform.machine(),
+        exc_info=error,
+    )

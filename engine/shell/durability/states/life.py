@@ -10,9 +10,11 @@
      └────────────────────────────────────────────────────────────────┘
                                 LOAD_FAILED
 
+    FAULT leads from each state to ENDING, but for CLOSED, where nothing is left to be done.
+
 Once the data have been saved for the last time nothing changes them any more, and nothing else is saved. The same holds
 where they could not be loaded again (DEBUG RELOAD): what is in memory then must not take the place of what is on the
-disk.
+disk. And after an unforeseen error in a command (FAULT): the data may be half changed.
 """
 
 from __future__ import annotations
@@ -48,11 +50,13 @@ class LifeEvent(Enum):
     SHUTDOWN = auto()
     SAVED = auto()
     SAVE_FAILED = auto()
+    #: An unforeseen error may have left the data half changed.
+    FAULT = auto()
     CLOSED = auto()
 
 
 _S, _E = Life, LifeEvent
-TABLE = {
+TABLE: dict[tuple[Life, LifeEvent], Life] = {
     (_S.LOADING, _E.LOADED): _S.RUNNING,
     (_S.LOADING, _E.LOAD_FAILED): _S.ENDING,
     (_S.RUNNING, _E.RELOAD): _S.LOADING,
@@ -62,6 +66,8 @@ TABLE = {
     (_S.LAST_SAVE, _E.SAVE_FAILED): _S.RUNNING,
     (_S.ENDING, _E.SHUTDOWN): _S.ENDING,
     (_S.ENDING, _E.CLOSED): _S.CLOSED,
+    (_S.CLOSED, _E.FAULT): _S.CLOSED,
+    **{(state, _E.FAULT): _S.ENDING for state in Life if state is not _S.CLOSED},
 }
 
 

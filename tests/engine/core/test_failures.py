@@ -1,0 +1,238 @@
+"""An unforeseen error in a handler: nothing half done goes on, and nothing of it is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.environment.failures import SHOWING, FatalError, only_reads
+from engine.core.keyspace.database import Database
+from engine.core.protocol.replies import BLOCKED, CommandError
+from engine.text.messages import general
+from tests.injection import MistakeError, by_name, counted_changes, fails_in
+from tests.replay import NOW_US, new_core, replayed, state
+
+COMMANDS = by_name()
+#: What is there before each command.
+SETUP = (
+    "SET string value",
+    "SET number 5",
+    "SET due value PX 1",
+    "HSET hash f 1 g 2",
+    "RPUSH list a b c",
+    *(f"XADD stream {number}-1 f v" for number in range(1, 6)),
+    "XGROUP CREATE stream g 0",
+    "XGROUP CREATECONSUMER stream g c",
+    "XREADGROUP GROUP g a COUNT 3 STREAMS stream >",
+    "XADD idempotent IDMP producer iid * f v",
+)
+#: Commands that write, each so that it changes something.
+WRITES = """
+    EXPIRE string 100 | PEXPIRE string 100000 | EXPIREAT string 1700001000 | PEXPIREAT string 1700001000000
+    SET other v | SET string v2 | SETNX other v | SETEX other 100 v | PSETEX other 100000 v | GETSET string v
+    MSET a 1 b 2 c 3 | MSETNX a 1 b 2 | GETDEL string | GETEX string EX 100 | APPEND string more
+    SETRANGE string 2 xx | INCR number | DECR number | INCRBY number 3 | DECRBY number 3 | INCRBYFLOAT number 0.5
+    DEL string number | UNLINK string | FLUSHDB | FLUSHALL | RENAME string other | RENAMENX string other
+    COPY stream other | MOVE string 1 | SWAPDB 0 1
+    HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1 | HINCRBYFLOAT hash f 0.5
+    LPUSH list x | RPUSH list x | LPUSHX list x | RPUSHX list x | LPOP list | RPOP list 2 | LMOVE list other LEFT RIGHT
+    RPOPLPUSH list other | BLPOP list 0 | BRPOP list 0 | BLMOVE list other LEFT LEFT 0 | BRPOPLPUSH list other 0
+    LSET list 0 x | LINSERT list BEFORE a x | LREM list 0 a | LTRIM list 1 1
+    XADD stream 9-1 f v | XADD other * f v | XADD stream MAXLEN = 2 * f v | XADD stream IDMP producer iid * f v
+    XADD stream NOMKSTREAM DELREF MAXLEN = 1 * f v
+    XDEL stream 1-1 2-1 | XDELEX stream DELREF IDS 2 1-1 2-1 | XTRIM stream MAXLEN 1 | XSETID stream 100-1
+    XCLAIM stream g c 0 1-1 2-1 | XAUTOCLAIM stream g c 0 0 | XREADGROUP GROUP g c STREAMS stream >
+    XREADGROUP GROUP g a STREAMS stream 0 | XREADGROUP GROUP g c CLAIM 0 STREAMS stream >
+    XGROUP CREATE stream h 0 | XGROUP CREATE new h $ MKSTREAM | XGROUP SETID stream g 0 | XGROUP DESTROY stream g
+    XGROUP CREATECONSUMER stream g d | XGROUP DELCONSUMER stream g a
+    XACK stream g 1-1 2-1 | XACKDEL stream g DELREF IDS 1 1-1 | XNACK stream g FAIL IDS 1 1-1
+    XCFGSET stream IDMP-DURATION 7 | XIDMPRECORD stream p i 1-1
+    PS.DELIVER stream g c 4-1 5-1 | PS.ACKRANGE stream g - +
+"""
+CALLS = [call.strip() for line in WRITES.splitlines() for call in line.split("|") if call.strip()]
+
+
+def prepared() -> tuple[Core, Any]:
+    """A core after SETUP and one that runs commands on it, at a time at which a key is due."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+
+    def run(text: str, who: Any = session, now: int = NOW_US) -> Any:
+        return core.execute(who, text.encode().split(), now)
+
+    for text in SETUP:
+        assert not isinstance(run(text), CommandError), text
+    return core, run
+
+
+def same(one: Core, two: Core) -> bool:
+    """Whether both have the same data, whatever their consumers' times."""
+    for core in (one, two):
+        core.changes.set_time(NOW_US)
+    return state(one) == state(two)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_of_a_command_that_fails_half_way_is_recorded(call):
+    """Whichever of its changes a handler fails at, a FatalError comes out, and the effects are those from before."""
+    with counted_changes() as bomb:
+        core, run = prepared()
+        before, bomb.counted = core.changes.effects[:], 0
+        assert not isinstance(run(call), CommandError)
+        changes = bomb.counted
+        assert changes
+        assert len(core.changes.effects) > len(before)
+        for number in range(changes):
+            core, run = prepared()
+            before = core.changes.effects[:]
+            bomb.left = number
+            with pytest.raises(FatalError) as caught:
+                run(call)
+            bomb.left = None
+            assert isinstance(caught.value.__cause__, MistakeError)
+            assert caught.value.sizes == [len(word) for word in call.split()]
+            assert core.changes.effects == before
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_transaction_that_fails_half_way_leaves_nothing(call):
+    """Where one command of a transaction fails, what the log keeps is the state before the transaction."""
+    with counted_changes() as bomb:
+        core, run = prepared()
+        model, _ = prepared()
+        for text in ("MULTI", "SET before 1", call, "SET after 1"):
+            run(text)
+        # The first SET makes as many changes as this, or fewer.
+        bomb.left = 4
+        with pytest.raises(FatalError):
+            run("EXEC")
+        bomb.left = None
+    assert same(replayed(core.changes.effects), model)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if not one.subcommands))
+def test_each_command_is_followed_as_the_rules_say(name, monkeypatch):
+    """A handler that fails at once: an error where it only reads, the end of its client, or of the engine."""
+    command = COMMANDS[name]
+    fails_in(command, lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
+    core = new_core()
+    session = core.open_session(NOW_US)
+    words = name.upper().encode().split(b"|")
+    argv = words + [b"x"] * (abs(command.arity) - len(words))
+    stops = command.writes or name == "exec" or ("admin" in command.flags and name not in SHOWING)
+    if stops:
+        with pytest.raises(FatalError):
+            core.execute(session, argv, NOW_US)
+        return
+    reply = core.execute(session, argv, NOW_US)
+    assert isinstance(reply, CommandError)
+    assert reply.text == general.INTERNAL_ERROR
+    assert session.close_after_reply is not only_reads(command)
+    assert not core.changes.effects
+
+
+def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any) -> None:
+    """Set a field of a frozen dataclass for the test."""
+    before = getattr(owner, attribute)
+    object.__setattr__(owner, attribute, value)
+    # What monkeypatch undoes is the entry of a dictionary.
+    monkeypatch.setitem(_Undo(owner, attribute, before), "value", before)
+
+
+class _Undo(dict[str, Any]):
+    """Sets the attribute back when its entry goes."""
+
+    def __init__(self, owner: Any, attribute: str, before: Any) -> None:
+        super().__init__()
+        self._restore = lambda: object.__setattr__(owner, attribute, before)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._restore()
+
+
+def test_a_woken_reader_that_fails_leaves_the_command_that_woke_it_whole():
+    """A blocked command that fails when it is woken: its effects go, those of the command that woke it stay."""
+    for waits, wakes in (
+        ("BLPOP queue 0", "RPUSH queue a b"),
+        ("BLMOVE queue other LEFT LEFT 0", "RPUSH queue a b"),
+        ("XREADGROUP GROUP g c BLOCK 0 STREAMS stream >", "XADD stream * f v"),
+    ):
+        with counted_changes() as bomb:
+            model, run = prepared()
+            run("XREADGROUP GROUP g c STREAMS stream >")
+            bomb.counted = 0
+            run(wakes)
+            needed = bomb.counted
+            core, run = prepared()
+            run("XREADGROUP GROUP g c STREAMS stream >")
+            reader = core.open_session(NOW_US)
+            assert run(waits, reader) is BLOCKED
+            bomb.left = needed
+            with pytest.raises(FatalError) as caught:
+                run(wakes)
+            assert caught.value.session_id == reader.id
+            bomb.left = None
+        assert same(replayed(core.changes.effects), model)
+
+
+def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
+    """XREAD that fails when it is woken answers its own client; the command that woke it has its reply."""
+    core, run = prepared()
+    reader = core.open_session(NOW_US)
+    assert run("XREAD BLOCK 0 STREAMS stream $", reader) is BLOCKED
+    fails_in(COMMANDS["xread"], lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
+    assert run("XADD stream 9-1 f v") == b"9-1"
+    assert [(who, reply.text) for who, reply in core.outbox] == [(reader, general.INTERNAL_ERROR)]
+    assert reader.waiter is None
+
+
+def test_a_key_that_expires_half_way_under_a_read_is_fatal(monkeypatch):
+    """A command that reads is fatal after all where its error comes out of the dropping of an expired key."""
+    core, run = prepared()
+
+    def broken(self: Database, key: bytes) -> None:
+        del self._values[key]
+        raise MistakeError
+
+    monkeypatch.setattr(Database, "_drop", broken)
+    with pytest.raises(FatalError):
+        run("GET due", now=NOW_US + 5000)
+    assert [b"DEL", b"due"] not in [words for _, words in core.changes.effects]
+
+
+def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
+    """A pipeline of XADDs that fails after one of its keys leaves no effect of any."""
+    from engine.core import bulk_add
+    from engine.wire.bulk import Scanner
+
+    core, _ = prepared()
+    session = core.open_session(NOW_US)
+    before = core.changes.effects[:]
+    text = b"".join(
+        b"*5\r\n$4\r\nXADD\r\n$1\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % key for key in (b"a", b"b") * 4
+    )
+    run = Scanner(patience=0).scan(text)
+    assert run is not None
+    original, calls = bulk_add._apply, []
+
+    def second_fails(*words: Any) -> None:
+        calls.append(words)
+        if len(calls) == 2:
+            raise MistakeError
+        original(*words)
+
+    monkeypatch.setattr(bulk_add, "_apply", second_fails)
+    with pytest.raises(FatalError):
+        core.execute_run(session, run, NOW_US)
+    assert len(calls) == 2
+    assert core.changes.effects == before
+    assert b"a" in core.databases[0]  # what is in memory is half done: that is why nothing may go on
+
+
+def test_the_commands_that_show_something_exist():
+    """Each command of administration that counts as one that only shows something is in the table, as such a one."""
+    assert set(COMMANDS) >= SHOWING
+    assert all("admin" in COMMANDS[name].flags and not COMMANDS[name].writes for name in SHOWING)

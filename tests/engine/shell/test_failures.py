@@ -1,0 +1,148 @@
+"""What a client and the disk see when the engine has a mistake: it stops, and starts again from whole data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import hiredis
+import pytest
+
+from tests import ROOT
+from tests.connection import Connection
+from tests.servers import Running, ready_line, stop, tied_to_us
+from tests.waiting import DEADLINE, wait_for
+
+#: EX_SOFTWARE.
+STATUS = 70
+
+
+@contextmanager
+def engine(directory: Path, *flags: str, faults: dict[str, int] | None = None) -> Iterator[Running]:
+    """An engine that logs into ``directory``; with ``faults`` it has mistakes (see `faulty_engine`)."""
+    output = directory / "errors.txt"
+    module = "engine" if faults is None else "tests.engine.shell.faulty_engine"
+    words = ["--port", "0", "--dir", str(directory), "--save", "", "--appendonly", "yes", *flags]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "FAULTS": json.dumps(faults or {})}
+    with output.open("ab") as sink:
+        process = subprocess.Popen(
+            tied_to_us([sys.executable, "-m", module, *words]),
+            cwd=directory,
+            env=surroundings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=sink,
+        )
+    try:
+        host, port = ready_line(process, output)
+        yield Running(process, host, port, None, directory, output)
+    finally:
+        stop(process)
+
+
+def contents(server: Running) -> dict[bytes, object]:
+    """All keys with their values."""
+    with Connection(server) as client:
+        keys = client.run("KEYS", "*")
+        assert isinstance(keys, list)
+        reads = {b"string": ("GET",), b"list": ("LRANGE", 0, -1), b"stream": ("XRANGE", "-", "+")}
+        found = {}
+        for key in sorted(keys):
+            word, *more = reads[client.run("TYPE", key)]
+            found[key] = client.run(word, key, *more)
+        return found
+
+
+def end_of(client: Connection) -> list[object]:
+    """The replies that still come until the connection ends."""
+    replies = []
+    while True:
+        try:
+            replies.append(client.receive())
+        except (ConnectionError, OSError):
+            return replies
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_a_command_that_fails_half_way_stops_the_engine(tmp_path, policy):
+    """The client of the command gets an error, the engine ends with its own status, the log has what came before."""
+    with engine(tmp_path, "--appendfsync", policy, faults={"mset": 4, "set": 1}) as server:
+        with Connection(server) as client, Connection(server) as other:
+            assert other.run("RPUSH", "list", "a", "b") == 2
+            client.socket.sendall(
+                b"".join(
+                    hiredis.pack_command(words)
+                    for words in (
+                        ("SET", "one", "1"),
+                        ("XADD", "s", "1-1", "f", "v"),
+                        ("MULTI",),
+                        ("SET", "two", "2"),
+                        ("MSET", "a", "1", "FAULT", "2", "c", "3"),
+                        ("EXEC",),
+                        ("SET", "after", "1"),
+                    )
+                )
+            )
+            *replies, error = end_of(client)
+            assert replies == [b"OK", b"1-1", b"OK", b"QUEUED", b"QUEUED"]
+            assert str(error) == "ERR internal error"
+            assert end_of(other) == []
+        assert server.process.wait(DEADLINE) == STATUS
+    report = (tmp_path / "errors.txt").read_text()
+    assert "unforeseen error in the command mset of client" in report
+    assert "words of [4, 1, 1, 5, 1, 1, 1] bytes" in report
+    assert "MistakeError" in report
+    with engine(tmp_path) as server:
+        assert contents(server) == {b"list": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}
+
+
+def test_a_mistake_without_consequences_stops_nobody(tmp_path):
+    """A command that only reads gets an error; one of the client's own state costs its connection; both are logged."""
+    with engine(tmp_path, faults={"get": 0, "select": 0}) as server:
+        with Connection(server) as client, Connection(server) as other:
+            assert client.run("SET", "k", "v") == b"OK"
+            assert str(client.run("GET", "FAULT")) == "ERR internal error"
+            assert client.run("GET", "k") == b"v"
+            client.send("SELECT", "FAULT")
+            assert [str(reply) for reply in end_of(client)] == ["ERR internal error"]
+            assert other.run("GET", "k") == b"v"
+        assert server.process.poll() is None
+        assert server.output.read_text().count("MistakeError") >= 2
+
+
+def test_a_woken_command_that_fails_stops_the_engine(tmp_path):
+    """The client that waited gets an error, and what woke it is in the log."""
+    with engine(tmp_path, faults={"blmove": 1}) as server:
+        with Connection(server) as waiting, Connection(server) as pusher:
+            waiting.send("BLMOVE", "queue", "FAULT", "LEFT", "LEFT", 0)
+            wait_for(
+                lambda: b"blocked_clients:1" in pusher.run("INFO", "clients"),  # type: ignore[operator]
+                "the client to wait",
+            )
+            pusher.send("RPUSH", "queue", "a", "b")
+            assert [str(reply) for reply in end_of(waiting)] == ["ERR internal error"]
+            end_of(pusher)
+        assert server.process.wait(DEADLINE) == STATUS
+    with engine(tmp_path) as server:
+        assert contents(server) == {b"queue": [b"a", b"b"]}
+
+
+def test_a_log_that_leads_to_a_mistake_stops_the_start(tmp_path):
+    """An unforeseen error while the log is replayed ends the start with the file and the place, and nothing is lost."""
+    with engine(tmp_path) as server, Connection(server) as client:
+        for words in (("SET", "one", "1"), ("MSET", "a", "1", "FAULT", "2"), ("SET", "after", "1")):
+            assert client.run(*words) == b"OK"
+    with (
+        pytest.raises(
+            RuntimeError, match=r"appendonly\.aof\.1\.incr\.aof, byte \d+: \w+ .* unforeseen error: MistakeError"
+        ),
+        engine(tmp_path, faults={"mset": 2, "set": 1}),
+    ):
+        pass
+    with engine(tmp_path) as server:
+        assert contents(server) == {b"FAULT": b"2", b"a": b"1", b"after": b"1", b"one": b"1"}

@@ -1,0 +1,103 @@
+"""Mistakes on purpose: a handler that raises an error that nobody foresaw, after some of its changes, or before any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from engine.core.environment.context import Context
+from engine.core.keyspace.database import Database
+from engine.core.table.registry import COMMANDS, Command
+
+
+class MistakeError(Exception):
+    """Stands for any mistake in the engine's code."""
+
+
+class Bomb:
+    """Counts changes while it is armed, and raises a MistakeError in place of the one with number ``left``."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.counted = 0
+
+    def tick(self) -> None:
+        """A change is about to be made."""
+        self.counted += 1
+        if self.left is not None:
+            if not self.left:
+                raise MistakeError
+            self.left -= 1
+
+
+def _all_commands(table: Mapping[bytes, Command]) -> Iterator[Command]:
+    for command in table.values():
+        yield command
+        yield from _all_commands(command.subcommands)
+
+
+def by_name() -> dict[str, Command]:
+    """Every command and subcommand of the table."""
+    return {command.name: command for command in _all_commands(COMMANDS)}
+
+
+#: What every handler changes data and effects with.
+_CHANGES = (
+    (Context, "effect"),
+    *((Database, name) for name in ("add", "set", "touch", "signal", "_drop", "clear", "swap", "set_deadline")),
+)
+
+
+def _wrap_changes(bomb: Bomb, put: Callable[[Any, str, Any], None]) -> None:
+    for owner, name in _CHANGES:
+        original = getattr(owner, name)
+
+        def changed(self: Any, *words: Any, _original: Any = original, **more: Any) -> Any:
+            bomb.tick()
+            return _original(self, *words, **more)
+
+        put(owner, name, changed)
+
+
+@contextmanager
+def counted_changes() -> Iterator[Bomb]:
+    """A bomb that is told of each change that a handler makes, for as long as the block lasts."""
+    bomb, before = Bomb(), [(owner, name, getattr(owner, name)) for owner, name in _CHANGES]
+    _wrap_changes(bomb, setattr)
+    try:
+        yield bomb
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)
+
+
+def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
+    """Let the command's handler raise before it does anything."""
+
+    def handler(ctx: Context, argv: list[bytes]) -> Any:
+        raise MistakeError
+
+    put(command, "handler", handler)
+
+
+def inject(faults: Mapping[str, int]) -> None:
+    """Have this process's engine fail in these commands, after so many changes, if a word contains FAULT."""
+    bomb = Bomb()
+    _wrap_changes(bomb, setattr)
+    commands = by_name()
+    for name, changes in faults.items():
+        command = commands[name]
+
+        def handler(ctx: Context, argv: list[bytes], _original: Any = command.handler, _changes: int = changes) -> Any:
+            if any(b"FAULT" in word for word in argv):
+                bomb.left = _changes
+                if not _changes:
+                    raise MistakeError
+            try:
+                reply = _original(ctx, argv)
+            finally:
+                bomb.left = None
+            return reply
+
+        object.__setattr__(command, "handler", handler)
