@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import record_pending, record_position, see_consumer
+from engine.core.commands.streams.effects import ClaimEffects, record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -48,6 +48,7 @@ class Claim:
         #: What goes into the reply, and how many entries that is.
         self.parts: list[bytes | memoryview] = []
         self.taken = 0
+        self.effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
 
     def take_stretch(self, block: Block, low: int, high: int) -> int:
         """Claim the records [low, high) at once, if they may all be claimed and their entries lie together; how many.
@@ -55,7 +56,7 @@ class Claim:
         0: nothing was done, they have to be looked at one by one.
         """
         group, count, now = self.group, high - low, self.ctx.now
-        if count < _STRETCH or group.nacked or self.ctx.changes.recording:
+        if count < _STRETCH or group.nacked:
             return 0
         latest = block.time if block.owners is None else max(block.times[low:high])
         if self.min_idle and now - latest < self.min_idle:
@@ -77,6 +78,9 @@ class Claim:
         else:
             counts = array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
         group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
+        if self.ctx.changes.recording:
+            for one, two, now_delivered in zip(ms, seq, counts, strict=True):
+                self.effects.add(one << 64 | two, self.time, now_delivered)
         self.consumer.active_time = now
         self.ctx.changes.dirty += count
         return count
@@ -103,6 +107,7 @@ class Claim:
             return False
         if self.group.acknowledge(entry_id):
             self.ctx.changes.dirty += 1
+            self.effects.flush()
             self.ctx.effect(b"XACK", self.key, self.group_name, ids.text(entry_id))
         return True
 
@@ -134,11 +139,12 @@ class Claim:
             self.parts.append(ids.text(entry_id))
         else:
             self.parts.append(self.stream.frame(entry_id) or b"")
-        record_pending(self.ctx, self.key, self.group_name, group, entry_id)
+        self.effects.add(entry_id, self.time, count)
         return True
 
     def reply(self) -> Reply:
-        """What was claimed: entries, or their IDs."""
+        """What was claimed, entries or their IDs; nothing more is claimed after it."""
+        self.effects.flush()
         return list(self.parts) if self.justid else Frames(self.taken, self.parts)
 
 

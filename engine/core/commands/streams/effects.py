@@ -1,7 +1,8 @@
 """Changes to consumer groups that several commands make, each with the effect that it leaves for the log.
 
-The log speaks Redis. A pending record is an XCLAIM that makes it as it is (FORCE, JUSTID), with the group's position as
-LASTID; a position with its count of entries read is an XGROUP SETID. Running them in this order gives the same group.
+The log speaks Redis. Pending records are XCLAIMs that make them as they are (FORCE, JUSTID), with the group's position
+as LASTID; a position with its count of entries read is an XGROUP SETID. Running them in this order gives the same
+group. Records that follow each other with the same delivery time and count share an XCLAIM.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.runs import Run
+from engine.core.streams.runs import Run, id_columns
 from engine.core.streams.stream import Stream
+
+#: The most IDs in one command of the log.
+_IDS_AT_ONCE = 1000
 
 
 def see_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
@@ -41,23 +45,48 @@ def deliver(
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if not noack:
-            for segment, first, last in runs:
-                for index in range(first, last):
-                    record_pending(ctx, key, group_name, group, segment.id_at(index))
+            ClaimEffects(ctx, key, group_name, group, consumer.name).record_new(runs, ctx.now)
         record_position(ctx, key, group_name, group)
 
 
-def record_pending(ctx: Context, key: bytes, group_name: bytes, group: Group, entry_id: int) -> None:
-    """Leave the effect of a delivery or a claim: the entry's pending record as it is now."""
-    if not ctx.changes.recording:
-        return
-    record = group.pending.find(entry_id)
-    assert record is not None
-    block, index = record
-    time, count = b"%d" % block.time_at(index), b"%d" % block.count_at(index)
-    owner, entry, last = group.owner_name(record), ids.text(entry_id), ids.text(group.last_id)
-    rules = (b"TIME", time, b"RETRYCOUNT", count, b"FORCE", b"JUSTID", b"LASTID", last)
-    ctx.effect(b"XCLAIM", key, group_name, owner, b"0", entry, *rules)
+class ClaimEffects:
+    """Collects the deliveries of one command to one consumer. Nothing is recorded before :meth:`flush`."""
+
+    __slots__ = ("_consumer", "_count", "_ctx", "_group", "_head", "_recording", "_time", "_words")
+
+    def __init__(self, ctx: Context, key: bytes, group_name: bytes, group: Group, consumer: bytes) -> None:
+        self._ctx = ctx
+        self._recording = ctx.changes.recording
+        self._head = [b"XCLAIM", key, group_name, consumer, b"0"]
+        self._group = group
+        self._words: list[bytes] = []
+        self._time = self._count = 0
+
+    def add(self, entry_id: int, time: int, count: int) -> None:
+        """An entry was delivered to the consumer at ``time`` (milliseconds), for the ``count``-th time."""
+        if not self._recording:
+            return
+        if time != self._time or count != self._count or len(self._words) >= _IDS_AT_ONCE:
+            self.flush()
+            self._time, self._count = time, count
+        self._words.append(ids.text(entry_id))
+
+    def flush(self) -> None:
+        """Record what was collected."""
+        if self._words:
+            self._record(self._words)
+            self._words = []
+
+    def record_new(self, runs: list[Run], time: int) -> None:
+        """New entries were delivered at ``time``, for the first time: as :meth:`add` of each and :meth:`flush`."""
+        self._time, self._count = time, 1
+        words = [b"%d-%d" % one for one in zip(*id_columns(runs), strict=True)]
+        for at in range(0, len(words), _IDS_AT_ONCE):
+            self._record(words[at : at + _IDS_AT_ONCE])
+
+    def _record(self, words: list[bytes]) -> None:
+        options = [b"TIME", b"%d" % self._time, b"RETRYCOUNT", b"%d" % self._count, b"FORCE", b"JUSTID"]
+        self._ctx.effect(*self._head, *words, *options, b"LASTID", ids.text(self._group.last_id))
 
 
 def record_position(ctx: Context, key: bytes, group_name: bytes, group: Group) -> None:

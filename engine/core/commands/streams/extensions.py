@@ -8,13 +8,13 @@ entries.
 from __future__ import annotations
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import deliver, see_consumer
+from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.text.messages import streams
+from engine.text.messages import general, streams
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -73,7 +73,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @stream_command(
-    "ps.deliver key group consumer after upto",
+    "ps.deliver key group consumer after upto [TIME unix-time-milliseconds]",
     "write",
     since="8.10.0",
     complexity="O(N) with N entries delivered, at the speed of copying their IDs.",
@@ -81,17 +81,31 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries of a range to a consumer group's pending entries list, without returning them.
 
-    Entries that the group has got already are left out, so a repetition delivers none. The reply is the number of
-    entries delivered.
+    Entries that the group has got already are left out, so a repetition delivers none. ``TIME`` says when they are
+    delivered: now, if it is left out or in the future. The reply is the number of entries delivered.
     """
     key, name = argv[1], argv[2]
-    low, high = _take_range(Args(argv, 4))
+    args = Args(argv, 4)
+    low, high = _take_range(args)
+    time = ctx.now
+    while len(args):
+        if not args.option(b"TIME"):
+            raise CommandError(general.SYNTAX)
+        given = args.take_int()
+        time = given if 0 <= given <= ctx.now else ctx.now
     stream, group = need_group(ctx, key, name)
     consumer = see_consumer(ctx, key, name, group, argv[3])
-    runs = stream.first_runs(max(low, group.last_id + 1), high, 0)
+    low = max(low, group.last_id + 1)
+    runs = stream.first_runs(low, high, 0)
     if not runs:
         return 0
-    deliver(ctx, key, stream, name, group, consumer, runs, noack=False)
+    group.deliver(stream, runs, consumer, time, noack=False)
+    ctx.changes.dirty += 1
+    if ctx.changes.recording:
+        # One command, however many entries: when it is replayed, the stream and the group are as they were.
+        after, upto = ids.text(low - 1), ids.text(group.last_id)
+        ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
+        record_position(ctx, key, name, group)
     return sum(last - first for _, first, last in runs)
 
 
@@ -104,11 +118,8 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(name) if stream is not None else None
     if group is None:
         return 0
-    if ctx.changes.recording:
-        # The log speaks Redis: what goes is named ID by ID.
-        going = [ids.text(b.id_at(i)) for b, first, last in group.pending.blocks(low, high) for i in range(first, last)]
-        if going:
-            ctx.effect(b"XACK", key, name, *going)
     done = group.acknowledge_range(low, high)
-    ctx.changes.dirty += done
+    if done:
+        ctx.changes.dirty += done
+        ctx.effect(*argv)
     return done

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import deliver, record_pending, see_consumer
+from engine.core.commands.streams.effects import ClaimEffects, deliver, see_consumer
 from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -218,6 +218,7 @@ def _claim_idle(
 ) -> list[Reply]:
     """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
     claimed: list[Reply] = []
+    effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
     for entry_id in chain(list(group.nacked), group.pending.oldest(ctx.now - min_idle)):
         if budget.spent or (budget.count and len(claimed) >= budget.count):
             break
@@ -227,13 +228,15 @@ def _claim_idle(
             continue
         block, index = record
         idle, count = max(ctx.now - block.time_at(index), 0), block.count_at(index)
-        group.assign(record, consumer, ctx.now, min(count + 1, I64_MAX))
+        now_delivered = min(count + 1, I64_MAX)
+        group.assign(record, consumer, ctx.now, now_delivered)
         consumer.active_time = ctx.now
         reply = _with_history(entry, idle, count)
         budget.charge(len(reply))
         claimed.append(reply)
         ctx.changes.dirty += 1
-        record_pending(ctx, key, group_name, group, entry_id)
+        effects.add(entry_id, ctx.now, now_delivered)
+    effects.flush()
     return claimed
 
 
@@ -252,7 +255,9 @@ def _history(
     reply: list[Reply] = []
     if after == ids.MAX_ID:
         return reply
-    for block, index in list(group.pending.records(after + 1, ids.MAX_ID, consumer.number)):
+    effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
+    # (Counting a record as delivered again changes its values alone, not the list that is being walked.)
+    for block, index in group.pending.records(after + 1, ids.MAX_ID, consumer.number):
         if (limit and len(reply) >= limit) or (reply and budget.spent):
             break
         entry_id = block.id_at(index)
@@ -261,9 +266,11 @@ def _history(
             reply.append([ids.text(entry_id), NIL_ARRAY])
         else:
             reply.append(Raw(entry))
-            group.assign((block, index), consumer, ctx.now, min(block.count_at(index) + 1, I64_MAX))
-            record_pending(ctx, key, group_name, group, entry_id)
+            count = min(block.count_at(index) + 1, I64_MAX)
+            group.assign((block, index), consumer, ctx.now, count)
+            effects.add(entry_id, ctx.now, count)
         budget.charge(len(entry or b""))
+    effects.flush()
     if all(isinstance(part, Raw) for part in reply):
         return Frames(len(reply), reply)
     return reply

@@ -9,6 +9,7 @@ from engine.core.dispatch import Core
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
+from tests.replay import check_replay
 
 NOW = 1_700_000_000_000_000
 
@@ -120,3 +121,70 @@ def test_a_client_finds_them():
     run = Client()
     found = run("COMMAND", "INFO", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange")
     assert [row[0] for row in found] == [b"ps.nth", b"ps.split", b"ps.deliver", b"ps.ackrange"]
+
+
+_RANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["deliver", "acknowledge", "read", "delete", "rewind"]), st.integers(0, 61), st.integers(0, 61)
+    ),
+    max_size=12,
+)
+
+
+@given(STREAMS, _RANGES)
+def test_ranges_are_the_same_after_a_replay(stream, steps):
+    """What PS.DELIVER, PS.ACKRANGE and reads leave in the log gives the same group again, the times included."""
+    numbers, deleted = stream
+    run = filled([], set())
+    run.core.changes.recording = True
+    for number in numbers:
+        run("XADD", "s", f"{number}-0", "f", "v")
+    run("XGROUP", "CREATE", "s", "g", "0")
+    for number in deleted:
+        run("XDEL", "s", f"{number}-0")
+    for what, low, high in steps:
+        if what == "deliver":
+            run("PS.DELIVER", "s", "g", f"c{low % 2}", low, high)
+        elif what == "acknowledge":
+            run("PS.ACKRANGE", "s", "g", low, high)
+        elif what == "read":
+            run("XREADGROUP", "GROUP", "g", "c0", "COUNT", high + 1, "STREAMS", "s", ">" if low % 2 else low)
+        elif what == "delete":
+            run("XDEL", "s", f"{low}-0")
+        else:
+            run("XGROUP", "SETID", "s", "g", low)
+    check_replay(run.core, NOW + 5_000_000)
+
+
+def test_a_range_is_one_command_in_the_log():
+    """However many entries PS.DELIVER and PS.ACKRANGE touch, each leaves one command with the range."""
+    run = filled(list(range(1, 3001)), set())
+    run("XGROUP", "CREATE", "s", "g", "0")
+    run.core.changes.recording = True
+    assert run("PS.DELIVER", "s", "g", "c", 0, 3000) == 3000
+    assert run("PS.ACKRANGE", "s", "g", 0, 2000) == 2000
+    assert run("PS.ACKRANGE", "s", "g", 0, 2000) == 0
+    names = [argv[0] for _, argv in run.core.changes.effects]
+    assert names == [b"MULTI", b"XGROUP", b"PS.DELIVER", b"XGROUP", b"EXEC", b"PS.ACKRANGE"]
+
+
+def test_a_read_of_many_is_few_commands_in_the_log():
+    """The log has the entries of one XREADGROUP as XCLAIMs of up to a thousand IDs, new entries and old ones."""
+    run = filled(list(range(1, 2501)), set())
+    run("XGROUP", "CREATE", "s", "g", "0")
+    run("XGROUP", "CREATECONSUMER", "s", "g", "c")
+    run.core.changes.recording = True
+    for word, names in ((">", [b"XCLAIM", b"XCLAIM", b"XCLAIM", b"XGROUP"]), ("0", [b"XCLAIM", b"XCLAIM", b"XCLAIM"])):
+        run("XREADGROUP", "GROUP", "g", "c", "COUNT", 2500, "STREAMS", "s", word)
+        assert [argv[0] for _, argv in run.core.changes.effects] == [b"MULTI", *names, b"EXEC"]
+        run.core.changes.effects.clear()
+
+
+def test_the_time_of_a_delivery_is_not_in_the_future():
+    """PS.DELIVER takes a past time as it is, the present for a future one, and no other option."""
+    run = filled([1, 2, 3], set())
+    run("XGROUP", "CREATE", "s", "g", "0")
+    run("PS.DELIVER", "s", "g", "c", 0, 1, "TIME", NOW // 1000 - 5000)
+    run("PS.DELIVER", "s", "g", "c", 1, 2, "TIME", NOW // 1000 + 5000)
+    assert [idle for _, _, idle, _ in run("XPENDING", "s", "g", "-", "+", 9)] == [5000, 0]
+    assert isinstance(run("PS.DELIVER", "s", "g", "c", 2, 3, "WHEN", 1), CommandError)
