@@ -1,4 +1,4 @@
-"""``python -m engine [FILE] [--directive value ...]``: start the server in this process."""
+"""``python -m engine [FILE] [--directive value ...]`` starts the server in this process; ``check PATH`` reads files."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from pathlib import Path
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
+from engine.shell import check
 from engine.shell.network.server import Server
 from engine.shell.observation.reporting import LOG, start_logging
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]
+       python -m engine check PATH [--fix]
 
 FILE is a configuration file in the form of redis.conf (conf/engine.conf has the directives, with comments); any
 directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
 free port.
 Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients; SIGTERM and SIGINT
 stop it. After an internal error that may have left the data in memory half changed it ends with status 70.
+check says whether a log, snapshot or RDB file is whole (python -m engine check --help).
 """
 
 
@@ -28,7 +31,9 @@ def _announce(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the server; the process's exit status."""
+    """Run the server, or the check; the process's exit status."""
+    if arguments[:1] == ["check"]:
+        return check.main(arguments[1:], _announce)
     if arguments[:1] in (["--help"], ["-h"]):
         print(_USAGE, end="")
         return 0

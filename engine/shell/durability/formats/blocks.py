@@ -113,6 +113,15 @@ def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
         place = end
 
 
+def blocks_behind(data: memoryview, place: int) -> Iterator[Piece]:
+    """The whole blocks that begin at ``place`` or later, whatever stands between them."""
+    for found in _HEAD.finditer(data, place):
+        start, end = found.end(), found.end() + int(found[1], 16)
+        own = zlib.crc32(data[found.start() : start - 10], found.start() & 0xFFFF_FFFF)
+        if own == int(found[3], 16) and end <= len(data) and zlib.crc32(data[start:end]) == int(found[2], 16):
+            yield Piece(start, end, proven=True)
+
+
 def _raise(line: bytes, place: int, size: int) -> None:
     if place + len(line) == size and (_TORN_HEAD.fullmatch(line) or _TORN_TIME.fullmatch(line)):
         raise TornError(place)

@@ -1,0 +1,357 @@
+"""``python -m engine check PATH [--fix]``: whether a log, a snapshot or an RDB file is whole, and where it is not.
+
+PATH is a file, the manifest of an append-only log, its directory, or a data directory (``dir`` of the configuration).
+A log with its manifest is loaded as the engine would load it, into this process's memory. A single file of a log is
+only read: what its commands do depends on the files before it.
+
+Nothing is changed without ``--fix``. With it a damaged log is cut at the last place up to which it is good; before
+that, a copy of each file that changes is put beside it (``NAME.backup-1``, ...). Snapshots and RDB files cannot be cut.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from engine.core.dispatch import Core
+from engine.core.formats import rdb_file
+from engine.settings.config import Config
+from engine.shell.clock import now_us
+from engine.shell.durability.files import Files, replace_file
+from engine.shell.durability.formats import manifest as manifests
+from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats.blocks import DamagedError, TornError, blocks_behind, end_of_writing, pieces_from
+from engine.shell.durability.formats.manifest import Entry, Manifest
+from engine.shell.durability.replay import Replay, parse_command
+
+WHOLE, DAMAGED, TROUBLE = 0, 1, 2
+USAGE = """\
+usage: python -m engine check PATH [--fix]
+
+PATH is a snapshot, an RDB file, a file of an append-only log, its manifest, its directory, or a data directory.
+Says what is in it, the byte where it is damaged, and what would be lost by cutting it there. --fix does that, and
+keeps a copy of each file that it changes. Do not check files that a running engine writes to.
+Exit status: 0 all is whole (or has been repaired), 1 something is damaged, 2 nothing could be checked.
+"""
+#: More databases than any configuration has that somebody uses.
+_DATABASES = "256"
+_STAR = ord("*")
+
+Say = Callable[[str], None]
+
+
+class CannotCheckError(Exception):
+    """The path is not what can be checked; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Where a file stops being good. Up to ``good`` it may be kept; -1: it cannot be cut."""
+
+    path: Path
+    offset: int
+    what: str
+    good: int = -1
+
+
+def main(arguments: list[str], say: Say) -> int:
+    """Check what the arguments name; the exit status."""
+    paths = [one for one in arguments if one != "--fix"]
+    if arguments[:1] in (["--help"], ["-h"]) or len(paths) != 1 or paths[0].startswith("--"):
+        say(USAGE.rstrip())
+        return WHOLE if arguments[:1] in (["--help"], ["-h"]) else TROUBLE
+    try:
+        return _Check(say, fix="--fix" in arguments).path(Path(paths[0]))
+    except (CannotCheckError, OSError) as error:
+        say(f"engine check: {error}")
+        return TROUBLE
+
+
+class _Check:
+    """One run of the tool."""
+
+    def __init__(self, say: Say, *, fix: bool) -> None:
+        self._say = say
+        self._fix = fix
+        self._files = Files()
+
+    def path(self, path: Path) -> int:
+        """Check a file or directory; the exit status."""
+        if path.is_dir():
+            return self._directory(path)
+        if path.name.endswith(".manifest"):
+            return self._log(path)
+        data = self._files.map(path)
+        if bytes(data[:5]) == b"REDIS":
+            return self._report(self._rdb(path, data))
+        if bytes(data[:9]) == snapshot.MAGIC[:9]:
+            return self._report(self._snapshot(path, data, _core()))
+        if data and bytes(data[:1]) not in b"*#\0":
+            raise CannotCheckError(f"{path} is no snapshot, no RDB file and no append-only file")
+        return self._single(path, data)
+
+    def _directory(self, path: Path) -> int:
+        """Whatever is in a data directory or a log's directory."""
+        found = sorted(path.glob("*.manifest")) + sorted(path.glob("*/*.manifest")) + sorted(path.glob("*.rdb"))
+        found = [one for one in found if not one.name.startswith("temp-")]
+        if not found:
+            raise CannotCheckError(f"{path} holds no manifest of a log and no *.rdb file")
+        return max([self.path(one) for one in found])
+
+    # -- snapshots and RDB files --------------------------------------------------------------------------------------
+
+    def _snapshot(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
+        try:
+            keys = snapshot.load(data, core)
+        except DamagedError as error:
+            return _Fault(path, error.offset, error.what)
+        self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
+        return None
+
+    def _rdb(self, path: Path, data: memoryview) -> _Fault | None:
+        try:
+            found = rdb_file.check(bytes(data))
+        except rdb_file.RdbFileError as error:
+            return _Fault(path, error.offset, error.what)
+        proof = "whole" if found.has_sum else "whole as far as can be seen without a check sum"
+        self._say(f"{path}: RDB file, version {found.version}, {len(data)} bytes, {found.keys} keys: {proof}")
+        return None
+
+    def _report(self, fault: _Fault | None) -> int:
+        if fault is None:
+            return WHOLE
+        self._say(f"{fault.path}: damaged at byte {fault.offset}: {fault.what}")
+        self._say(f"{fault.path}: nothing of it can be kept by cutting: take a copy of it, or the log")
+        return DAMAGED
+
+    # -- logs ---------------------------------------------------------------------------------------------------------
+
+    def _single(self, path: Path, data: memoryview) -> int:
+        """A file of a log on its own."""
+        fault, commands = _read(path, data)
+        if fault is None:
+            self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: whole")
+            return WHOLE
+        self._tell(fault, data, commands)
+        if not self._fix:
+            return DAMAGED
+        with self._owned(path.parent):
+            self._cut(fault)
+        return WHOLE
+
+    def _log(self, path: Path) -> int:
+        """A manifest and all that it names, loaded into an empty core."""
+        try:
+            manifest = manifests.decode(self._files.read(path))
+        except manifests.ManifestError as error:
+            return self._report(_Fault(path, error.offset, str(error)))
+        missing = [one.name for one in manifest.files if self._files.size(path.parent / one.name) < 0]
+        if missing:
+            return self._report(_Fault(path, 0, f"it names files that are not there: {', '.join(missing)}"))
+        core = _core()
+        for entry in manifest.files:
+            file = path.parent / entry.name
+            data = self._files.map(file)
+            fault = self._load(file, data, core)
+            if fault is None:
+                continue
+            later = manifest.files[manifest.files.index(entry) + 1 :]
+            if fault.good < 0:
+                return self._report(fault)
+            self._tell(fault, data, _read(file, data[: fault.good])[1])
+            if any(self._files.size(path.parent / one.name) for one in later):
+                names = ", ".join(one.name for one in later)
+                self._say(f"{path}: what comes behind it cannot be kept either: {names}")
+            if not self._fix:
+                return DAMAGED
+            with self._owned(path.parent):
+                self._set_aside(path, manifest, later)
+                self._cut(fault)
+            return WHOLE
+        keys = sum(len(db) for db in core.databases)
+        self._say(f"{path}: log of {len(manifest.files)} files, {keys} keys: whole")
+        return WHOLE
+
+    def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
+        """Do what a file of a log says."""
+        if bytes(data[:5]) == b"REDIS":
+            fault = self._rdb(path, data)
+            return fault or _Fault(path, 0, "the engine does not read bases in Redis's RDB format")
+        if bytes(data[:9]) == snapshot.MAGIC[:9]:
+            return self._snapshot(path, data, core)
+        replay = Replay(core, now_us())
+        try:
+            replay.run(data)
+        except DamagedError as error:
+            # The form may be damaged nowhere: then a command fails, and the file is good up to the one before it.
+            return _Fault(path, error.offset, error.what, _last_end(data, error.offset))
+        except TornError:
+            fault, _ = _read(path, data)
+            return fault
+        finally:
+            replay.close()
+        self._say(f"{path}: append-only file, {len(data)} bytes, {replay.commands} commands: whole")
+        return None
+
+    def _tell(self, fault: _Fault, data: memoryview, commands: int) -> None:
+        path, lost = fault.path, len(data) - fault.good
+        self._say(f"{path}: damaged at byte {fault.offset}: {fault.what}")
+        self._say(f"{path}: good up to byte {fault.good} ({commands} commands); {lost} bytes would be lost")
+        behind = list(blocks_behind(data, fault.good + 1))
+        whole = sum(1 for one in behind for _ in _parsed(data, one.start, one.end))
+        if whole:
+            self._say(f"{path}: among them {whole} commands that are whole, in {len(behind)} blocks")
+        elif not bytes(data[fault.good :]).strip(b"\0"):
+            self._say(f"{path}: all of them are zeros, as after a power failure")
+
+    # -- repairing ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _owned(self, folder: Path) -> Iterator[None]:
+        """Hold the locks that an engine takes on its data directory; refuse where one is running."""
+        locks: list[int] = []
+        try:
+            for directory in (folder, folder.absolute().parent):
+                lock = self._files.lock(directory)
+                if lock is None:
+                    raise CannotCheckError(f"{directory} belongs to an engine that is running: nothing was changed")
+                locks.append(lock)
+            yield
+        finally:
+            for lock in locks:
+                self._files.close(lock)
+
+    def _cut(self, fault: _Fault) -> None:
+        path, files = fault.path, self._files
+        backup = self._backup(path)
+        fd = files.open_append(path)
+        try:
+            files.cut(fd, fault.good)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+        self._say(f"{path}: cut off behind byte {fault.good}; what it was is {backup.name}")
+
+    def _set_aside(self, path: Path, manifest: Manifest, later: list[Entry]) -> None:
+        """Take files out of the manifest, and give them names that say so."""
+        if not later:
+            return
+        backup = self._backup(path)
+        kept = tuple(one for one in manifest.increments if one not in later)
+        changed = Manifest(manifest.base, kept, manifest.history)
+        replace_file(self._files, path, changed.encode(), path.with_name(f"temp-{path.name}"))
+        for one in later:
+            file = path.parent / one.name
+            self._files.rename(file, _free_name(file))
+        self._files.sync_directory(path.parent)
+        self._say(f"{path}: {len(later)} files are set aside; what it was is {backup.name}")
+
+    def _backup(self, path: Path) -> Path:
+        """A copy of a file, on the disk."""
+        backup = _free_name(path)
+        shutil.copyfile(path, backup)
+        fd = self._files.open_append(backup)
+        try:
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+        self._files.sync_directory(backup.parent)
+        return backup
+
+
+def _free_name(path: Path) -> Path:
+    return next(name for number in count(1) if not (name := path.with_name(f"{path.name}.backup-{number}")).exists())
+
+
+def _core() -> Core:
+    """An empty core that takes whatever a log says."""
+    config = Config()
+    config.load(["--databases", _DATABASES])
+    core = Core(config, lambda choices: 0)  # noqa: ARG005 - nothing is drawn while a log is read
+    core.changes.set_time(now_us())
+    core.changes.replaying = True
+    return core
+
+
+# -- reading a log's form ---------------------------------------------------------------------------------------------
+
+
+def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
+    """The first fault in the form of a log's file, and how many commands there are up to the place it is good to."""
+    written = end_of_writing(data)
+    good = commands = 0
+    try:
+        for good, commands in _ends(data[:written]):  # noqa: B007 - the last ones count
+            pass
+    except DamagedError as error:
+        return _Fault(path, error.offset, error.what, good), commands
+    except TornError as error:
+        return _Fault(path, error.offset, "it ends in the middle of a command or transaction", good), commands
+    if written < len(data):
+        return _Fault(path, written, "it ends in zeros", good), commands
+    return None, commands
+
+
+def _last_end(data: memoryview, offset: int) -> int:
+    """The last place up to ``offset`` at which the file may end."""
+    good = 0
+    try:
+        for end, _ in _ends(data):
+            if end > offset:
+                break
+            good = end
+    except (DamagedError, TornError):
+        pass
+    return good
+
+
+def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
+    """The places at which a log's file may end, and how many commands come before: outside of blocks and transactions.
+
+    Raises where it is damaged or torn, as :func:`pieces_from`.
+    """
+    place = commands = 0
+    began = -1
+
+    def after(argv: list[bytes], start: int) -> None:
+        nonlocal began, commands
+        commands += 1
+        name = argv[0].upper()
+        if name == b"MULTI":
+            began = start
+        elif name == b"EXEC":
+            began = -1
+
+    while place < len(data):
+        for piece in pieces_from(data, place):
+            place = piece.start
+            if piece.proven:
+                for argv, start in _parsed(data, piece.start, piece.end):
+                    after(argv, start)
+                place = piece.end
+                if began < 0:
+                    yield place, commands
+                continue
+            while place < len(data) and data[place] == _STAR:
+                argv, end = parse_command(data, place)
+                after(argv, place)
+                place = end
+                if began < 0:
+                    yield place, commands
+            break
+        else:
+            break
+    if began >= 0:
+        raise TornError(began)
+
+
+def _parsed(data: memoryview, begin: int, end: int) -> Iterator[tuple[list[bytes], int]]:
+    """The commands of a whole block, and where each stands."""
+    while begin < end:
+        argv, after = parse_command(data[:end], begin)
+        yield argv, begin
+        begin = after

@@ -1,0 +1,240 @@
+"""``python -m engine check``: finds every damage, says where, and cuts so that the engine starts with what is good."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.core.formats import rdb_file
+from engine.core.formats.export import encode
+from engine.shell import check
+from tests import servers
+from tests.connection import Connection
+from tests.faults.engines import Engine
+
+INCREMENT = "appendonly.aof.1.incr.aof"
+
+
+def run(path: Path, *flags: str) -> tuple[int, str]:
+    """The exit status and what is said."""
+    said: list[str] = []
+    return check.main([str(path), *flags], said.append), "\n".join(said)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """The directory of a log with one increment of five blocks and a transaction."""
+    engine = Engine(tmp_path, save="")
+    for line in ("XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"):
+        engine.run(line)
+    for line in ("MULTI", "SET k v", "INCR n", "EXEC", "INCR n"):
+        engine.run(line)
+    engine.die()
+    return tmp_path / "appendonlydir"
+
+
+def test_whole_files_are_said_to_be_whole(folder):
+    """A log is found by its manifest, its directory, the data directory, and file by file; a snapshot beside it too."""
+    engine = Engine(folder.parent)
+    engine.run("SAVE")
+    engine.die()
+    for path in (folder.parent, folder, folder / "appendonly.aof.manifest", folder / INCREMENT):
+        status, said = run(path)
+        assert (status, "damaged" in said) == (check.WHOLE, False), said
+        assert f"{INCREMENT}: append-only file, " in said
+    status, said = run(folder.parent / "dump.rdb")
+    assert status == check.WHOLE
+    assert "3 keys: whole" in said
+
+
+def test_every_damage_is_found_and_cut_off(folder):
+    """check finds a changed byte anywhere, --fix keeps a copy, and the engine starts with what came before."""
+    path = folder / INCREMENT
+    data = path.read_bytes()
+    for at in range(0, len(data), 29):
+        damaged = data[:at] + bytes((data[at] ^ 4,)) + data[at + 1 :]
+        path.write_bytes(damaged)
+        status, said = run(folder)
+        assert status == check.DAMAGED
+        offset, good = (
+            int(word) for word in re.findall(r"at byte (\d+)|up to byte (\d+)", said) for word in word if word
+        )
+        assert good <= at
+        assert good <= offset <= len(data)
+        assert path.read_bytes() == damaged
+        assert run(folder, "--fix")[0] == check.WHOLE
+        assert path.read_bytes() == data[:good]
+        (backup,) = folder.glob("*.backup-1")
+        assert backup.read_bytes() == damaged
+        backup.unlink()
+        assert run(folder)[0] == check.WHOLE
+    Engine(folder.parent).die()
+
+
+@pytest.mark.parametrize("zeros", [0, 5000])
+def test_a_torn_end_is_shown_with_what_it_loses(folder, zeros):
+    """Half a block, with zeros behind it or without, is cut at the block's beginning."""
+    path = folder / INCREMENT
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"#PS 000000" + bytes(zeros))
+    for where in (folder, path):
+        status, said = run(where)
+        assert status == check.DAMAGED
+        assert f"good up to byte {len(whole)} " in said
+        assert f"{10 + zeros} bytes would be lost" in said
+    assert run(path, "--fix")[0] == check.WHOLE
+    assert path.read_bytes() == whole
+
+
+def test_zeros_alone_are_named(folder):
+    """A tail of zeros is what a power failure leaves."""
+    path = folder / INCREMENT
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert "all of them are zeros" in run(folder)[1]
+
+
+def test_whole_commands_behind_the_damage_are_counted(folder):
+    """What cutting would lose is told in bytes and in commands."""
+    path = folder / INCREMENT
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    status, said = run(folder)
+    assert status == check.DAMAGED
+    assert "good up to byte 0 (0 commands)" in said
+    assert re.search(r"among them [1-9]\d* commands that are whole", said)
+
+
+def test_a_command_that_cannot_be_done_is_damage(folder):
+    """Where the form is right but a command fails, the log is good up to that command; a single file shows nothing."""
+    path = folder / INCREMENT
+    size = path.stat().st_size
+    with path.open("ab") as sink:
+        sink.write(encode([b"XADD", b"s", b"1-1", b"a", b"b"]) + encode([b"SET", b"x", b"y"]))
+    assert run(path)[0] == check.WHOLE
+    status, said = run(folder, "--fix")
+    assert status == check.WHOLE
+    assert f"damaged at byte {size}: XADD s 1-1 ... fails" in said
+    assert path.stat().st_size == size
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(folder):
+    """A log that ends within a transaction is cut before it."""
+    path = folder / INCREMENT
+    size = path.stat().st_size
+    with path.open("ab") as sink:
+        sink.write(encode([b"MULTI"]) + encode([b"SET", b"two", b"2"]))
+    assert f"good up to byte {size} " in run(path, "--fix")[1]
+    assert path.stat().st_size == size
+
+
+def test_files_behind_the_damage_are_set_aside(folder):
+    """Effects without those before them are worth nothing: later increments leave the manifest, and are kept."""
+    engine = Engine(folder.parent)
+    engine.files.fail("write", 28, "rewriteaof")
+    engine.run("BGREWRITEAOF")
+    engine.files.heal()
+    engine.run("SET later 1")
+    engine.die()
+    path, later = folder / INCREMENT, folder / "appendonly.aof.2.incr.aof"
+    content = later.read_bytes()
+    path.write_bytes(path.read_bytes()[:-3])
+    status, said = run(folder)
+    assert status == check.DAMAGED
+    assert f"cannot be kept either: {later.name}" in said
+    assert run(folder, "--fix")[0] == check.WHOLE
+    assert not later.exists()
+    assert (folder / f"{later.name}.backup-1").read_bytes() == content
+    again = Engine(folder.parent)
+    assert again.run("GET n") == b"1"
+    assert again.run("GET later") is None
+    again.die()
+
+
+def test_a_damaged_snapshot_is_not_changed(folder):
+    """Every flipped bit of a snapshot is found, and --fix leaves the file as it is."""
+    engine = Engine(folder.parent)
+    engine.run("SAVE")
+    engine.die()
+    path = folder.parent / "dump.rdb"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    status, said = run(path, "--fix")
+    assert status == check.DAMAGED
+    assert "nothing of it can be kept" in said
+    assert path.read_bytes() == data
+
+
+def test_a_running_engine_is_left_alone(folder):
+    """--fix changes nothing while an engine holds the directory."""
+    path = folder / INCREMENT
+    path.write_bytes(path.read_bytes() + bytes(9))
+    lock = check.Files().lock(folder.parent)
+    try:
+        status, said = run(folder, "--fix")
+    finally:
+        check.Files().close(lock)
+    assert status == check.TROUBLE
+    assert "an engine that is running" in said
+    assert path.read_bytes().endswith(bytes(9))
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--nothing"], ["no such file"]])
+def test_what_cannot_be_checked(arguments, tmp_path, monkeypatch):
+    """Wrong arguments, a path that is not there, a file or directory of another kind: status 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("hello")
+    assert check.main(arguments, lambda line: None) == check.TROUBLE
+    assert run(tmp_path)[0] == check.TROUBLE
+    assert run(tmp_path / "text")[0] == check.TROUBLE
+
+
+def test_the_command_line(folder):
+    """The verb of the engine's command line says the same, with the exit status."""
+    done = servers.run_engine("check", str(folder))
+    assert (done.returncode, "keys: whole" in done.stdout) == (0, True)
+    (folder / INCREMENT).write_bytes(b"*")
+    assert servers.run_engine("check", str(folder)).returncode == check.DAMAGED
+
+
+COMMANDS = [
+    "SET string hello",
+    "SET number 12345 EX 1000",
+    f"SET long {'abc' * 100}",
+    "SADD ints 1 2 3",
+    "SADD words a b c",
+    f"SADD many {' '.join(f'member{number}' for number in range(600))}",
+    "ZADD small 1 a 2.5 b",
+    f"ZADD large {' '.join(f'{number} m{number}' for number in range(300))}",
+    "HSET hash a 1 b 2",
+    f"HSET wide {' '.join(f'f{number} {number}' for number in range(600))}",
+    "RPUSH list a b 3",
+    f"RPUSH items {' '.join(f'item{number}' for number in range(3000))}",
+    "XADD stream 1-1 a 1",
+    "XADD stream 2-1 a 2",
+    "XGROUP CREATE stream g 0",
+    "XREADGROUP GROUP g c COUNT 1 STREAMS stream >",
+]
+
+
+@pytest.mark.redis
+def test_rdb_files_of_redis():
+    """A real server's RDB file with every type is whole; with a changed byte or an early end it is not."""
+    with servers.redis("--dbfilename", "dump.rdb") as running, Connection(running) as connection:
+        for line in COMMANDS:
+            connection.run(*line.split())
+        connection.run("SAVE")
+        directory = connection.run("CONFIG", "GET", "dir")[1].decode()
+        path = Path(directory) / "dump.rdb"
+        status, said = run(path)
+        assert status == check.WHOLE, said
+        assert f"{connection.run('DBSIZE')} keys: whole" in said
+        data = path.read_bytes()
+    for at in (*range(0, 100, 3), *range(100, len(data), 997)):
+        for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
+            with pytest.raises(rdb_file.RdbFileError) as caught:
+                rdb_file.check(wrong)
+            assert 0 <= caught.value.offset <= len(data)
