@@ -1,21 +1,25 @@
 """Commands of the other types, of keys, and of their expiry."""
 
 from engine.core.commands.data import (
+    counters,
     dump,
     expiry,
     hashes,
     keys,
     list_elements,
     lists,
+    string_parts,
     strings,
 )
 
 __all__ = [
+    "counters",
     "dump",
     "expiry",
     "hashes",
     "keys",
     "list_elements",
     "lists",
+    "string_parts",
     "strings",
 ]

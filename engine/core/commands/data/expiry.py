@@ -5,6 +5,7 @@ The log gets absolute times in milliseconds, so that a replay at any moment give
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import key_command
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
-_EXPIRE_SYNTAX = "[NX|XX|GT|LT]"
 
 
 def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
@@ -99,28 +99,24 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     return 1
 
 
-@key_command(f"expire key seconds {_EXPIRE_SYNTAX}", "write fast")
-def expire(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets a key's time to live in seconds."""
-    return _expire(ctx, argv, seconds=True, absolute=False)
+#: An argument or a reply that is a time: whether it is in seconds, whether it is since the epoch, and what it means.
+_TIMES = {
+    "seconds": (True, False, "a key's time to live in seconds"),
+    "milliseconds": (False, False, "a key's time to live in milliseconds"),
+    "unix-time-seconds": (True, True, "when a key expires, in seconds since the epoch"),
+    "unix-time-milliseconds": (False, True, "when a key expires, in milliseconds since the epoch"),
+}
 
-
-@key_command(f"pexpire key milliseconds {_EXPIRE_SYNTAX}", "write fast", since="2.6.0")
-def pexpire(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets a key's time to live in milliseconds."""
-    return _expire(ctx, argv, seconds=False, absolute=False)
-
-
-@key_command(f"expireat key unix-time-seconds {_EXPIRE_SYNTAX}", "write fast", since="1.2.0")
-def expireat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets the time at which a key expires, in seconds since the epoch."""
-    return _expire(ctx, argv, seconds=True, absolute=True)
-
-
-@key_command(f"pexpireat key unix-time-milliseconds {_EXPIRE_SYNTAX}", "write fast", since="2.6.0")
-def pexpireat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets the time at which a key expires, in milliseconds since the epoch."""
-    return _expire(ctx, argv, seconds=False, absolute=True)
+for _name, _since, _kind in (
+    ("expire", "1.0.0", "seconds"),
+    ("pexpire", "2.6.0", "milliseconds"),
+    ("expireat", "1.2.0", "unix-time-seconds"),
+    ("pexpireat", "2.6.0", "unix-time-milliseconds"),
+):
+    _seconds, _absolute, _meaning = _TIMES[_kind]
+    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=f"Sets {_meaning}.")(
+        partial(_expire, seconds=_seconds, absolute=_absolute)
+    )
 
 
 def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> int:
@@ -134,28 +130,17 @@ def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> 
     return (shown + 500) // 1000 if seconds else shown
 
 
-@key_command("ttl key", "readonly fast")
-def ttl(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a key's time to live in seconds; -1 without expiry, -2 without the key."""
-    return _time(ctx, argv, seconds=True, absolute=False)
-
-
-@key_command("pttl key", "readonly fast", since="2.6.0")
-def pttl(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a key's time to live in milliseconds; -1 without expiry, -2 without the key."""
-    return _time(ctx, argv, seconds=False, absolute=False)
-
-
-@key_command("expiretime key", "readonly fast", since="7.0.0")
-def expiretime(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the time at which a key expires, in seconds since the epoch."""
-    return _time(ctx, argv, seconds=True, absolute=True)
-
-
-@key_command("pexpiretime key", "readonly fast", since="7.0.0")
-def pexpiretime(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the time at which a key expires, in milliseconds since the epoch."""
-    return _time(ctx, argv, seconds=False, absolute=True)
+for _name, _since, _kind in (
+    ("ttl", "1.0.0", "seconds"),
+    ("pttl", "2.6.0", "milliseconds"),
+    ("expiretime", "7.0.0", "unix-time-seconds"),
+    ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
+):
+    _seconds, _absolute, _meaning = _TIMES[_kind]
+    _summary = f"Returns {_meaning}; -1 without expiry, -2 without the key."
+    key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
+        partial(_time, seconds=_seconds, absolute=_absolute)
+    )
 
 
 @key_command("persist key", "write fast", since="2.2.0")

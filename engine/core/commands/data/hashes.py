@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.counters import sum_of_floats
 from engine.core.commands.data.keys import parse_cursor, parse_scan_options
-from engine.core.commands.data.strings import sum_of_floats
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
