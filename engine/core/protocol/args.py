@@ -23,6 +23,12 @@ def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     raise CommandError(error)
 
 
+def at_most(argv: list[bytes], words: int) -> None:
+    """Refuse a subcommand with more than so many words, the container's and its own name among them."""
+    if len(argv) > words:
+        raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
+
+
 class Args:
     """The words ``argv[pos:end]`` that are still to be taken."""
 

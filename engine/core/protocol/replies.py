@@ -9,7 +9,7 @@
     Verbatim            text (RESP2: bulk string)
     list, tuple         array
     Array               array, some of whose items may be Several: many values that are wire bytes already
-    Map                 flat [key, value, ...] (RESP2: the same as an array)
+    Map                 flat [key, value, ...] (RESP2: the same as an array); Map.of makes one of a dictionary
     ByKey               pairs of key and value (RESP2: an array of arrays)
     Set                 unordered (RESP2: array)
     Push                out-of-band message (RESP2: array)
@@ -24,7 +24,7 @@ The encoder is :mod:`engine.wire.encode`; a command never makes protocol bytes i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 Reply = Any
@@ -50,6 +50,11 @@ class Verbatim(bytes):
 
 class Map(list[Any]):
     """A flat list of keys and values, in order."""
+
+    @classmethod
+    def of(cls, pairs: Mapping[bytes, Any]) -> Map:
+        """The same from a dictionary."""
+        return cls(part for pair in pairs.items() for part in pair)
 
 
 class Set(list[Any]):

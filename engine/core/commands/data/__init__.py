@@ -8,6 +8,8 @@ from engine.core.commands.data import (
     keys,
     list_elements,
     lists,
+    objects,
+    scan,
     string_parts,
     strings,
 )
@@ -20,6 +22,8 @@ __all__ = [
     "keys",
     "list_elements",
     "lists",
+    "objects",
+    "scan",
     "string_parts",
     "strings",
 ]

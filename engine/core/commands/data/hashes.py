@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.counters import sum_of_floats
-from engine.core.commands.data.keys import parse_cursor, parse_scan_options
+from engine.core.commands.data.scan import parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
@@ -49,20 +49,22 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
     return new
 
 
+def _set_fields(ctx: Context, argv: list[bytes]) -> int:
+    if len(argv) % 2:
+        raise CommandError(general.wrong_arity(argv[0].lower()))
+    return _put(ctx, argv[1], argv[2:], b"hset")
+
+
 @hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash, and returns how many of them are new."""
-    if len(argv) % 2:
-        raise CommandError(general.wrong_arity(b"hset"))
-    return _put(ctx, argv[1], argv[2:], b"hset")
+    return _set_fields(ctx, argv)
 
 
 @hash_command("hmset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
 def hmset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets fields of a hash."""
-    if len(argv) % 2:
-        raise CommandError(general.wrong_arity(b"hmset"))
-    _put(ctx, argv[1], argv[2:], b"hset")
+    _set_fields(ctx, argv)
     return OK
 
 

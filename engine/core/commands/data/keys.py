@@ -1,57 +1,39 @@
-"""Commands on keys whatever they hold: deletion, renaming, copies, iteration, OBJECT. Expiry has its own module."""
+"""Commands on keys, whatever they hold: deleting, asking, renaming, copying, moving."""
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import Database, Value, type_name
-from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
-from engine.core.table.declare import container
-from engine.core.table.registry import ALL_KEYS, NO_KEYS, SUB_KEY, Keys
+from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
 from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Blanks, sign and digits, to the first zero byte: what C's strtoull reads.
-_CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
-#: Bytes of a key and its string together that Redis still keeps in one piece of memory.
-_EMBEDDED_MAX = 41
 
-# -- coming and going -----------------------------------------------------------------------------------------------
-
-
-def _delete(ctx: Context, argv: list[bytes]) -> int:
-    gone = [key for key in argv[1:] if ctx.db.delete(key) and _tell_deleted(ctx, key)]
-    if gone:
-        ctx.effect(b"DEL", *gone)
-    return len(gone)
-
-
-def _tell_deleted(ctx: Context, key: bytes) -> bool:
-    ctx.changes.notify("g", b"del", key, ctx.db.index)
-    return True
-
-
-@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity="O(keys)")
-def delete(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deletes keys."""
-    return _delete(ctx, argv)
+# -- deleting -------------------------------------------------------------------------------------------------------
 
 
 @key_command(
     "unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete", since="4.0.0", complexity="O(keys)"
 )
-def unlink(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deletes keys, as DEL does."""
-    return _delete(ctx, argv)
+@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity="O(keys)")
+def delete(ctx: Context, argv: list[bytes]) -> Reply:
+    """Deletes keys."""
+    gone = []
+    for key in argv[1:]:
+        if ctx.db.delete(key):
+            ctx.changes.notify("g", b"del", key, ctx.db.index)
+            gone.append(key)
+    if gone:
+        ctx.effect(b"DEL", *gone)
+    return len(gone)
 
 
 @database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity="O(keys)")
@@ -121,66 +103,11 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     return keys if argv[1] == b"*" else list(filter(matcher(argv[1]), keys))
 
 
-# -- walking --------------------------------------------------------------------------------------------------------
-
-
-def parse_cursor(word: bytes) -> int:
-    """A cursor of SCAN and HSCAN; any number of 64 bits will do.
-
-    A negative one that is written as a signed number would be (``-1``) is refused; in another form (``-01``, or too
-    large for a signed number) it counts from above, as in Redis.
-    """
-    found = _CURSOR.fullmatch(word)
-    if found is None or (cursor := int(found[2])) >= 1 << 64:
-        raise CommandError(data.INVALID_CURSOR)
-    if found[1] != b"-":
-        return cursor
-    if 0 < cursor <= 1 << 63 and word == b"-%d" % cursor:
-        raise CommandError(data.INVALID_CURSOR)
-    return -cursor % (1 << 64)
-
-
-def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
-    """(pattern, count, type in lower case or empty) of a walk."""
-    pattern, count, kind = b"*", 10, b""
-    while len(args):
-        if args.option(b"COUNT"):
-            count = args.take_int()
-            if count < 1:
-                raise CommandError(general.SYNTAX)
-        elif args.option(b"MATCH"):
-            pattern = args.take()
-        elif with_type and args.option(b"TYPE"):
-            kind = args.take().lower()
-        else:
-            raise CommandError(general.SYNTAX)
-    return pattern, count, kind
-
-
-@key_command(
-    "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
-    "readonly",
-    keys=NO_KEYS,
-    since="2.8.0",
-    complexity="O(COUNT) a step",
-)
-def scan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over the keys in steps; a key that exists all the time is returned."""
-    cursor = parse_cursor(argv[1])
-    pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
-    following, keys = ctx.db.scan(cursor, count)
-    if pattern != b"*":
-        keys = list(filter(matcher(pattern), keys))
-    if kind:
-        keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
-    return [b"%d" % following, keys]
-
-
-# -- other names, other places --------------------------------------------------------------------------------------
+# -- renaming, copying, moving --------------------------------------------------------------------------------------
 
 
 def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
-    """Let ``key`` come into being in place of whatever is there."""
+    """Put a value at ``key``, replacing what is there."""
     db.delete(key, changes=0)
     db.add(key, value)
     db.set_deadline(key, deadline)
@@ -227,7 +154,7 @@ def _database(ctx: Context, word: bytes) -> Database:
 
 
 def copy_of(value: Value) -> Value:
-    """A value of its own, equal to ``value``."""
+    """An independent value that is equal to ``value``."""
     return value if type(value) is bytes else value.copy()
 
 
@@ -301,66 +228,3 @@ def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     ctx.changes.dirty += 1
     ctx.effect(b"SWAPDB", argv[1], argv[2])
     return OK
-
-
-# -- OBJECT ---------------------------------------------------------------------------------------------------------
-
-object_subcommand = container(
-    "object",
-    "Commands that inspect how values are kept.",
-    group="generic",
-    acl="keyspace",
-    since="2.2.3",
-    flags="readonly",
-    keys=SUB_KEY,
-    help_since="6.2.0",
-)
-
-
-def is_number(value: bytes) -> bool:
-    """Whether Redis would keep the string as a number."""
-    if len(value) > 20:
-        return False
-    try:
-        parse_int(value)
-    except CommandError:
-        return False
-    return True
-
-
-def encoding(key: bytes, value: Value) -> bytes:
-    """How Redis would keep the value."""
-    if type(value) is bytes:
-        return b"int" if is_number(value) else b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
-    if type(value) is bytearray:
-        return b"raw"
-    if type(value) is Hash:
-        return b"hashtable" if value.big else b"listpack"
-    return b"quicklist" if type(value) is deque else b"stream"
-
-
-@object_subcommand("encoding key", access="RO")
-def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the encoding of a value, as Redis would choose it."""
-    value = ctx.db.peek(argv[2])
-    return None if value is None else encoding(argv[2], value)
-
-
-@object_subcommand("refcount key", access="RO")
-def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the reference count of a value."""
-    return None if ctx.db.peek(argv[2]) is None else 1
-
-
-@object_subcommand("idletime key", access="RO")
-def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of seconds since a key was last used."""
-    return None if ctx.db.peek(argv[2]) is None else ctx.db.idle(argv[2]) // 1000
-
-
-@object_subcommand("freq key", access="RO", since="4.0.0")
-def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how often a key is used, under an LFU policy."""
-    if ctx.db.peek(argv[2]) is None:
-        return None
-    raise CommandError(data.NO_LFU)

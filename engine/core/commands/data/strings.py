@@ -152,7 +152,7 @@ def getset(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def mset(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once."""
-    _set_pairs(ctx, argv, b"mset")
+    _set_pairs(ctx, argv)
     return OK
 
 
@@ -166,12 +166,12 @@ def mset(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def msetnx(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets several strings at once, unless one of the keys exists."""
-    return int(_set_pairs(ctx, argv, b"msetnx", only_new=True))
+    return int(_set_pairs(ctx, argv, only_new=True))
 
 
-def _set_pairs(ctx: Context, argv: list[bytes], name: bytes, *, only_new: bool = False) -> bool:
+def _set_pairs(ctx: Context, argv: list[bytes], *, only_new: bool = False) -> bool:
     if len(argv) % 2 == 0:
-        raise CommandError(general.wrong_arity(name))
+        raise CommandError(general.wrong_arity(argv[0].lower()))
     if only_new and any(ctx.db.get(key) is not None for key in argv[1::2]):
         return False
     for key, value in zip(argv[1::2], argv[2::2], strict=True):

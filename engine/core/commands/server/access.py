@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.clients.accounts import DEFAULT, AclFile, UsersError
 from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
-from engine.core.protocol.args import parse_int
+from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set
 from engine.core.table.declare import container
 from engine.core.table.registry import COMMANDS, Command
@@ -44,15 +44,12 @@ def deluser(ctx: Context, argv: list[bytes]) -> Reply:
     return sum(ctx.accounts.delete(name) for name in argv[2:])
 
 
-def _shown(selector: Selector) -> list[Any]:
-    return [
-        b"commands",
-        selector.shown_commands(),
-        b"keys",
-        selector.shown_keys(),
-        b"channels",
-        selector.shown_channels(),
-    ]
+def _shown(selector: Selector) -> dict[bytes, Reply]:
+    return {
+        b"commands": selector.shown_commands(),
+        b"keys": selector.shown_keys(),
+        b"channels": selector.shown_channels(),
+    }
 
 
 @acl_subcommand("getuser username", complexity="O(rules)")
@@ -62,16 +59,13 @@ def getuser(ctx: Context, argv: list[bytes]) -> Reply:
     if user is None:
         return None
     root, *others = user.selectors
-    return Map(
-        [
-            b"flags",
-            Set(user.flags()),
-            b"passwords",
-            list(user.passwords),
-            *_shown(root),
-            b"selectors",
-            [Map(_shown(other)) for other in others],
-        ]
+    return Map.of(
+        {
+            b"flags": Set(user.flags()),
+            b"passwords": list(user.passwords),
+            **_shown(root),
+            b"selectors": [Map.of(_shown(other)) for other in others],
+        }
     )
 
 
@@ -132,8 +126,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 @acl_subcommand("cat [category]", "loading noscript stale")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the categories, or the commands of one."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
+    at_most(argv, 3)
     if len(argv) == 2:
         return [name.encode() for name in CATEGORIES]
     name = argv[2].decode("latin-1").lower()
@@ -145,8 +138,7 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
 @acl_subcommand("genpass [bits]", "loading noscript stale")
 def genpass(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a random password of 256 or the given number of bits."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
+    at_most(argv, 3)
     bits = parse_int(argv[2]) if len(argv) == 3 else 256
     if not 0 < bits <= _MOST_BITS:
         raise CommandError(acl.BITS)
@@ -180,8 +172,7 @@ def _called(words: list[bytes]) -> Command | None:
 @acl_subcommand("log [count | RESET]", complexity="O(entries)")
 def log(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns recent refusals, the newest first; RESET clears them."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"acl", argv[1]))
+    at_most(argv, 3)
     entries = ctx.accounts.log.entries
     count = 10
     if len(argv) == 3:
@@ -190,29 +181,19 @@ def log(ctx: Context, argv: list[bytes]) -> Reply:
             return OK
         count = max(parse_int(argv[2]), 0)
     return [
-        Map(
-            [
-                b"count",
-                entry.count,
-                b"reason",
-                entry.reason.encode(),
-                b"context",
-                entry.context.encode(),
-                b"object",
-                entry.name,
-                b"username",
-                entry.user,
-                b"age-seconds",
-                max(ctx.now - entry.updated_ms, 0) / 1000,
-                b"client-info",
-                entry.client,
-                b"entry-id",
-                entry.number,
-                b"timestamp-created",
-                entry.created_ms,
-                b"timestamp-last-updated",
-                entry.updated_ms,
-            ]
+        Map.of(
+            {
+                b"count": entry.count,
+                b"reason": entry.reason.encode(),
+                b"context": entry.context.encode(),
+                b"object": entry.name,
+                b"username": entry.user,
+                b"age-seconds": max(ctx.now - entry.updated_ms, 0) / 1000,
+                b"client-info": entry.client,
+                b"entry-id": entry.number,
+                b"timestamp-created": entry.created_ms,
+                b"timestamp-last-updated": entry.updated_ms,
+            }
         )
         for entry in entries[:count]
     ]

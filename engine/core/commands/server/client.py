@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.description import describe, session_type
 from engine.core.commands.server.connection import check_name
-from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.args import Args, at_most, parse_int
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Verbatim
 from engine.core.table.declare import container
 from engine.text.messages import clients, general
@@ -111,7 +111,7 @@ def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
 @client_subcommand("trackinginfo", since="6.2.0")
 def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns that keys are not tracked for the current connection."""
-    return Map([b"flags", Set([b"off"]), b"redirect", -1, b"prefixes", []])
+    return Map.of({b"flags": Set([b"off"]), b"redirect": -1, b"prefixes": []})
 
 
 @client_subcommand(
@@ -236,8 +236,7 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
 )
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     """Wakes a connection that waits in a blocking command."""
-    if len(argv) > 4:
-        raise CommandError(general.subcommand_arguments(b"client", argv[1]))
+    at_most(argv, 4)
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError(clients.UNBLOCK_REASON)
@@ -254,8 +253,7 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
 @client_subcommand("pause timeout [WRITE | ALL]", "admin noscript loading stale", since="3.0.0")
 def pause(ctx: Context, argv: list[bytes]) -> Reply:
     """Holds back all commands, or those that write, for a number of milliseconds."""
-    if len(argv) > 4:
-        raise CommandError(general.subcommand_arguments(b"client", argv[1]))
+    at_most(argv, 4)
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
         raise CommandError(clients.PAUSE_MODE)

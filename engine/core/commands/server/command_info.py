@@ -49,11 +49,11 @@ def _key_specs(one: Command) -> Set:
         return Set([_range(use, keys.first + number, 0, 1) for number, use in enumerate(one.uses)])
     if keys.find is not None and "STREAMS" in one.syntax:
         at = 4 if one.name == "xreadgroup" else 1
-        begin = Map([b"type", b"keyword", b"spec", Map([b"keyword", b"STREAMS", b"startfrom", at])])
+        begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
         return Set([_spec(one.uses[0], begin, -1, 1, 2)])
     if keys.find is not None:
-        unknown = Map([b"type", b"unknown", b"spec", Map()])
-        return Set([Map([b"flags", _access(one.uses[0]), b"begin_search", unknown, b"find_keys", unknown])])
+        unknown = Map.of({b"type": b"unknown", b"spec": Map()})
+        return Set([Map.of({b"flags": _access(one.uses[0]), b"begin_search": unknown, b"find_keys": unknown})])
     if not keys.first:
         return Set()
     last = keys.last if keys.last < 0 else keys.last - keys.first
@@ -62,12 +62,12 @@ def _key_specs(one: Command) -> Set:
 
 def _range(use: Use, first: int, last: int, step: int) -> Map:
     """Keys at fixed places, ``last`` counted from the first one."""
-    return _spec(use, Map([b"type", b"index", b"spec", Map([b"index", first])]), last, step, 0)
+    return _spec(use, Map.of({b"type": b"index", b"spec": Map.of({b"index": first})}), last, step, 0)
 
 
 def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
-    found = Map([b"type", b"range", b"spec", Map([b"lastkey", last, b"keystep", step, b"limit", limit])])
-    return Map([b"flags", _access(use), b"begin_search", begin, b"find_keys", found])
+    found = Map.of({b"type": b"range", b"spec": Map.of({b"lastkey": last, b"keystep": step, b"limit": limit})})
+    return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": found})
 
 
 def described(one: Command) -> Reply:
@@ -141,17 +141,13 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _documented(one: Command) -> Map:
-    out = Map(
-        [
-            b"summary",
-            one.summary.encode(),
-            b"since",
-            one.since.encode(),
-            b"group",
-            one.group.encode(),
-            b"complexity",
-            one.complexity.encode(),
-        ]
+    out = Map.of(
+        {
+            b"summary": one.summary.encode(),
+            b"since": one.since.encode(),
+            b"group": one.group.encode(),
+            b"complexity": one.complexity.encode(),
+        }
     )
     if one.syntax:
         out += [b"arguments", [argument.described() for argument in arguments(one.syntax)]]

@@ -129,21 +129,14 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _server(session: Session) -> Map:
-    return Map(
-        [
-            b"server",
-            b"redis",
-            b"version",
-            REDIS_VERSION.encode(),
-            b"proto",
-            session.proto,
-            b"id",
-            session.id,
-            b"mode",
-            b"standalone",
-            b"role",
-            b"master",
-            b"modules",
-            [],
-        ]
+    return Map.of(
+        {
+            b"server": b"redis",
+            b"version": REDIS_VERSION.encode(),
+            b"proto": session.proto,
+            b"id": session.id,
+            b"mode": b"standalone",
+            b"role": b"master",
+            b"modules": [],
+        }
     )

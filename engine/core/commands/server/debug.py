@@ -12,7 +12,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.core.commands.data.dump import dumped
-from engine.core.commands.data.keys import encoding
+from engine.core.commands.data.objects import encoding
 from engine.core.commands.families import server_command
 from engine.core.formats import export
 from engine.core.keyspace.hash import Hash

@@ -49,69 +49,42 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
     keys = sum(map(len, ctx.databases))
     dataset = max(used - start, 0)
     clients = sum(session.argv_bytes for session in ctx.sessions)
-    per_db = [
-        (b"db.%d" % db.index, Map([b"overhead.hashtable.main", 0, b"overhead.hashtable.expires", 0]))
+    per_db = {
+        b"db.%d" % db.index: Map.of({b"overhead.hashtable.main": 0, b"overhead.hashtable.expires": 0})
         for db in ctx.databases
         if len(db)
-    ]
-    return Map(
-        [
-            b"peak.allocated",
-            peak,
-            b"total.allocated",
-            used,
-            b"startup.allocated",
-            start,
-            b"replication.backlog",
-            0,
-            b"clients.slaves",
-            0,
-            b"clients.normal",
-            clients,
-            b"cluster.links",
-            0,
-            b"aof.buffer",
-            0,
-            b"lua.caches",
-            0,
-            b"functions.caches",
-            0,
-            *[word for pair in per_db for word in pair],
-            b"overhead.total",
-            used - dataset,
-            b"keys.count",
-            keys,
-            b"keys.bytes-per-key",
-            dataset // keys if keys else 0,
-            b"dataset.bytes",
-            dataset,
-            b"dataset.percentage",
-            _percent(dataset, used),
-            b"peak.percentage",
-            _percent(used, peak),
-            b"allocator.allocated",
-            used,
-            b"allocator.active",
-            used,
-            b"allocator.resident",
-            used,
-            b"allocator-fragmentation.ratio",
-            1.0,
-            b"allocator-fragmentation.bytes",
-            0,
-            b"allocator-rss.ratio",
-            1.0,
-            b"allocator-rss.bytes",
-            0,
-            b"rss-overhead.ratio",
-            1.0,
-            b"rss-overhead.bytes",
-            0,
-            b"fragmentation",
-            1.0,
-            b"fragmentation.bytes",
-            0,
-        ]
+    }
+    return Map.of(
+        {
+            b"peak.allocated": peak,
+            b"total.allocated": used,
+            b"startup.allocated": start,
+            b"replication.backlog": 0,
+            b"clients.slaves": 0,
+            b"clients.normal": clients,
+            b"cluster.links": 0,
+            b"aof.buffer": 0,
+            b"lua.caches": 0,
+            b"functions.caches": 0,
+            **per_db,
+            b"overhead.total": used - dataset,
+            b"keys.count": keys,
+            b"keys.bytes-per-key": dataset // keys if keys else 0,
+            b"dataset.bytes": dataset,
+            b"dataset.percentage": _percent(dataset, used),
+            b"peak.percentage": _percent(used, peak),
+            b"allocator.allocated": used,
+            b"allocator.active": used,
+            b"allocator.resident": used,
+            b"allocator-fragmentation.ratio": 1.0,
+            b"allocator-fragmentation.bytes": 0,
+            b"allocator-rss.ratio": 1.0,
+            b"allocator-rss.bytes": 0,
+            b"rss-overhead.ratio": 1.0,
+            b"rss-overhead.bytes": 0,
+            b"fragmentation": 1.0,
+            b"fragmentation.bytes": 0,
+        }
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.telemetry import Event
 from engine.core.commands.families import server_command
-from engine.core.protocol.args import parse_int
+from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
 from engine.core.table.registry import COMMANDS, Command
-from engine.text.messages import general, server
+from engine.text.messages import server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -41,8 +41,7 @@ slowlog_subcommand = container(
 @slowlog_subcommand("get [count]", complexity="O(count)")
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the newest entries of the slow log: 10 or the given number, all with -1."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"slowlog", argv[1]))
+    at_most(argv, 3)
     count = parse_int(argv[2], server.SLOWLOG_COUNT) if len(argv) == 3 else 10
     if count < -1:
         raise CommandError(server.SLOWLOG_COUNT)
@@ -145,7 +144,7 @@ def histogram(ctx: Context, argv: list[bytes]) -> Reply:
         stat = stats.get(name)
         if stat is not None and stat.calls:
             counts = [number for pair in stat.distribution() for number in pair]
-            found += [name, Map([b"calls", stat.calls, b"histogram_usec", Map(counts)])]
+            found += [name, Map.of({b"calls": stat.calls, b"histogram_usec": Map(counts)})]
     return Map(found)
 
 

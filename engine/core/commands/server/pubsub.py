@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import pubsub_command
-from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
+from engine.core.protocol.args import at_most
+from engine.core.protocol.replies import NO_REPLY, Push, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import Channels
 from engine.text.globs import matcher
-from engine.text.messages import general
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -82,8 +82,7 @@ pubsub_subcommand = container(
 @pubsub_subcommand("channels [pattern]", complexity="O(channels)")
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the channels that have subscribers."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
+    at_most(argv, 3)
     channels = ctx.pubsub.channels
     return list(channels if len(argv) == 2 else filter(matcher(argv[2]), channels))
 
@@ -104,8 +103,7 @@ def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
 @pubsub_subcommand("shardchannels [pattern]", since="7.0.0")
 def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns no channel: the engine has no shards."""
-    if len(argv) > 3:
-        raise CommandError(general.subcommand_arguments(b"pubsub", argv[1]))
+    at_most(argv, 3)
     return []
 
 

@@ -132,7 +132,7 @@ def function_list(ctx: Context, argv: list[bytes]) -> Reply:
 @function_subcommand("stats", "noscript allow_busy")
 def function_stats(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns that no function runs."""
-    return Map([b"running_script", None, b"engines", Map([])])
+    return Map.of({b"running_script": None, b"engines": Map([])})
 
 
 @function_subcommand("delete library-name", "write noscript")

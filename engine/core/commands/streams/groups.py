@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.protocol.args import Args
+from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.group import Group
 from engine.core.streams.position import UNKNOWN
@@ -62,8 +62,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
-    if len(argv) > 8:  # an option given twice
-        raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
+    at_most(argv, 8)  # no option is given twice
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:

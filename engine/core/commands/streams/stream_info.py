@@ -28,38 +28,25 @@ xinfo_subcommand = container(
 _FULL_COUNT = 10
 
 
-def _head(ctx: Context, stream: Stream) -> list[Reply]:
+def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
     """The fields that both forms of XINFO STREAM begin with."""
     nodes, radix_nodes = stream.count_nodes()
     config, producers = ctx.config, stream.producers
-    return [
-        b"length",
-        stream.length,
-        b"radix-tree-keys",
-        nodes,
-        b"radix-tree-nodes",
-        radix_nodes,
-        b"last-generated-id",
-        ids.text(stream.last_id),
-        b"max-deleted-entry-id",
-        ids.text(stream.max_deleted_id),
-        b"entries-added",
-        stream.entries_added,
-        b"recorded-first-entry-id",
-        ids.text(stream.first_id),
-        b"idmp-duration",
-        producers.duration if producers else config.integer("stream-idmp-duration"),
-        b"idmp-maxsize",
-        producers.maxsize if producers else config.integer("stream-idmp-maxsize"),
-        b"pids-tracked",
-        len(producers.by_producer) if producers else 0,
-        b"iids-tracked",
-        producers.tracked() if producers else 0,
-        b"iids-added",
-        producers.added if producers else 0,
-        b"iids-duplicates",
-        producers.duplicates if producers else 0,
-    ]
+    return {
+        b"length": stream.length,
+        b"radix-tree-keys": nodes,
+        b"radix-tree-nodes": radix_nodes,
+        b"last-generated-id": ids.text(stream.last_id),
+        b"max-deleted-entry-id": ids.text(stream.max_deleted_id),
+        b"entries-added": stream.entries_added,
+        b"recorded-first-entry-id": ids.text(stream.first_id),
+        b"idmp-duration": producers.duration if producers else config.integer("stream-idmp-duration"),
+        b"idmp-maxsize": producers.maxsize if producers else config.integer("stream-idmp-maxsize"),
+        b"pids-tracked": len(producers.by_producer) if producers else 0,
+        b"iids-tracked": producers.tracked() if producers else 0,
+        b"iids-added": producers.added if producers else 0,
+        b"iids-duplicates": producers.duplicates if producers else 0,
+    }
 
 
 def _entry(stream: Stream, entry_id: int) -> Reply:
@@ -76,16 +63,13 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns information about a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
     if len(argv) == 3:
-        return Map(
-            [
-                *_head(ctx, stream),
-                b"groups",
-                len(stream.groups),
-                b"first-entry",
-                _entry(stream, stream.first_id),
-                b"last-entry",
-                _entry(stream, stream.last_entry_id),
-            ]
+        return Map.of(
+            {
+                **_head(ctx, stream),
+                b"groups": len(stream.groups),
+                b"first-entry": _entry(stream, stream.first_id),
+                b"last-entry": _entry(stream, stream.last_entry_id),
+            }
         )
     args = Args(argv, 3)
     # The number of words is checked before any of them: with FULL there is nothing more, or COUNT and its value.
@@ -93,14 +77,12 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
-    return Map(
-        [
-            *_head(ctx, stream),
-            b"entries",
-            stream.range(0, ids.MAX_ID, count),
-            b"groups",
-            [_full_group(stream, name, count) for name in sorted(stream.groups)],
-        ]
+    return Map.of(
+        {
+            **_head(ctx, stream),
+            b"entries": stream.range(0, ids.MAX_ID, count),
+            b"groups": [_full_group(stream, name, count) for name in sorted(stream.groups)],
+        }
     )
 
 
@@ -111,25 +93,17 @@ def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
         pending.append([_id(record), group.owner_name(record), *_delivery(record)])
         if len(pending) == count:
             break
-    return Map(
-        [
-            b"name",
-            name,
-            b"last-delivered-id",
-            ids.text(group.last_id),
-            b"entries-read",
-            _read(group),
-            b"lag",
-            group.lag(stream),
-            b"pel-count",
-            len(group.pending),
-            b"nacked-count",
-            len(group.nacked),
-            b"pending",
-            pending,
-            b"consumers",
-            [_full_consumer(group, consumer, count) for consumer in group.sorted_consumers()],
-        ]
+    return Map.of(
+        {
+            b"name": name,
+            b"last-delivered-id": ids.text(group.last_id),
+            b"entries-read": _read(group),
+            b"lag": group.lag(stream),
+            b"pel-count": len(group.pending),
+            b"nacked-count": len(group.nacked),
+            b"pending": pending,
+            b"consumers": [_full_consumer(group, consumer, count) for consumer in group.sorted_consumers()],
+        }
     )
 
 
@@ -139,19 +113,14 @@ def _full_consumer(group: Group, consumer: Consumer, count: int) -> Reply:
         pending.append([_id(record), *_delivery(record)])
         if len(pending) == count:
             break
-    return Map(
-        [
-            b"name",
-            consumer.name,
-            b"seen-time",
-            consumer.seen_time,
-            b"active-time",
-            consumer.active_time,
-            b"pel-count",
-            group.pending_of(consumer),
-            b"pending",
-            pending,
-        ]
+    return Map.of(
+        {
+            b"name": consumer.name,
+            b"seen-time": consumer.seen_time,
+            b"active-time": consumer.active_time,
+            b"pel-count": group.pending_of(consumer),
+            b"pending": pending,
+        }
     )
 
 
@@ -169,21 +138,15 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
     return [
-        Map(
-            [
-                b"name",
-                name,
-                b"consumers",
-                len(group.consumers),
-                b"pending",
-                len(group.pending),
-                b"last-delivered-id",
-                ids.text(group.last_id),
-                b"entries-read",
-                _read(group),
-                b"lag",
-                group.lag(stream),
-            ]
+        Map.of(
+            {
+                b"name": name,
+                b"consumers": len(group.consumers),
+                b"pending": len(group.pending),
+                b"last-delivered-id": ids.text(group.last_id),
+                b"entries-read": _read(group),
+                b"lag": group.lag(stream),
+            }
         )
         for name, group in sorted(stream.groups.items())
     ]
@@ -197,17 +160,13 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     if group is None:
         raise CommandError(streams.no_group_for_key(argv[3], argv[2]))
     return [
-        Map(
-            [
-                b"name",
-                consumer.name,
-                b"pending",
-                group.pending_of(consumer),
-                b"idle",
-                max(ctx.now - consumer.seen_time, 0),
-                b"inactive",
-                -1 if consumer.active_time < 0 else max(ctx.now - consumer.active_time, 0),
-            ]
+        Map.of(
+            {
+                b"name": consumer.name,
+                b"pending": group.pending_of(consumer),
+                b"idle": max(ctx.now - consumer.seen_time, 0),
+                b"inactive": -1 if consumer.active_time < 0 else max(ctx.now - consumer.active_time, 0),
+            }
         )
         for consumer in group.sorted_consumers()
     ]

@@ -1,0 +1,80 @@
+"""OBJECT: how values are kept, or would be by Redis, for programs that look at that."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from engine.core.keyspace.database import Value
+from engine.core.keyspace.hash import Hash
+from engine.core.protocol.args import parse_int
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.table.declare import container
+from engine.core.table.registry import SUB_KEY
+from engine.text.messages import data
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Bytes of a key and its string together that Redis still keeps in one piece of memory.
+_EMBEDDED_MAX = 41
+
+object_subcommand = container(
+    "object",
+    "Commands that inspect how values are kept.",
+    group="generic",
+    acl="keyspace",
+    since="2.2.3",
+    flags="readonly",
+    keys=SUB_KEY,
+    help_since="6.2.0",
+)
+
+
+def is_number(value: bytes) -> bool:
+    """Whether Redis would keep the string as a number."""
+    if len(value) > 20:
+        return False
+    try:
+        parse_int(value)
+    except CommandError:
+        return False
+    return True
+
+
+def encoding(key: bytes, value: Value) -> bytes:
+    """How Redis would keep the value."""
+    if type(value) is bytes:
+        return b"int" if is_number(value) else b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
+    if type(value) is bytearray:
+        return b"raw"
+    if type(value) is Hash:
+        return b"hashtable" if value.big else b"listpack"
+    return b"quicklist" if type(value) is deque else b"stream"
+
+
+@object_subcommand("encoding key", access="RO")
+def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the encoding of a value, as Redis would choose it."""
+    value = ctx.db.peek(argv[2])
+    return None if value is None else encoding(argv[2], value)
+
+
+@object_subcommand("refcount key", access="RO")
+def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the reference count of a value."""
+    return None if ctx.db.peek(argv[2]) is None else 1
+
+
+@object_subcommand("idletime key", access="RO")
+def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of seconds since a key was last used."""
+    return None if ctx.db.peek(argv[2]) is None else ctx.db.idle(argv[2]) // 1000
+
+
+@object_subcommand("freq key", access="RO", since="4.0.0")
+def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how often a key is used, under an LFU policy."""
+    if ctx.db.peek(argv[2]) is None:
+        return None
+    raise CommandError(data.NO_LFU)

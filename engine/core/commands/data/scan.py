@@ -1,0 +1,72 @@
+"""SCAN, and the words that it has in common with HSCAN."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from engine.core.commands.families import key_command
+from engine.core.keyspace.database import type_name
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.table.registry import NO_KEYS
+from engine.text.globs import matcher
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Blanks, sign and digits, to the first zero byte: what C's strtoull reads.
+_CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
+
+
+def parse_cursor(word: bytes) -> int:
+    """A cursor of SCAN and HSCAN; any number of 64 bits will do.
+
+    A negative one that is written as a signed number would be (``-1``) is refused; in another form (``-01``, or too
+    large for a signed number) it counts from above, as in Redis.
+    """
+    found = _CURSOR.fullmatch(word)
+    if found is None or (cursor := int(found[2])) >= 1 << 64:
+        raise CommandError(data.INVALID_CURSOR)
+    if found[1] != b"-":
+        return cursor
+    if 0 < cursor <= 1 << 63 and word == b"-%d" % cursor:
+        raise CommandError(data.INVALID_CURSOR)
+    return -cursor % (1 << 64)
+
+
+def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
+    """(pattern, count, type in lower case or empty) of a walk."""
+    pattern, count, kind = b"*", 10, b""
+    while len(args):
+        if args.option(b"COUNT"):
+            count = args.take_int()
+            if count < 1:
+                raise CommandError(general.SYNTAX)
+        elif args.option(b"MATCH"):
+            pattern = args.take()
+        elif with_type and args.option(b"TYPE"):
+            kind = args.take().lower()
+        else:
+            raise CommandError(general.SYNTAX)
+    return pattern, count, kind
+
+
+@key_command(
+    "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
+    "readonly",
+    keys=NO_KEYS,
+    since="2.8.0",
+    complexity="O(COUNT) a step",
+)
+def scan(ctx: Context, argv: list[bytes]) -> Reply:
+    """Iterates over the keys in steps; a key that exists all the time is returned."""
+    cursor = parse_cursor(argv[1])
+    pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
+    following, keys = ctx.db.scan(cursor, count)
+    if pattern != b"*":
+        keys = list(filter(matcher(pattern), keys))
+    if kind:
+        keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
+    return [b"%d" % following, keys]
