@@ -56,6 +56,25 @@ class CommandRunner(Protocol):
         """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
 
 
+class _Gone(asyncio.Transport):
+    """The transport of a connection that is closed: whoever still has the connection finds it closed."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def abort(self) -> None:
+        """It is closed."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+_GONE = _Gone()
+
+
 class Connection(asyncio.Protocol):
     """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
 
@@ -123,6 +142,23 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.runner.closed(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Free what it holds, and break the cycles that it is part of: the collector comes too rarely for that."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.session.buffers = Buffers
+        self.session.multi = None
+        self.replies.forget(self)
+        self.transport = _GONE
+        self.parser = RequestParser(0)
+        self.scanner = Scanner()
+        self.commands = []
+        self.backlog.clear()
+        self.held = []
+        self.backlog_size = self.held_size = self.at = 0
 
     def data_received(self, data: bytes) -> None:
         self.traffic.bytes_in += len(data)
@@ -268,8 +304,25 @@ class Connection(asyncio.Protocol):
         """Send bytes of replies, now or at the end of the event-loop iteration."""
         if not self.transport.is_closing():
             size = sum(map(len, parts))
+            if size > _WRITE_HIGH and self._is_too_much(size):
+                return
             self.traffic.bytes_out += size
             self.replies.send(self, parts, size)
+
+    def _is_too_much(self, size: int) -> bool:
+        """Whether so many bytes more are above the hard output limit: then the client is cut off before they wait."""
+        hard, _, _ = self.limits.output(self.session)
+        waiting = self.held_size + self.transport.get_write_buffer_size() + size
+        if not hard or waiting < hard:
+            return False
+        self._drop(waiting)
+        return True
+
+    def _drop(self, size: int) -> None:
+        session = self.session
+        self.traffic.output_overruns += 1
+        LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
+        self.transport.abort()
 
     def write(self, parts: Out, size: int) -> None:
         """Write bytes of replies, ``size`` of them, in as few buffers as is cheap."""
@@ -297,9 +350,7 @@ class Connection(asyncio.Protocol):
         else:
             self.over_soft_since = 0
         if over:
-            self.traffic.output_overruns += 1
-            LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
-            self.transport.abort()
+            self._drop(size)
 
     def buffers(self) -> Buffers:
         """What waits here, for CLIENT LIST."""

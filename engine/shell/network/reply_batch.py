@@ -104,6 +104,13 @@ class ReplyBatch:
             self._release(connection)
             connection.transport.close()
 
+    def forget(self, connection: Held) -> None:
+        """The connection is closed."""
+        self._served.discard(connection)
+        self._closing.discard(connection)
+        if connection in self._held:
+            self._held.remove(connection)
+
     @staticmethod
     def _release(connection: Held) -> None:
         parts, size = connection.held, connection.held_size

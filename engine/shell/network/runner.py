@@ -89,10 +89,6 @@ class Runner:
 
     def closed(self, connection: Connection) -> None:
         """A client has gone."""
-        if connection.timer is not None:
-            connection.timer.cancel()
-        connection.commands = []
-        connection.backlog.clear()
         self.connections.pop(connection.session.id, None)
         self.core.close_session(connection.session)
 

@@ -1,0 +1,145 @@
+"""What clients can make the engine keep: nothing once they have gone, and no more replies than they take."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from pathlib import Path
+
+import hiredis
+import pytest
+import uvloop
+
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+from engine.shell.network.connection import Connection
+from engine.shell.network.runner import Runner
+from tests import servers
+from tests.connection import Connection as Client
+from tests.servers import Running
+from tests.waiting import DEADLINE, wait_for
+
+MB = 1 << 20
+
+
+class Watched(Connection):
+    """A connection that a weak reference can be made to."""
+
+
+def resident(server: Running, line: str = "VmRSS") -> int:
+    """The process's resident memory in bytes, now or (VmHWM) at most so far."""
+    text = Path(f"/proc/{server.pid}/status").read_text()
+    return int(text.split(f"{line}:")[1].split()[0]) * 1024
+
+
+LEAVES: dict[str, bytes] = {
+    "a pipeline": b"PING\r\n" * 40,
+    "a command that is not complete": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000000\r\n" + bytes(MB),
+    "a transaction": b"MULTI\r\nSET k v\r\nXADD s * f v\r\n",
+    "watched keys": b"SET k v\r\nWATCH k\r\n",
+    "a wait": b"BLPOP k 100\r\n",
+    "a wait with bytes behind it": b"BLPOP k 0\r\n" + b"PING\r\n" * 10_000,
+    "a subscription": b"SUBSCRIBE channel\r\n",
+    "a monitor": b"MONITOR\r\n",
+    "a protocol error": b"*1\r\n:1\r\n",
+    "unread replies": b"SET k " + bytes(60_000).replace(b"\0", b"v") + b"\r\n" + b"GET k\r\n" * 300,
+}
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
+    """Whatever a client was doing when it went, its connection is freed at once: it is part of no cycle."""
+
+    async def main() -> weakref.ref[Watched]:
+        runner = Runner(Core(Config(), lambda n: 0), asyncio.get_running_loop())
+        made: list[weakref.ref[Watched]] = []
+
+        def accept() -> Watched:
+            connection = Watched(runner)
+            made.append(weakref.ref(connection))
+            return connection
+
+        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+        client = socket.create_connection(server.sockets[0].getsockname()[:2], DEADLINE)
+        client.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(client, LEAVES[leaves])
+        while not (runner.traffic.bytes_in or made):
+            await asyncio.sleep(0)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        client.close()
+        end = asyncio.get_running_loop().time() + DEADLINE
+        while runner.connections and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0)
+        assert not runner.connections
+        assert not len(runner.core.sessions)
+        await asyncio.sleep(0)
+        server.close()
+        return made[0]
+
+    gc.collect()
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=loop) as running:
+            left = running.run(main())
+            assert left() is None, gc.get_referrers(left())
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
+def test_memory_returns_when_clients_leave():
+    """Twelve clients that each send 20 MB of a command and go leave nothing behind."""
+    with servers.engine() as server, Client(server) as other:
+        before = resident(server)
+        clients = [server.connect() for _ in range(12)]
+        for one in clients:
+            one.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000000\r\n" + bytes(20 * MB))
+        wait_for(lambda: resident(server) > before + 200 * MB, "240 MB to arrive")
+        for one in clients:
+            one.close()
+        wait_for(lambda: other.run("CLIENT", "LIST").count(b"\n") == 1, "the clients to be forgotten")
+        wait_for(lambda: resident(server) < before + 60 * MB, "the memory to return")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
+@pytest.mark.parametrize("policy", ["no", "always"])
+def test_replies_are_not_made_before_they_are_taken(policy):
+    """Sixteen pipelined reads of ten megabytes each, unread, take no more memory than a few of them."""
+    flags = () if policy == "no" else ("--appendonly", "yes", "--appendfsync", "always")
+    with servers.engine(*flags) as server, Client(server) as client:
+        for _ in range(10):
+            client.run("RPUSH", "list", *["x" * 1000] * 1000)
+        before = resident(server, "VmHWM")
+        # With fsync at each iteration's end, everything in it is held back behind the first change.
+        words = [("SET", "k", "v"), *[("LRANGE", "list", 0, -1)] * 16, ("PING",)]
+        client.socket.sendall(b"".join(map(hiredis.pack_command, words)))
+        with Client(server) as other:
+            assert other.run("PING") == b"PONG"
+        wanted = len(b"+OK\r\n+PONG\r\n") + 16 * (len(b"*10000\r\n") + 10_000 * (1000 + len(b"$1000\r\n\r\n")))
+        while wanted:
+            data = client.socket.recv(MB)
+            assert data
+            wanted -= len(data)
+        assert data.endswith(b"+PONG\r\n")
+        assert resident(server, "VmHWM") - before < 60 * MB
+
+
+def test_a_reply_above_the_hard_limit_ends_its_client():
+    """One reply that is longer than client-output-buffer-limit allows ends its client, as with Redis."""
+    for server_of in (servers.engine, servers.redis):
+        with (
+            server_of("--client-output-buffer-limit", "normal 2mb 0 0") as server,
+            Client(server) as client,
+            Client(server) as other,
+        ):
+            for _ in range(40):
+                client.run("RPUSH", "list", *["x" * 100] * 1000)
+            assert len(client.run("LRANGE", "list", 0, 9999)) == 10_000
+            client.send("LRANGE", "list", 0, -1)
+            with pytest.raises(ConnectionError):
+                client.receive()
+            assert other.run("PING") == b"PONG"
