@@ -221,8 +221,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "FIELD_NAME_NOT_TEXT": Condition(
         DataError,
-        "An entry of '{stream}' at or after {entry} has a field name that is not UTF-8.",
-        "Read the fields as binary: give a schema with 'fields map<binary,binary>'.",
+        "Entry {entry} of '{stream}' has the field name '{field}', which is not UTF-8.",
+        "Read with mode PERMISSIVE (without that field) or DROPMALFORMED. To have the bytes, set fieldsType=binary, or "
+        "give a schema with 'fields map<binary,binary>'.",
     ),
     "NO_FIELDS": Condition(
         WriteError,

@@ -118,7 +118,7 @@ def _converter(target: Any) -> Convert:
     if types.is_decimal(target):
         return lambda value: _parsed(target, str(_number(value)))
     if types.is_timestamp(target) or types.is_date(target):
-        return lambda value: _parsed(target, value if isinstance(value, str) else str(_number(value)))
+        return lambda value: _parsed(target, value) if isinstance(value, str) else _epoch(target, _number(value))
     raise TypeError(f"{target} cannot be read from JSON")
 
 
@@ -176,6 +176,11 @@ def _refuse(value: Any) -> Any:
     raise ValueError(value)
 
 
-def _parsed(target: Any, text: str) -> Any:
-    (found,) = values_reference.from_text(pa.array([text.encode()], pa.binary()), target).to_pylist()
+def _epoch(target: Any, number: int | decimal.Decimal) -> Any:
+    """The time that a JSON number means: a year, or an epoch whose size says the unit."""
+    return _parsed(target, str(number), epochs=0)
+
+
+def _parsed(target: Any, text: str, epochs: int | None = None) -> Any:
+    (found,) = values_reference.from_text(pa.array([text.encode()], pa.binary()), target, epochs).to_pylist()
     return _refuse(text) if found is None else found

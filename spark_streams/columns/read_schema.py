@@ -35,7 +35,7 @@ from spark_streams.columns.names import (
 )
 from spark_streams.config import time_zones
 from spark_streams.config.read import Mode, ReadOptions
-from spark_streams.errors import error, fail
+from spark_streams.errors import fail
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
@@ -49,7 +49,7 @@ class ReadSchema:
     """The columns of a read. `arrow` is the schema that Spark expects of every batch.
 
     `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
-    and if the session has none, in the driver's, `home`.
+    and if the session has none, in the driver's, `home`. `epochs`: see `values.epochs_of`.
     """
 
     arrow: Any
@@ -59,6 +59,7 @@ class ReadSchema:
     null_value: bytes | None = None
     zone: str | None = None
     home: str = time_zones.UTC
+    epochs: int | None = None
 
     @classmethod
     def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
@@ -77,7 +78,8 @@ class ReadSchema:
         if options is None:
             return cls(arrow)
         null_value = None if options.null_value is None else options.null_value.encode()
-        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home)
+        epochs = values.epochs_of(options.timestamp_format)
+        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home, epochs)
 
     def in_session(self) -> ReadSchema:
         """The same, with the zone of the session that runs this task if no option names one."""
@@ -140,6 +142,8 @@ class ReadSchema:
     def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Converted]) -> Converted:
         """A column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
         name, kind = field.name, field.type
+        if name == FIELDS and pa.types.is_map(kind):
+            return self._map(page, kind)
         if self._is_special(field):
             return self._special(name, kind, page, stream, deliveries), None
         column, wrong = rows[name] if self.json_field is not None else self._field(name, self._read_as(kind), page)
@@ -154,9 +158,7 @@ class ReadSchema:
             return _timestamps(page.milliseconds(), kind)
         if name == DELIVERIES:
             return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
-        if name == self.corrupt:
-            return pa.nulls(page.count, kind)  # filled when all other columns have been read
-        return self._map(page, stream, kind)
+        return pa.nulls(page.count, kind)  # the corrupt record, filled when all other columns have been read
 
     def _field(self, name: str, kind: Any, page: Page) -> Converted:
         if not self._null_is_number:
@@ -166,7 +168,7 @@ class ReadSchema:
         text = self._with_nulls(page.column(name.encode()))
         if json_reference.is_nested(kind):
             return json_values.from_text(text, kind)
-        column = values.from_text(text, kind)
+        column = values.from_text(text, kind, self.epochs)
         return column, _wrong(text, column, kind)
 
     @cached_property
@@ -179,13 +181,19 @@ class ReadSchema:
     def _with_nulls(self, texts: Any) -> Any:
         return texts if self.null_value is None else values.without(texts, self.null_value)
 
-    def _map(self, page: Page, stream: str, target: Any) -> Any:
+    def _map(self, page: Page, target: Any) -> Converted:
+        """All fields but those whose name is not a key; an entry that has such a field is malformed."""
         offsets, names, texts = page.fields()
         keys = values.from_text(names, target.key_type)
-        if keys.null_count:
-            raise error("FIELD_NAME_NOT_TEXT", stream=stream, entry=page.ids()[0].as_py().decode("utf-8", "replace"))
         items = values.from_text(self._with_nulls(texts), target.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items).cast(target)
+        wrong: Any = None
+        if keys.null_count:
+            bounds = offsets.to_numpy()
+            left_out = np.concatenate(([0], np.cumsum(keys.is_null().to_numpy(zero_copy_only=False))))[bounds]
+            wrong = pa.array(np.diff(left_out) > 0)
+            offsets = pa.array(bounds - left_out, pa.int32())
+            keys, items = keys.drop_null(), items.filter(keys.is_valid())
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
     def _records(self, page: Page, malformed: Any) -> Any:
         """For each malformed entry its JSON, null for others."""
@@ -207,11 +215,24 @@ class ReadSchema:
         )
 
     def _fail(self, field: Any, page: Page, stream: str, row: int) -> None:
+        entry = page.ids()[row].as_py().decode()
+        if field.name == FIELDS and pa.types.is_map(field.type):
+            offsets, names, _ = page.fields()
+            ours = names[offsets[row].as_py() : offsets[row + 1].as_py()]
+            shown = next(one for one in ours.to_pylist() if not _is_text(one)).decode("utf-8", "backslashreplace")
+            fail("FIELD_NAME_NOT_TEXT", stream=stream, entry=entry, field=shown[:_SHOWN])
         name = field.name if self.json_field is None else self.json_field
         text = (page.column(name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace")
         shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        entry = page.ids()[row].as_py().decode()
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _arrow_schema(schema: spark.StructType) -> Any:

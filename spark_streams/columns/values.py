@@ -28,16 +28,17 @@ _SAME_CLOCKS = (0, 2_145_916_800_000_000)
 _DECIMAL_DIGITS = 38  # of a 128-bit decimal
 _LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
+_COMPACT_DAY = r"^(\d{4})(\d{2})(\d{2})$"
 
 
-def from_text(column: Any, target: Any) -> Any:
+def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
     """The binary array `column` as the type `target`; null where the text is missing or is not of that type.
 
-    A time that names no zone is in the zone of `target`.
+    A time that names no zone is in the zone of `target`. `epochs`: whether numbers are times, see `epochs_of`.
     """
     if pa.types.is_binary(target):
         return column
-    fast = _fast(target)
+    fast = _fast(target, epochs)
     if fast is not None:
         try:
             result = fast(column, target)
@@ -45,10 +46,15 @@ def from_text(column: Any, target: Any) -> Any:
             result = None
         if result is not None:
             return result
-    return values_reference.from_text(column, target)
+    return values_reference.from_text(column, target, epochs)
 
 
-def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
+def epochs_of(name: str) -> int | None:
+    """The microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers are no times."""
+    return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
+
+
+def _fast(target: Any, epochs: int | None) -> Callable[[Any, Any], Any] | None:
     types = pa.types
     if types.is_string(target):
         return lambda column, _: pc.cast(column, pa.string())
@@ -61,9 +67,9 @@ def _fast(target: Any) -> Callable[[Any, Any], Any] | None:
     if types.is_boolean(target):
         return _booleans
     if types.is_date32(target):
-        return lambda column, _: _if_like(_DAY, column, target)
+        return lambda column, _: _if_like(_DAY, _with_hyphens(column), target)
     if types.is_timestamp(target):
-        return _timestamps
+        return lambda column, _: _timestamps(column, target, epochs)
     return None
 
 
@@ -113,14 +119,22 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
     return pc.cast(text, target)
 
 
+def _with_hyphens(column: Any) -> Any:
+    """The texts, with hyphens if all of them are compact days (20130704)."""
+    text = pc.cast(column, pa.string())
+    if not pc.all(pc.match_substring_regex(text, _COMPACT_DAY), min_count=0).as_py():
+        return column
+    return pc.cast(pc.replace_substring_regex(text, _COMPACT_DAY, r"\1-\2-\3"), pa.binary())
+
+
 def _has_year(year: str, text: Any) -> bool:
     return bool(pc.any(pc.starts_with(text, year), min_count=0).as_py())
 
 
-def _timestamps(column: Any, target: Any) -> Any:
-    epochs = _epochs(column, target)
-    if epochs is not None:
-        return epochs
+def _timestamps(column: Any, target: Any, epochs: int | None) -> Any:
+    numbers = None if epochs is None else _epochs(column, target, epochs)
+    if numbers is not None:
+        return numbers
     if target.tz is None:
         return _if_like(_UNZONED, column, target)
     utc = pa.timestamp(target.unit, "UTC")
@@ -142,13 +156,14 @@ def _within(micros: tuple[int, int], times: Any) -> bool:
     return found["min"] is None or (micros[0] <= found["min"] and found["max"] < micros[1])
 
 
-def _epochs(column: Any, target: Any) -> Any:
-    """The column, if all of it is whole numbers of one unit: see `values_reference._UNITS`."""
+def _epochs(column: Any, target: Any, unit: int) -> Any:
+    """The column, if all of it is whole numbers of one unit: `unit`, else see `values_reference._UNITS`."""
     if not len(column) or column.null_count == len(column) or not _made_of(b"0123456789", column):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
     shortest, longest = lengths["min"], lengths["max"]
-    for least, most, factor in ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1)):
+    by_size = ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1))
+    for least, most, factor in ((1, 11 + 6 - len(str(unit)) + 1, unit),) if unit else by_size:
         if least <= shortest and longest <= most:
             micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
             # Python's times end with the year 9999.

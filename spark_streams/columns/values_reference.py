@@ -29,11 +29,16 @@ _ENDLESS = {
     "-infinity": -math.inf,
 }
 _DAY = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
+_COMPACT_DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ].*)?", re.DOTALL)
+_ZONE = r" ?(Z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Za-z][A-Za-z0-9_+/-]*)?"
 _MOMENT = re.compile(
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?"
-    r" ?(Z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Za-z][A-Za-z0-9_+/-]*)?)?)?"
+    r"(?:[T ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?" + _ZONE + ")?)?"
 )
+_COMPACT_MOMENT = re.compile(
+    r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:\.([0-9]{1,9}))?)?" + _ZONE + ")?"
+)
+_NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
 """Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
@@ -41,11 +46,11 @@ _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
 _Read = Callable[[str], Any]
 
 
-def from_text(column: Any, target: Any) -> Any:
+def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
     """See `spark_streams.columns.values.from_text`."""
     if pa.types.is_binary(target):
         return column
-    read = _reader(target)
+    read = _reader(target, epochs)
     return pa.array([None if value is None else _read(read, value) for value in column.to_pylist()], target)
 
 
@@ -56,7 +61,7 @@ def _read(read: _Read, value: bytes) -> Any:
         return None
 
 
-def _reader(target: Any) -> _Read:
+def _reader(target: Any, epochs: int | None) -> _Read:
     types = pa.types
     if types.is_string(target):
         return str
@@ -74,9 +79,9 @@ def _reader(target: Any) -> _Read:
         return _date
     if types.is_timestamp(target):
         if target.tz is None:
-            return _local_moment
+            return lambda text: _local_moment(text, epochs)
         zone = time_zones.info(target.tz)
-        return lambda text: _moment(text, zone)
+        return lambda text: _moment(text, zone, epochs)
     raise TypeError(f"{target} cannot be read from text")
 
 
@@ -110,13 +115,13 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def _date(text: str) -> datetime.date | None:
-    found = _DAY.fullmatch(text)
+    found = _DAY.fullmatch(text) or _COMPACT_DAY.fullmatch(text)
     return datetime.date(*(int(part or 1) for part in found.groups())) if found else None
 
 
-def _moment(text: str, default: datetime.tzinfo) -> datetime.datetime | None:
-    if _EPOCH.fullmatch(text):
-        return _epoch(text)
+def _moment(text: str, default: datetime.tzinfo, epochs: int | None) -> datetime.datetime | None:
+    if _is_epoch(text, epochs):
+        return _epoch(text, epochs)
     parsed = _parts(text)
     if parsed is None:
         return None
@@ -135,23 +140,27 @@ def _moment(text: str, default: datetime.tzinfo) -> datetime.datetime | None:
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 
 
-def _epoch(text: str) -> datetime.datetime:
+def _is_epoch(text: str, epochs: int | None) -> bool:
+    return epochs is not None and bool((_NUMBER_OF_UNITS if epochs else _EPOCH).fullmatch(text))
+
+
+def _epoch(text: str, epochs: int | None) -> datetime.datetime:
     with decimal.localcontext(prec=100):
         number = decimal.Decimal(text)
-        factor = next(factor for below, factor in _UNITS if abs(number) < below)
+        factor = epochs or next(factor for below, factor in _UNITS if abs(number) < below)
         micros = int((number * factor).to_integral_value(decimal.ROUND_FLOOR))
     return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=micros)
 
 
-def _local_moment(text: str) -> datetime.datetime | None:
-    if _EPOCH.fullmatch(text):
-        return _epoch(text).replace(tzinfo=None)
+def _local_moment(text: str, epochs: int | None) -> datetime.datetime | None:
+    if _is_epoch(text, epochs):
+        return _epoch(text, epochs).replace(tzinfo=None)
     parsed = _parts(text)
     return parsed[0] if parsed is not None and parsed[1] is None else None
 
 
 def _parts(text: str) -> tuple[datetime.datetime, Any] | None:
-    found = _MOMENT.fullmatch(text)
+    found = _MOMENT.fullmatch(text) or _COMPACT_MOMENT.fullmatch(text)
     if found is None:
         return None
     year, month, day, hour, minute, second, fraction, zone = found.groups()

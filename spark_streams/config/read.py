@@ -212,6 +212,15 @@ class ColumnOptions:
         "String column that receives such an entry as JSON, if the schema has the column.",
     )
 
+    timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(
+        "timestampFormat",
+        choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
+        "iso",
+        "What a number in a timestamp column means. `iso`: nothing, but `20130704` is a date. `seconds`, "
+        "`milliseconds`, `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or "
+        "more, which say the unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs.",
+    )
+
     @property
     def samples(self) -> int | None:
         """How many entries of each stream a schema is inferred from; None if none is inferred."""

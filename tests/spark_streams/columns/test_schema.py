@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
+from spark_streams.codec import decode_reference
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page
 from spark_streams.columns import inference
@@ -196,3 +197,21 @@ def test_types_of_json() -> None:
     assert inference.merged(one, other).simpleString() == (
         "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string>"
     )
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+def test_a_field_name_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
+    """One producer's bad field name costs its own entry, as the mode says, and no other one."""
+    schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
+    schema.add("_corrupt_record", "string")
+    entries = [(b"1-1", [b"a", b"1"]), (b"2-1", [b"b", b"2", b"\xff", b"3", b"c", b"4"]), (b"3-1", [b"d", b"5"])]
+    page = decode_reference.ScalarPage(entries)
+    columns = ReadSchema.of(schema, options.read_options({"stream": "s", "mode": mode}))
+    if mode == "FAILFAST":
+        with pytest.raises(DataError, match=r"FIELD_NAME_NOT_TEXT.*2-1.*\\xff"):
+            columns.batch(page, "s")
+        return
+    rows = [(row["_id"], dict(row["fields"]), row["_corrupt_record"]) for row in columns.batch(page, "s").to_pylist()]
+    bad = ("2-1", {"b": "2", "c": "4"}, '{"b": "2", "\ufffd": "3", "c": "4"}')
+    good = [("1-1", {"a": "1"}, None), ("3-1", {"d": "5"}, None)]
+    assert rows == (good if mode == "DROPMALFORMED" else [good[0], bad, good[1]])

@@ -80,6 +80,7 @@ SENSIBLE = st.one_of(
     st.floats().map(repr),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
     st.dates().map(str),
+    st.dates().map(lambda day: f"{day:%Y%m%d}"),
     MOMENTS.map(lambda moment: f"{moment}"),
     MOMENTS.map(lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S}Z"),
     MOMENTS.map(lambda moment: f"{moment}+0130"),
@@ -105,13 +106,16 @@ def same(one: list[Any], other: list[Any]) -> bool:
         st.lists(SENSIBLE, min_size=1, max_size=2),
     ),
     skip=st.integers(0, 2),
+    epochs=st.sampled_from([None, 0, 1, 1000, 10**6]),
 )
-def test_the_fast_way_agrees_with_the_slow_one(target: Any, column: list[bytes | None], skip: int) -> None:
+def test_the_fast_way_agrees_with_the_slow_one(
+    target: Any, column: list[bytes | None], skip: int, epochs: int | None
+) -> None:
     """Whatever the texts are, both ways give the same values and the same nulls, slices included."""
     array = pa.array(column, pa.binary()).slice(skip)
-    fast = values.from_text(array, target)
+    fast = values.from_text(array, target, epochs)
     assert fast.type == target
-    assert same(fast.to_pylist(), values_reference.from_text(array, target).to_pylist())
+    assert same(fast.to_pylist(), values_reference.from_text(array, target, epochs).to_pylist())
 
 
 THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -187,11 +191,16 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("2013-03-10 02:30:00", NEW_YORK, datetime.datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
         ("2013-11-03 01:30:00", NEW_YORK, datetime.datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
         ("2038-04-01 00:00:00", NEW_YORK, datetime.datetime(2038, 4, 1, 4, tzinfo=UTC)),
-        ("1372941000", NEW_YORK, datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
-        ("1372941000", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
-        ("1372941000.25", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
-        ("1372941000001", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 1000)),
-        ("1372941000000001", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 1)),
+        ("20130704", pa.timestamp("us"), datetime.datetime(2013, 7, 4)),
+        ("20130704", NEW_YORK, datetime.datetime(2013, 7, 4, 4, tzinfo=UTC)),
+        ("20130704", pa.date32(), datetime.date(2013, 7, 4)),
+        ("20130732", pa.timestamp("us"), None),
+        ("20130732", pa.date32(), None),
+        ("20130704T123000Z", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 12, 30, tzinfo=UTC)),
+        ("20130704T1230+0200", pa.timestamp("us", "UTC"), datetime.datetime(2013, 7, 4, 10, 30, tzinfo=UTC)),
+        ("20130704 123000.5", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 500_000)),
+        ("1372941000", NEW_YORK, None),
+        ("1372941000001", pa.timestamp("us"), None),
         ("", pa.int32(), None),
         ("", pa.string(), ""),
     ],
@@ -200,6 +209,29 @@ def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
     """Texts are read as Spark's CSV source reads them; where they say no time zone, in that of the type."""
     found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "value"),
+    [
+        ("1372941000", "epoch", datetime.datetime(2013, 7, 4, 12, 30)),
+        ("1372941000.25", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
+        ("1372941000001", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 1000)),
+        ("1372941000000001", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 1)),
+        ("2013", "epoch", datetime.datetime(2013, 1, 1)),
+        ("2013", "seconds", datetime.datetime(1970, 1, 1, 0, 33, 33)),
+        ("-1", "seconds", datetime.datetime(1969, 12, 31, 23, 59, 59)),
+        ("20130704", "milliseconds", datetime.datetime(1970, 1, 1, 5, 35, 30, 704_000)),
+        ("20130704", "microseconds", datetime.datetime(1970, 1, 1, 0, 0, 20, 130_704)),
+        ("2013-07-04", "seconds", datetime.datetime(2013, 7, 4)),
+        ("999999999999999", "seconds", None),
+    ],
+)
+def test_numbers_are_times_where_the_format_says_so(text: str, form: str, value: Any) -> None:
+    """With another timestampFormat than iso, numbers count from 1970 in its unit; other texts mean what they meant."""
+    column = pa.array([text.encode()])
+    target = pa.timestamp("us")
+    assert values.from_text(column, target, values.epochs_of(form)).to_pylist() == [value]
 
 
 def test_a_type_without_a_text_is_refused() -> None:
