@@ -35,7 +35,6 @@ from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.streams.appending import Streams
-from engine.core.streams.stream import Stream
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.waiting import Blocked
 from engine.settings.config import Config
@@ -103,9 +102,8 @@ class Core:
     def _limit_nodes(self) -> None:
         """Follow the two directives; what is in a stream already keeps the nodes that it has."""
         for db in self.databases:
-            for _, value, _ in db.items():
-                if isinstance(value, Stream):
-                    value.node_extents()
+            for stream in db.streams():
+                stream.keep_limits()
         limits = self.streams.storage.limits
         limits.max_bytes = self.config.integer("stream-node-max-bytes")
         limits.max_entries = self.config.integer("stream-node-max-entries")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.streams.group import Group
-from engine.core.streams.nodes import _OpenNode
+from engine.core.streams.nodes import NodeLimits, _OpenNode
 from engine.core.streams.pending import NOBODY, PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.segment import Segment
@@ -76,16 +76,21 @@ def node_state(segment: Segment) -> list[Any]:
     """A segment's node map as bytes, numbers, and lists of these."""
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
-    return [nodes.starts.tobytes(), nodes.upto, newest, [index for gap in nodes._void for index in gap]]
+    former = [number for index, limits in nodes.former for number in (index, limits.max_bytes, limits.max_entries)]
+    void = [index for gap in nodes._void for index in gap]
+    return [nodes.starts.tobytes(), nodes.upto, newest, void, *([former] if former else [])]
 
 
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
     """The inverse of :func:`node_state`."""
-    starts, upto, newest, void = state
+    starts, upto, newest, void, *rest = state
     nodes = segment.nodes
     nodes.starts.frombytes(starts)
     nodes.upto = upto
     nodes._void = list(zip(void[::2], void[1::2], strict=True))
+    for former in rest:
+        triples = zip(former[::3], former[1::3], former[2::3], strict=True)
+        nodes.former = tuple((index, NodeLimits(size, entries)) for index, size, entries in triples)
     if newest:
         key, names, total, deleted, size = newest
         node = nodes._open = _OpenNode(unpack(key)[0], names)

@@ -144,6 +144,10 @@ class Database:
         for key in self.keys():
             yield key, self._values[key], self._expires.get(key)
 
+    def streams(self) -> list[Stream]:
+        """All streams."""
+        return [value for value in self._values.values() if type(value) is Stream]
+
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """The next cursor (0 at the end) and the live ones of the next ``count`` keys. A walk begins with cursor 0."""
         following, keys = self._slots.walk(cursor, count)

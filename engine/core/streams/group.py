@@ -134,9 +134,12 @@ class Group:
             self.nacked.pop(block.id_at(index), None)
         self.pending.change(record, consumer.number, time, count)
 
-    def give_back(self, entry_id: int, count: int) -> None:
-        """Take a record from its consumer, or create one, and queue it behind those given back before."""
-        self.pending.put(entry_id, NOBODY, 0, count)
+    def give_back(self, entry_id: int, record: Record | None, count: int) -> None:
+        """Take the entry's record from its consumer, or create one, and queue it behind those given back before."""
+        if record is None:
+            self.pending.put(entry_id, NOBODY, 0, count)
+        else:
+            self.pending.change(record, NOBODY, 0, count)
         self.nacked.pop(entry_id, None)
         self.nacked[entry_id] = None
 

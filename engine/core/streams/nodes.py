@@ -8,8 +8,9 @@ before a deletion changes what they are derived from. A stream that is never tri
 Each segment has a map of its own, so a node ends where its segment does. Segments end at multiples of
 ``stream-node-max-entries`` entries wherever they can: there the node would have ended anyway.
 
-The invariant: an entry's node depends only on the entries before it and on the deletions before it was added. So
-:meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and before the limits change.
+The invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
+limits then in force. So :meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and
+:meth:`SegmentNodes.keep_limits` before the limits change.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -145,7 +146,7 @@ class _OpenNode:
 class SegmentNodes:
     """The nodes of one segment, as far as they have been derived: the index of each node's first entry."""
 
-    __slots__ = ("_open", "_void", "starts", "upto")
+    __slots__ = ("_open", "_void", "former", "starts", "upto")
 
     def __init__(self) -> None:
         self.starts = array("I")
@@ -154,6 +155,9 @@ class SegmentNodes:
         self._void: list[tuple[int, int]] = []
         #: So many of the segment's entries are in the map.
         self.upto = 0
+        #: (index, limits), ascending: entries before the index were added while these limits were in force, as far as
+        #: they are not in the map yet. The present limits hold behind the last one.
+        self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
@@ -163,10 +167,13 @@ class SegmentNodes:
         for entry_id, entry in segment.pairs(self.upto, len(segment)):
             words = fields_of(entry)
             node = self._open
+            while self.former and self.former[0][0] <= self.upto:
+                self.former = self.former[1:]
+            then = self.former[0][1] if self.former else limits
             if (
                 node is None
-                or node.size() + sum(map(len, words)) >= (limits.max_bytes or _HARD_MAX_BYTES)
-                or 0 < limits.max_entries <= node.total
+                or node.size() + sum(map(len, words)) >= (then.max_bytes or _HARD_MAX_BYTES)
+                or 0 < then.max_entries <= node.total
             ):
                 node = self._open = _OpenNode(entry_id, words[::2])
                 self.starts.append(self.upto)
@@ -174,6 +181,11 @@ class SegmentNodes:
             self.upto += 1
             if nodes and len(self.starts) >= nodes:
                 return
+
+    def keep_limits(self, count: int, limits: NodeLimits) -> None:
+        """The limits change: ``limits`` were in force for the segment's ``count`` entries."""
+        if max(self.upto, self.former[-1][0] if self.former else 0) < count:
+            self.former = (*self.former, (count, replace(limits)))
 
     def bounds(self, number: int) -> tuple[int, int]:
         """The entries [i, j) of a node; the last one ends where the map ends."""
@@ -209,6 +221,7 @@ class SegmentNodes:
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
+        self.former = tuple((kept[index], limits) for index, limits in self.former)
         void = [(kept[begin], kept[behind]) for begin, behind in self._void]
         self._void = [(begin, behind) for begin, behind in void if begin < behind]
 
@@ -216,6 +229,7 @@ class SegmentNodes:
         """An independent map."""
         other = SegmentNodes()
         other.starts, other.upto, other._void = self.starts[:], self.upto, self._void[:]
+        other.former = self.former
         if self._open is not None:
             node = other._open = _OpenNode(self._open.key, self._open.field_names)
             node.total, node.deleted, node.bytes = self._open.total, self._open.deleted, self._open.bytes
@@ -228,15 +242,15 @@ def synced(segment: Entries, limits: NodeLimits) -> SegmentNodes:
     return segment.nodes
 
 
-def head_node(segment: Entries, limits: NodeLimits) -> tuple[int, int]:
-    """(last ID, live entries) of the node that a segment's first live entry is in."""
+def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int, int]:
+    """(key, last ID, live entries) of the node that a segment's live entry at ``index`` is in."""
     nodes = segment.nodes
-    number = bisect_right(nodes.starts, segment.start) - 1
+    number = bisect_right(nodes.starts, index) - 1
     while number < 0 or (number + 1 == len(nodes.starts) and nodes.upto < len(segment)):
         nodes.sync(segment, limits, len(nodes.starts) + 1)
-        number = bisect_right(nodes.starts, segment.start) - 1
+        number = bisect_right(nodes.starts, index) - 1
     first, end = nodes.bounds(number)
-    return segment.id_at(end - 1), segment.count(first, end)
+    return segment.id_at(first), segment.id_at(end - 1), segment.count(first, end)
 
 
 def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, int, int]]:

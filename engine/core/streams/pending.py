@@ -11,16 +11,18 @@ XNACK gave back. How many records each owner has is counted here and nowhere els
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from operator import methodcaller
 
-from engine.core.protocol.ids import U64_MAX, columns
+from engine.core.protocol.ids import MAX_ID, U64_MAX, columns
 from engine.core.streams.pending_block import Block
 
 #: A block gets no more records at its end once it has so many. Insertions let it grow to twice that; then it is split.
 BLOCK = 1024
+#: Fewer records of a block are removed one by one.
+_MANY = 32
 #: The owner of records that no consumer has.
 NOBODY = 0
 #: The bytes that an object takes by itself.
@@ -237,26 +239,39 @@ class PendingList:
         return True
 
     def remove_many(self, entry_ids: list[int]) -> int:
-        """Remove the records of these IDs, in any order; how many there were."""
+        """Remove the records of these IDs, in any order; how many there were.
+
+        A stretch of neighbours is removed at once, and of a block that loses many records it makes a new one.
+        """
+        if not self._size:
+            return 0
+        entry_ids = sorted(entry_ids)
         ms, seq = columns(entry_ids)
         at = gone = 0
         while at < len(entry_ids) and self._size:
             number = self._block_for(entry_ids[at])
             block = self._blocks[number]
+            behind = self._firsts[number + 1] if number + 1 < len(self._firsts) else MAX_ID + 1
+            end = bisect_left(entry_ids, behind, at)
             index = block.position(entry_ids[at])
             count = block.matches(index, ms, seq, at)
-            if not count:
+            if count:
+                owners = block.tally(index, index + count)
+                block.remove(index, index + count)
+                at += count
+            elif end - at >= _MANY:
+                owners = block.remove_ids(set(zip(ms[at:end], seq[at:end], strict=True)))
+                at = end
+            else:
                 gone += self.remove(entry_ids[at])
                 at += 1
                 continue
-            for owner, records in block.tally(index, index + count).items():
+            for owner, records in owners.items():
                 self._count(owner, -records)
-            block.remove(index, index + count)
+                self._size -= records
+                gone += records
             if not len(block):
                 del self._blocks[number], self._firsts[number]
-            self._size -= count
-            gone += count
-            at += count
         return gone
 
     def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:

@@ -7,6 +7,7 @@ these once. Else it stores an array of each.
 from __future__ import annotations
 
 from array import array
+from itertools import compress
 
 from engine.core.protocol.ids import U64_MAX, position
 
@@ -145,6 +146,21 @@ class Block:
         del self.ms[low:high], self.seq[low:high]
         if self.owners is not None:
             del self.owners[low:high], self.times[low:high], self.counts[low:high]
+
+    def remove_ids(self, gone: set[tuple[int, int]]) -> dict[int, int]:
+        """Remove the records of these (milliseconds, sequence) pairs; how many each owner had of them."""
+        stays = [pair not in gone for pair in zip(self.ms, self.seq, strict=True)]
+        removed = len(stays) - sum(stays)
+        owners = {self.owner: removed} if removed else {}
+        if self.owners is not None:
+            owners = {}
+            for owner, keep in zip(self.owners, stays, strict=True):
+                if not keep:
+                    owners[owner] = owners.get(owner, 0) + 1
+            self.owners = array("I", compress(self.owners, stays))
+            self.times, self.counts = array("q", compress(self.times, stays)), array("q", compress(self.counts, stays))
+        self.ms, self.seq = array("Q", compress(self.ms, stays)), array("Q", compress(self.seq, stays))
+        return owners
 
     def tail(self, index: int) -> Block:
         """A copy of the records from ``index`` on, as a block."""

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from engine.core.protocol.ids import position
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
@@ -243,6 +244,31 @@ class Segment:
         elif self.sealed and self.dead_count > 64 and self.dead_count * 2 > len(self) - self.start:
             self._compact()
 
+    def delete_many(self, entry_ids: list[int]) -> list[int]:
+        """Mark those of these entries (IDs ascending) that are live as deleted; which they were. It must be sealed."""
+        ms, seq = self.id_columns(0, len(self))
+        if self.dead is None:
+            self.dead = bytearray(len(self))
+        dead, index, end, gone = self.dead, self.start, len(self), []
+        for entry_id in entry_ids:
+            # They often follow each other.
+            if index == end or ms[index] << 64 | seq[index] != entry_id:
+                index = max(position(ms, seq, entry_id), self.start)
+                if index == end:
+                    break
+                if ms[index] << 64 | seq[index] != entry_id:
+                    continue
+            if not dead[index]:
+                dead[index] = 1
+                gone.append(entry_id)
+            index += 1
+        self.dead_count += len(gone)
+        if self.start < end and dead[self.start]:
+            self._skip_dead_head()
+        if self.dead_count > 64 and self.dead_count * 2 > len(self) - self.start:
+            self._compact()
+        return gone
+
     def drop_head(self, count: int) -> None:
         """Remove the first ``count`` live entries; at least one must be left."""
         self.move_start(self.nth_live(self.start, count))
@@ -269,7 +295,7 @@ class Segment:
             frames = self.frames(low, high)
             body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
         body.freeze()
-        if self.nodes.upto:
+        if self.nodes.upto or self.nodes.former:
             gone = self.start
             left = [0] * (gone + 1) + list(accumulate(1 - flag for flag in self.dead[gone:]))
             self.nodes.compacted(left)

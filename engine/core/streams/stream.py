@@ -8,16 +8,20 @@ times come in as arguments.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.nodes import count_nodes, extents, head_node, synced
+from engine.core.streams.nodes import count_nodes, extents, node_of, synced
 from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
+
+#: Fewer entries of a segment are looked up or deleted one by one.
+_MANY = 32
 
 
 class Stream:
@@ -158,6 +162,11 @@ class Stream:
         ms, seq = id_columns(self.runs(low, high))
         return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
 
+    def first_ids(self, count: int) -> list[int]:
+        """The IDs of the first ``count`` live entries."""
+        ms, seq = id_columns(self.first_runs(0, MAX_ID, count))
+        return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
+
     def _find(self, entry_id: int) -> tuple[int, int]:
         """(number of the segment, index) of a live entry, (0, -1) if there is none."""
         if not self._segments:
@@ -199,11 +208,48 @@ class Stream:
             n -= here
         return 0
 
+    def ids_at(self, low: int, high: int, places: list[int]) -> list[int]:
+        """The IDs at these ``places`` (from 1, ascending) among the live entries of [low, high]. All must exist."""
+        found: list[int] = []
+        before = 0
+        for number in range(self._locate(low), len(self._segments)):
+            segment = self._segments[number]
+            begin = segment.position(low) if self._firsts[number] < low else 0
+            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            here = segment.count(begin, end)
+            if len(found) < len(places) and places[len(found)] > before + here:
+                before += here
+                continue
+            for first, last in segment.runs(begin, end):
+                wanted = places[len(found) : bisect_right(places, before + last - first, len(found))]
+                if len(wanted) < _MANY:
+                    found += [segment.id_at(first + place - before - 1) for place in wanted]
+                else:
+                    ms, seq = segment.id_columns(first, last)
+                    found += [ms[place - before - 1] << 64 | seq[place - before - 1] for place in wanted]
+                before += last - first
+            if len(found) == len(places):
+                break
+        return found
+
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def head_node(self) -> tuple[int, int]:
         """(last ID, live entries) of the oldest node of a stream that is not empty."""
-        return head_node(self._segments[0], self.storage.limits)
+        head = self._segments[0]
+        _, last_id, live = node_of(head, head.start, self.storage.limits)
+        return last_id, live
+
+    def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
+        """(key, last ID, live entries) of the node of the first live entry behind ``entry_id``, if there is one."""
+        for segment, first, _ in self.runs(entry_id + 1, MAX_ID):
+            return node_of(segment, first, self.storage.limits)
+        return None
+
+    def keep_limits(self) -> None:
+        """To be called before the limits of nodes change: the entries that there are keep their nodes."""
+        for segment in self._segments:
+            segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
         """(key, last ID, live entries) of every node."""
@@ -261,6 +307,29 @@ class Stream:
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
         return True
 
+    def delete_many(self, entry_ids: list[int]) -> int:
+        """Delete entries, as XDEL does; how many there were. Of a sealed segment many are deleted in one go."""
+        if len(entry_ids) < _MANY:
+            return sum(map(self.delete, entry_ids))
+        entry_ids = sorted(set(entry_ids))
+        at = deleted = 0
+        while at < len(entry_ids) and self._segments:
+            number = self._locate(entry_ids[at])
+            segment = self._segments[number]
+            behind = number + 1 < len(self._segments)
+            end = bisect_left(entry_ids, self._firsts[number + 1], at) if behind else len(entry_ids)
+            if not segment.sealed or end - at < _MANY:
+                deleted += sum(map(self.delete, entry_ids[at:end]))
+            else:
+                gone = segment.delete_many(entry_ids[at:end])
+                if gone:
+                    self.length -= len(gone)
+                    deleted += len(gone)
+                    self.max_deleted_id = max(self.max_deleted_id, gone[-1])
+                    self._rearrange(number)
+            at = end
+        return deleted
+
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry; ``max_deleted_id`` stays as it is."""
         segment = self._segments[number]
@@ -272,6 +341,11 @@ class Stream:
             segment.delete(index)
             nodes.entry_removed(segment, index)
         self.length -= 1
+        self._rearrange(number)
+
+    def _rearrange(self, number: int) -> None:
+        """Follow what deletions have made of a segment."""
+        segment = self._segments[number]
         if not segment.dead_count:
             # The segment is empty, or it was rewritten, or its head was removed.
             if not segment.live:

@@ -74,7 +74,7 @@ class Trim:
 
     def apply(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries were removed."""
-        if not self.strategy or not self.excess(stream):
+        if not self.strategy or not self._any_beyond(stream):
             return 0
         if self.policy in (DELREF, ACKED):
             return self._by_entry(stream)
@@ -89,6 +89,12 @@ class Trim:
         if not self.threshold or not stream.length or stream.first_id >= self.threshold:
             return 0
         return stream.count(0, self.threshold - 1)
+
+    def _any_beyond(self, stream: Stream) -> bool:
+        """Whether any entry is beyond the threshold."""
+        if self.strategy == b"MAXLEN":
+            return stream.length > self.threshold
+        return bool(stream.length) and stream.first_id < self.threshold
 
     def _effective_limit(self, stream: Stream) -> int:
         """How many entries may be removed; 0: any number."""
@@ -115,26 +121,55 @@ class Trim:
         return removed
 
     def _by_entry(self, stream: Stream) -> int:
-        limit, removed = self._effective_limit(stream), 0
-        for first_id, last_id, live in stream.node_extents():
-            if (limit and removed + live > limit) or not self.excess(stream):
+        limit, behind = self._effective_limit(stream), -1
+        removed = self._trim_sealed(stream) if self.policy == DELREF and not self.approximate else 0
+        while self._any_beyond(stream):
+            node = stream.node_behind(behind)
+            if node is None:
+                break
+            first_id, last_id, live = node
+            if limit and removed + live > limit:
+                break
+            if self.policy == ACKED and any(group.last_id < first_id for group in stream.groups.values()):
+                # That group still needs this node and all behind it.
                 break
             droppable = self._droppable(stream, last_id, live)
-            dropped = 0
-            for entry_id in stream.ids(first_id, last_id):
-                beyond = stream.length > self.threshold if self.strategy == b"MAXLEN" else entry_id < self.threshold
-                if not beyond:
-                    break
-                if self.policy == DELREF:
-                    drop_references(stream, entry_id)
-                elif referenced(stream, entry_id):
-                    continue
-                stream.trim_entry(entry_id)
-                dropped += 1
+            dropped = self._trim_node(stream, first_id, last_id, whole=droppable and self.policy == DELREF)
             removed += dropped
             if not droppable and dropped < live:
                 break
+            behind = last_id
         return removed
+
+    def _trim_sealed(self, stream: Stream) -> int:
+        """Of what exact trimming with DELREF removes, all that is in sealed segments, where nodes do not matter."""
+        newest = stream.segments()[-1]
+        count = min(self.excess(stream), stream.length - (0 if newest.sealed else newest.live))
+        if not count:
+            return 0
+        entry_ids = stream.first_ids(count)
+        for group in stream.groups.values():
+            group.acknowledge_many(entry_ids)
+        return stream.trim_head(count)
+
+    def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
+        """Trim the entries of a node that are beyond the threshold; how many. ``whole``: it is the head, and all go."""
+        entry_ids, dropped = stream.ids(first_id, last_id), 0
+        if whole:
+            for group in stream.groups.values():
+                group.acknowledge_many(entry_ids)
+            return stream.trim_head(len(entry_ids))
+        for entry_id in entry_ids:
+            beyond = stream.length > self.threshold if self.strategy == b"MAXLEN" else entry_id < self.threshold
+            if not beyond:
+                break
+            if self.policy == DELREF:
+                drop_references(stream, entry_id)
+            elif referenced(stream, entry_id):
+                continue
+            stream.trim_entry(entry_id)
+            dropped += 1
+        return dropped
 
 
 def referenced(stream: Stream, entry_id: int) -> bool:

@@ -17,7 +17,7 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(argv[1])
     if stream is None:
         return 0
-    deleted = sum(map(stream.delete, ids.parse_many(argv[2:])))
+    deleted = stream.delete_many(ids.parse_many(argv[2:])) if len(argv) > 3 else stream.delete(ids.parse(argv[2]))
     if deleted:
         ctx.db.touch(argv[1], changes=deleted)
         ctx.changes.notify("t", b"xdel", argv[1], ctx.db.index)

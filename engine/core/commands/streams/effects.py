@@ -14,7 +14,7 @@ from engine.core.streams.runs import Run, id_columns
 from engine.core.streams.stream import Stream
 
 #: The most IDs in one command of the log.
-_IDS_AT_ONCE = 1000
+IDS_AT_ONCE = 1000
 
 
 def see_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
@@ -66,7 +66,7 @@ class ClaimEffects:
         """An entry was delivered to the consumer at ``time`` (milliseconds), for the ``count``-th time."""
         if not self._recording:
             return
-        if time != self._time or count != self._count or len(self._words) >= _IDS_AT_ONCE:
+        if time != self._time or count != self._count or len(self._words) >= IDS_AT_ONCE:
             self.flush()
             self._time, self._count = time, count
         self._words.append(ids.text(entry_id))
@@ -81,8 +81,8 @@ class ClaimEffects:
         """New entries were delivered at ``time``, for the first time: as :meth:`add` of each and :meth:`flush`."""
         self._time, self._count = time, 1
         words = [b"%d-%d" % one for one in zip(*id_columns(runs), strict=True)]
-        for at in range(0, len(words), _IDS_AT_ONCE):
-            self._record(words[at : at + _IDS_AT_ONCE])
+        for at in range(0, len(words), IDS_AT_ONCE):
+            self._record(words[at : at + IDS_AT_ONCE])
 
     def _record(self, words: list[bytes]) -> None:
         options = [b"TIME", b"%d" % self._time, b"RETRYCOUNT", b"%d" % self._count, b"FORCE", b"JUSTID"]

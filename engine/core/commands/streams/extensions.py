@@ -7,6 +7,8 @@ entries.
 
 from __future__ import annotations
 
+from operator import sub
+
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
@@ -63,13 +65,10 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or not total:
         return []
     parts = min(parts, total)
-    cuts: list[Reply] = []
-    for part in range(1, parts + 1):
-        size = total * part // parts - total * (part - 1) // parts
-        entry_id = stream.nth_after(low - 1, size)
-        cuts.append([ids.text(high if part == parts else entry_id), size])
-        low = entry_id + 1
-    return cuts
+    places = [total * part // parts for part in range(1, parts + 1)]
+    ends = stream.ids_at(low, high, places[:-1])
+    sizes = map(sub, places, [0, *places])
+    return [[ids.text(end), size] for end, size in zip([*ends, high], sizes, strict=True)]
 
 
 @stream_command(

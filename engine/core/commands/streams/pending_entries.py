@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.deleting import take_policy_and_ids
+from engine.core.commands.streams.effects import IDS_AT_ONCE
 from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -101,7 +102,18 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(streams.unrecognized_nack_option(argv[args.pos]))
     nacked = 0
-    for entry_id in [ids.parse(word) for word in words]:
+    #: What the log gets: neighbours with the same count, together.
+    effect: list[bytes] = []
+    effect_count = -1
+
+    def record_effect() -> None:
+        if effect:
+            count = b"%d" % effect_count
+            head = (b"XNACK", key, group_name, b"FAIL", b"IDS", b"%d" % len(effect))
+            ctx.effect(*head, *effect, b"RETRYCOUNT", count, b"FORCE")
+            effect.clear()
+
+    for entry_id in ids.parse_many(words):
         record = group.pending.find(entry_id)
         if record is None and not (force and entry_id in stream):
             continue
@@ -112,10 +124,13 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
             count = max(count - 1, 0)
         elif mode == b"FATAL":
             count = I64_MAX
-        group.give_back(entry_id, count)
+        group.give_back(entry_id, record, count)
         nacked += 1
-        effect = [b"IDS", b"1", ids.text(entry_id), b"RETRYCOUNT", b"%d" % count, b"FORCE"]
-        ctx.effect(b"XNACK", key, group_name, b"FAIL", *effect)
+        if count != effect_count or len(effect) >= IDS_AT_ONCE:
+            record_effect()
+            effect_count = count
+        effect.append(ids.text(entry_id))
+    record_effect()
     if nacked:
         ctx.changes.dirty += nacked
         ctx.db.signal(key)

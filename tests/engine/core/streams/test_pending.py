@@ -20,6 +20,7 @@ STEPS = st.lists(
         st.tuples(st.just("deliver"), st.sets(IDS, min_size=1, max_size=8), OWNERS, TIMES),
         st.tuples(st.just("put"), IDS, st.integers(0, 3), TIMES, st.integers(0, 4)),
         st.tuples(st.just("remove"), IDS),
+        st.tuples(st.just("remove_many"), st.lists(IDS, max_size=12)),
         st.tuples(st.just("remove_range"), IDS, IDS),
         st.tuples(st.just("remove_owner"), OWNERS),
     ),
@@ -45,6 +46,11 @@ def _step(real: PendingList, model: Model, step: tuple) -> None:
             model[entry_id] = (owner, time, count)
         case ("remove", entry_id):
             assert real.remove(entry_id) == (model.pop(entry_id, None) is not None)
+        case ("remove_many", entry_ids):
+            gone = set(entry_ids) & model.keys()
+            assert real.remove_many(entry_ids) == len(gone)
+            for one in gone:
+                del model[one]
         case ("remove_range", low, high):
             gone = [one for one in model if low <= one <= high]
             assert real.remove_range(low, high) == len(gone)
@@ -64,7 +70,8 @@ def _rows(records) -> list[tuple[int, int, int, int]]:
 @given(STEPS, IDS, IDS, OWNERS, TIMES, TIMES)
 def test_equals_a_dictionary(steps, low, high, owner, before, after):
     """After any changes the list gives what a dictionary of the same records gives, by range, owner and time."""
-    block, pending_module.BLOCK = pending_module.BLOCK, 4
+    sizes = pending_module.BLOCK, pending_module._MANY
+    pending_module.BLOCK, pending_module._MANY = 4, 3
     try:
         real, model = PendingList(), {}
         for step in steps:
@@ -85,7 +92,7 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
             assert _rows([record]) == [row]
         assert _rows(real.copy().records(0, 1 << 70)) == expected
     finally:
-        pending_module.BLOCK = block
+        pending_module.BLOCK, pending_module._MANY = sizes
 
 
 def test_even_deliveries_cost_sixteen_bytes():

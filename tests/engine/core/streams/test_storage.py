@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from engine.core.protocol import ids
 from engine.core.streams import segment
+from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed, span_cache
 from engine.core.streams.compressed.codecs import compress, decompressor
 from engine.core.streams.compressed.packing import pack
@@ -50,6 +51,7 @@ def small_sizes() -> Iterator[None]:
         patch.setattr(segment, "SEGMENT_STEP", 1)
         patch.setattr(packed, "CHUNK_BYTES", 80)
         patch.setattr(span_cache, "CACHE_BYTES", 300)
+        patch.setattr(stream_module, "_MANY", 2)
         yield
 
 
@@ -59,6 +61,7 @@ def small_sizes() -> Iterator[None]:
             st.tuples(st.just("add"), st.integers(1, 4)),
             st.tuples(st.just("add"), st.integers(1, 1 << 65)),
             st.tuples(st.just("delete"), st.integers(0, 60)),
+            st.tuples(st.just("delete many"), st.integers(0, 60)),
             st.tuples(st.just("trim"), st.integers(0, 6)),
             st.tuples(st.just("pack"), st.integers(0, 1)),
         ),
@@ -82,6 +85,10 @@ def test_equals_a_list(steps, low, high, count, near):
             elif kind == "delete":
                 one = sorted(model)[number % len(model)] if model else number
                 assert stream.delete(one) == (model.pop(one, None) is not None)
+            elif kind == "delete many":
+                several = [*sorted(model)[number % 3 :: 3][: number % 7], number]
+                gone = [model.pop(one) for one in several if one in model]
+                assert stream.delete_many(several[::-1]) == len(gone)
             elif kind == "pack":
                 pack_cold(stream, 1, "zstd" if number else "lz4")
             else:
@@ -98,6 +105,10 @@ def test_equals_a_list(steps, low, high, count, near):
             low, high = (live[end % len(live)] + end % 3 - 1 for end in (low, high))
         within = [one for one in live if low <= one <= high]
         assert stream.ids(low, high) == within
+        places = list(range(1, len(within) + 1))
+        for step in (1, 2, 5):
+            assert stream.ids_at(low, high, places[::step]) == within[::step]
+        assert stream.first_ids(count) == (live[:count] if count else live)
         assert stream.count(low, high) == len(within)
         taken = within[:count] if count else within
         assert b"".join(stream.range(low, high, count).parts) == b"".join(model[one] for one in taken)
@@ -110,6 +121,45 @@ def test_equals_a_list(steps, low, high, count, near):
         assert [stream.frame(one) for one in live] == [model[one] for one in live]
         twin = stream.copy(Storage())
         assert twin.ids(0, ids.MAX_ID) == live
+
+
+_EDITS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 9)),
+        st.tuples(st.just("delete"), st.integers(0, 60)),
+        st.tuples(st.just("limit"), st.integers(1, 5)),
+        st.tuples(st.just("copy"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(_EDITS)
+def test_nodes_keep_the_limits_of_their_time(steps):
+    """Nodes that are derived when somebody asks are those that were derived while their limits were in force."""
+    streams = Stream(Storage(NodeLimits(0, 3))), Stream(Storage(NodeLimits(0, 3)))
+    late, early = streams
+    for kind, number in steps:
+        if kind == "add":
+            for _ in range(number):
+                top = late.last_id + 1
+                for stream in streams:
+                    stream.append(top, frame(ids.text(top), [b"f", b"v"]))
+        elif kind == "delete":
+            assert late.delete(number) == early.delete(number)
+        elif kind == "copy":
+            late = late.copy()
+            streams = late, early
+        else:
+            late.keep_limits()
+            early.node_extents()
+            for stream in streams:
+                stream.storage.limits.max_entries = number
+    found, behind = [], -1
+    while (node := late.node_behind(behind)) is not None:
+        found.append(node)
+        behind = node[1]
+    assert found == early.node_extents() == late.node_extents()
 
 
 @given(
