@@ -26,6 +26,9 @@ class Durability(Protocol):
     def save_in_background(self, *, schedule: bool) -> Reply:
         """Write a snapshot in the background. While the log is rewritten: later if ``schedule``, else an error."""
 
+    def all_deleted(self) -> None:
+        """FLUSHALL has run: where the ``save`` directive wants snapshots, the last one is replaced soon."""
+
     def rewrite_log(self) -> Reply:
         """Rewrite the log in the background, after a snapshot that is being written."""
 
@@ -64,6 +67,9 @@ class WithoutDisk:
     def save_in_background(self, *, schedule: bool) -> Reply:
         del schedule
         raise CommandError(persistence.NO_PERSISTENCE)
+
+    def all_deleted(self) -> None:
+        """There is no snapshot."""
 
     def rewrite_log(self) -> Reply:
         raise CommandError(persistence.NO_PERSISTENCE)

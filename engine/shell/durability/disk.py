@@ -334,6 +334,16 @@ class DiskDurability:
         self.core.host.after_reply(self.begin_what_is_due)
         return Simple(persistence.SAVE_STARTED)
 
+    def all_deleted(self) -> None:
+        """Begin a snapshot of the empty data after the command, so that a crash does not bring the old ones back.
+
+        One that is being written is abandoned: its image is older.
+        """
+        if self.snapshots.points and self._life.state is Life.RUNNING and self._ownership.acquire():
+            self.snapshots.abandon()
+            self.snapshots.ask()
+            self.core.host.after_reply(self.begin_what_is_due)
+
     def rewrite_log(self) -> Reply:
         if self.rewrites.is_running:
             raise CommandError(persistence.REWRITE_RUNNING)

@@ -52,6 +52,7 @@ def flushall(ctx: Context, argv: list[bytes]) -> Reply:
     for db in ctx.databases:
         db.clear()
     ctx.effect(b"FLUSHALL")
+    ctx.durability.all_deleted()
     return OK
 
 

@@ -63,6 +63,27 @@ def test_a_reload_during_a_long_save(tmp_path):
         assert client("GET last") == b"value"
 
 
+@pytest.mark.parametrize("busy", [(), ("BGSAVE",)], ids=["idle", "while saving"])
+def test_a_flush_is_saved(tmp_path, busy):
+    """FLUSHALL writes a snapshot where there are save points: no change is left to save, and no key comes back."""
+    flags = ("--save", "3600 1000000", "--enable-debug-command", "yes")
+    with life(tmp_path, *flags) as (running, client):
+        assert client("DEBUG POPULATE 50000 key 50") == b"OK"
+        assert client("SAVE") == b"OK"
+        assert together(client, "SET more 1", *busy, "FLUSHALL")[-1] == b"OK"
+        wait_for(lambda: b"rdb_changes_since_last_save:0\r\n" in client("INFO persistence"), "the flush to be saved")
+        running.process.kill()
+    with life(tmp_path, *flags) as (_, client):
+        assert client("DBSIZE") == 0
+
+
+def test_a_flush_without_save_points_is_not_saved(tmp_path):
+    """FLUSHALL counts as the keys that went, and the last snapshot stays."""
+    with life(tmp_path, "--save", "") as (_, client):
+        assert together(client, "SET a 1", "SAVE", "FLUSHALL")[-1] == b"OK"
+        assert b"rdb_changes_since_last_save:1\r\n" in client("INFO persistence")
+
+
 @pytest.mark.parametrize(
     "lines",
     [
