@@ -159,6 +159,18 @@ CONDITIONS: dict[str, Condition] = {
         "is at {after} and the group has not read {first} in between: the server lost data, or the group was moved.",
         "To move the group to the checkpoint and continue, set the option failOnDataLoss to false.",
     ),
+    "GROUP_TAKEN": Condition(
+        StreamError,
+        "Another query (ID {owner}) reads the stream '{stream}' with the consumer group '{group}'.",
+        "Give each query a group of its own. If the other one is gone, wait: it loses the group after {seconds} "
+        "seconds without a batch. To take the group from it at once, set the option groupTakeover to true.",
+    ),
+    "GROUP_IN_USE": Condition(
+        StreamError,
+        "The group '{group}' of the stream '{stream}' was not made by this query: {found}.",
+        "Use another group. To share this one with its consumers, set consume to shared. To take it over, set the "
+        "option groupTakeover to true.",
+    ),
     "GROUP_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",

@@ -42,6 +42,12 @@ def borrow(address: Address) -> Iterator[Connection]:
         _kept[key] = connection
 
 
+def has(address: Address) -> bool:
+    """Whether a connection to this address is kept that can be used."""
+    connection = _kept.get((os.getpid(), address))
+    return connection is not None and connection.usable()
+
+
 def close_all() -> None:
     """Close the connections that this process keeps."""
     while _kept:

@@ -108,6 +108,20 @@ class GroupOptions:
         "Prefix of consumer names; `-<partition>` is appended, with `consume=shared` `-<batch>-<partition>`.",
         alias="consumerPrefix",
     )
+    takeover: bool = option(
+        "groupTakeover",
+        FLAG,
+        False,
+        "Whether the query may take over a group that other programs or another query use: it reads everything, and "
+        "moves the group. Only with `consume=range`.",
+    )
+    lease: int = option(
+        "groupLeaseMs",
+        whole(1000),
+        300_000,
+        "How long a group is kept for a query that plans no batches, in milliseconds. The query that has it when it is "
+        "started again, with its checkpoint, need not wait.",
+    )
     claim_idle: int | None = option(
         "claimIdleMs",
         whole(1),
@@ -252,6 +266,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
                 if getattr(self, name) is not None:
                     refuse(self, name, "only consume=shared has other consumers to take over from")
             return
+        if self.takeover:
+            refuse(self, "takeover", "a shared group is for several consumers")
         if self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":

@@ -7,6 +7,7 @@ alone. Every method does nothing where the query has no group.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 
 from spark_streams.config.address import Address
@@ -35,7 +36,8 @@ class OwnedGroup:
     ) -> StreamId:
         """Where a new query begins that is to begin at `after`; the group is created or moved there.
 
-        `resumes`: an existing group is not moved, and the query begins where it is.
+        `resumes`: an existing group is not moved, and the query begins where it is. Raises GROUP_IN_USE for a group
+        that other programs use.
         """
         group = self._options.group
         if group is None:
@@ -43,23 +45,53 @@ class OwnedGroup:
         found = state.group if state is not None else None
         if found is None:
             if server.create_group(stream, group, after, added_upto(server, stream, after, state)):
+                self._mark(server, stream)
                 return after
             state = server.states([stream], group)[stream]
             found = state.group if state is not None else None
         if found is None:
             return after
+        own = self.check_consumers(server, stream)
+        moves = not resumes and self._options.ack != "none" and found.last_delivered_id != after
+        if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
+            position = f"its last-delivered ID is {found.last_delivered_id}"
+            fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, where it would be set to {after}")
+        self._mark(server, stream)
         if resumes:
             # If the first batch started but never committed, its entries are pending: begin there again.
             pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
-        if found.last_delivered_id != after and self._options.ack != "none":
+        # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
+        if moves and (self._options.takeover or not server.is_held(stream, group)):
             server.set_group_position(stream, group, after, added_upto(server, stream, after, state))
         return after
 
+    def check_consumers(self, server: StreamServer, stream: str) -> bool:
+        """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others."""
+        group = self._options.group
+        if group is None or self._options.ack == "none":
+            return False
+        ours = re.compile(re.escape(self._options.consumer) + r"-(?:[0-9]+|query)")
+        names = [name.decode("utf-8", "replace") for name, _ in server.consumers(stream, group)]
+        others = [name for name in names if not ours.fullmatch(name)]
+        if others and not self._options.takeover:
+            found = f"other consumers use it ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})"
+            fail("GROUP_IN_USE", group=group, stream=stream, found=found)
+        return len(names) > len(others)
+
+    def _mark(self, server: StreamServer, stream: str) -> None:
+        """Leave a consumer in the group that says that a query has made or taken it."""
+        if self._options.group is not None and self._options.ack != "none":
+            server.create_consumer(stream, self._options.group, f"{self._options.consumer}-query")
+
     def create(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
-        """Create the group in a stream that was found while the query runs."""
-        if state is not None and state.group is None and self._options.group is not None:
-            server.create_group(stream, self._options.group, ZERO)
+        """Create the group in a stream that was found while the query runs. GROUP_IN_USE if others use it there."""
+        if state is None or self._options.group is None:
+            return
+        if state.group is not None:
+            self.check_consumers(server, stream)
+        elif server.create_group(stream, self._options.group, ZERO):
+            self._mark(server, stream)
 
     def deliver(self, server: StreamServer, parts: Sequence[Range], state: StreamState, added: int | None) -> bool:
         """Add a stream's ranges, in order, to the group's pending list. True if the one task is to do it instead.

@@ -6,17 +6,21 @@ lost. Everything that decides which rows a batch has is in its two offsets; the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from spark_streams.client import pool
 from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
+from spark_streams.errors import PystreamsError
 from spark_streams.read import belonging, loss, planning
 from spark_streams.read.admission import Limits
 from spark_streams.read.backlog import counted_backlog
+from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
@@ -56,6 +60,7 @@ class RangeSource:
         self._address = address
         self._limits = Limits(options)
         self._group = OwnedGroup(options, address)
+        self._lease = Lease(options)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
         self._counted: dict[str, tuple[int, StreamId | None]] = {}
@@ -130,7 +135,12 @@ class RangeSource:
         """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet."""
         with borrow(self._address) as connection:
             server = open_server(connection)
+            is_first = not self._checked
             streams = self._streams(server, begin)
+            if is_first and begin.source is not None and begin.source.group != self._options.group:
+                for stream in streams:
+                    self._group.check_consumers(server, stream)
+            self._lease.renew(server)
             self._group.finish(server, begin)
             states = server.states(streams, self._options.group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
@@ -147,6 +157,9 @@ class RangeSource:
                 if admitted is None:
                     return begin
                 ends, counts = admitted.ends, admitted.counts
+            # Not before there is a batch: until then a query that is started again has another ID.
+            taken = (stream for stream in ends if ends[stream] > starts[stream])
+            self._lease.hold(server, belonging.query_of(begin), taken)
             return self._offsets_at(server, begin, begins, ends, counts, states)
 
     def _begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> _Begin:
@@ -329,6 +342,7 @@ class RangeSource:
         planned: list[RangePartition] = []
         with borrow(self._address) as connection:
             server = open_server(connection)
+            self._lease.hold(server, belonging.query_of(end), streams)
             states = server.states(streams, options.group)
             for stream in streams:
                 ours = [part for part in parts if part.stream == stream]
@@ -362,6 +376,12 @@ class RangeSource:
             found = loss.find_loss(baseline, state, self._backlog(server, stream, baseline, state))
         if found is not None:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+
+    def stop(self) -> None:
+        """The query has ended: another one may have its group at once."""
+        if self._lease.held and pool.has(self._address):
+            with contextlib.suppress(PystreamsError), borrow(self._address) as connection:
+                self._lease.give_up(open_server(connection))
 
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to `end`: acknowledge and trim it."""

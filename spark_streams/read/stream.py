@@ -96,5 +96,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.commit(Offsets.from_json(end))
 
     def stop(self) -> None:
-        """The query has ended: close the planner's connections."""
+        """The query has ended: give up its group, and close the planner's connections."""
+        self._source.stop()
         pool.close_all()

@@ -69,6 +69,27 @@ class StreamServer(Protocol):
         """Set the group's last-delivered ID; `read` is as for `create_group`."""
         ...
 
+    def create_consumer(self, stream: str, group: str, consumer: str) -> None:
+        """Create a consumer without entries, where the server has a command for it (Redis 6.2)."""
+        ...
+
+    def hold(
+        self, streams: Sequence[str], group: str, query: str, milliseconds: int, forced: Sequence[str]
+    ) -> dict[str, str | None]:
+        """Take or renew the query's lease on the group in each stream. Returns who has it now.
+
+        The lease is taken from another query in the streams `forced`. Raises SERVER_REFUSED.
+        """
+        ...
+
+    def is_held(self, stream: str, group: str) -> bool:
+        """Whether any query has a lease on the group."""
+        ...
+
+    def let_go(self, streams: Sequence[str], group: str, query: str) -> None:
+        """Delete the query's leases."""
+        ...
+
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
         """Name and number of pending entries of each consumer; empty if the group does not exist."""
         ...

@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.slots import same_slot_tag
 from spark_streams.errors import fail
 from spark_streams.server import sampling, xrange
 from spark_streams.server.model import Cut, GroupState, Range, StreamState
@@ -130,6 +131,37 @@ class RedisServer:
     def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
         self._connection.command("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
 
+    def create_consumer(self, stream: str, group: str, consumer: str) -> None:
+        self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer)])
+
+    def hold(
+        self, streams: Sequence[str], group: str, query: str, milliseconds: int, forced: Sequence[str]
+    ) -> dict[str, str | None]:
+        keys = [_lease_key(stream, group) for stream in streams]
+        commands: list[Command] = []
+        for stream, key in zip(streams, keys, strict=True):
+            condition = () if stream in forced else ("NX",)
+            commands += [("SET", key, query, *condition, "PX", milliseconds), ("GET", key)]
+        replies = self._connection.commands(commands)
+        names = [None if owner is None else owner.decode() for owner in replies[1::2]]
+        owners = dict(zip(streams, names, strict=True))
+        # Renewed apart from the look at it: should it expire in between, another query may have it, and keeps it.
+        old = zip(keys, names, replies[::2], strict=True)
+        ours = [key for key, owner, is_new in old if owner == query and not is_new]
+        if ours:
+            self._connection.commands([("PEXPIRE", key, milliseconds) for key in ours])
+        return owners
+
+    def is_held(self, stream: str, group: str) -> bool:
+        return bool(self._connection.command("EXISTS", _lease_key(stream, group)))
+
+    def let_go(self, streams: Sequence[str], group: str, query: str) -> None:
+        keys = [_lease_key(stream, group) for stream in streams]
+        owners = self._connection.commands([("GET", key) for key in keys])
+        ours = [key for key, owner in zip(keys, owners, strict=True) if owner == query.encode()]
+        if ours:
+            self._connection.commands([("DEL", key) for key in ours])
+
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
         (reply,) = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group)])
         if isinstance(reply, redis.ResponseError):
@@ -228,6 +260,12 @@ class RedisServer:
 
     def trim_before(self, stream: str, before: StreamId) -> int:
         return int(self._connection.command("XTRIM", stream, "MINID", "=", str(before)))
+
+
+def _lease_key(stream: str, group: str) -> bytes:
+    """The key of the lease on a group, in the stream's slot."""
+    tag = same_slot_tag(stream.encode())
+    return b"pystreams:{" + tag + b"}:lease:" + f"{len(stream)}:{stream}:{group}".encode()
 
 
 def _entries_read(read: int | None) -> Command:

@@ -211,6 +211,9 @@ class SharedSource:
                 planned.append(SharedPartition(self._address, task))
         return planned
 
+    def stop(self) -> None:
+        """The query has ended. What it has not finished stays pending for its consumers."""
+
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to the batch of `end`: acknowledge and trim it."""
         with borrow(self._address) as connection:

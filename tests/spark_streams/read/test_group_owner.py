@@ -1,0 +1,148 @@
+"""A group belongs to one query: none is taken over unsaid, and two queries never share one by accident."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_streams.client.connection import Connection
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import StreamError
+from spark_streams.read.lease import Lease
+from spark_streams.server.open import open_server
+from tests.spark_streams.driver import Site, numbers
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "group", "3-1"])
+def test_a_group_with_other_consumers_is_refused(site: Site, start: str) -> None:
+    """A group that another program consumes is left as it is, unless the user says that it may be taken."""
+    site.add("s", 10)
+    site.client.xgroup_create("s", "g", "0")
+    site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
+    before = site.group()
+    query = site.query(stream="s", group="g", startingOffsets=start)
+    with pytest.raises(StreamError, match=r"GROUP_IN_USE.*\(python\).*groupTakeover"):
+        query.trigger()
+    assert site.group() == before
+    query.restart(groupTakeover="true")
+    first = {"earliest": 0, "3-1": 2}.get(start, 5)
+    assert numbers(query.drain()) == list(range(first, 10))
+
+
+def test_a_group_with_a_position_of_its_own_is_not_rewound(site: Site) -> None:
+    """A group that no query has made, and that is somewhere, is not moved; one at 0-0 is free to be used."""
+    site.add("s", 10)
+    site.client.xgroup_create("s", "g", "5-1")
+    site.client.xgroup_create("s", "free", "0")
+    with pytest.raises(StreamError, match=r"GROUP_IN_USE.*last-delivered ID is 5-1"):
+        site.query(stream="s", group="g").trigger()
+    assert site.group()["last-delivered-id"] == b"5-1"
+    assert numbers(site.query(stream="s", group="free").drain()) == list(range(10))
+    assert numbers(site.query(stream="s", group="g", startingOffsets="group").drain()) == list(range(5, 10))
+
+
+@pytest.mark.parametrize("ack", ["commit", "cursor"])
+def test_a_query_may_begin_again_in_its_group(site: Site, ack: str) -> None:
+    """A group that a query has made may be read anew with a new checkpoint, once the first one has stopped."""
+    site.add("s", 10)
+    for _ in range(3):
+        query = site.query(stream="s", group="g", ack=ack)
+        assert numbers(query.drain()) == list(range(10))
+        query.reader.stop()
+    assert list(site.client.scan_iter("pystreams:*")) == []
+
+
+def test_a_checkpoint_that_changes_to_a_used_group_is_refused(site: Site) -> None:
+    """The group is looked at as well where a query changes it with its checkpoint."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
+    query.trigger()
+    site.client.xgroup_create("s", "h", "0")
+    site.client.xreadgroup("h", "python", {"s": ">"}, count=5)
+    query.restart(group="h")
+    with pytest.raises(StreamError, match=r"GROUP_IN_USE.*'h'"):
+        query.trigger()
+
+
+@pytest.mark.parametrize("ack", ["commit", "cursor"])
+def test_a_second_query_with_the_same_group_is_refused(site: Site, ack: str) -> None:
+    """Of two queries the second fails before it reads or moves anything; the first goes on, restarts included."""
+    site.add("s", 20)
+    one = site.query(stream="s", group="g", ack=ack, maxEntriesPerTrigger=5)
+    one.trigger()
+    one.trigger()
+    before = site.group()
+    other = site.query(stream="s", group="g", ack=ack)
+    with pytest.raises(StreamError, match=r"GROUP_TAKEN.*groupTakeover"):
+        other.trigger()
+    assert site.group() == before
+    one.restart()
+    assert numbers(one.run()) == list(range(5, 10))
+    assert numbers(one.drain()) == list(range(10, 20))
+
+
+def test_a_group_is_taken_by_force_or_when_its_query_has_stopped(site: Site) -> None:
+    """groupTakeover takes the group at once; a query that has stopped leaves it."""
+    site.add("s", 10)
+    one = site.query(stream="s", group="g")
+    one.drain()
+    other = site.query(stream="s", group="g", groupTakeover="true")
+    assert len(other.drain()) == 10
+    site.add("s", 1, first=10)
+    one.restart()
+    with pytest.raises(StreamError, match="GROUP_TAKEN"):
+        one.drain()
+    assert numbers(other.drain()) == [10]
+    other.reader.stop()
+    assert numbers(one.drain()) == [10]
+
+
+def test_a_query_that_died_before_its_first_batch_begins_again(site: Site) -> None:
+    """Until a batch is planned there is no lease, so a query without a checkpoint yet is not kept out by itself."""
+    query = site.query(stream="s", group="g")
+    assert query.trigger() is None
+    query = site.query(stream="s", group="g")
+    site.add("s", 5)
+    assert query.plan()
+    query.log[0] = "{}"
+    query.restart()
+    query.log[0] = json.dumps(query.reader.initialOffset())
+    assert numbers(query.run()) == list(range(5))
+    assert query.trigger() is None
+
+
+def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: Connection) -> None:
+    """A third of the lease's time is between renewals; a query that lost it to another one fails at the next."""
+    now = [0.0]
+    options = ReadOptions(stream="s", group="g", lease=30_000)
+    server = open_server(connection)
+    lease = Lease(options, lambda: now[0])
+    lease.hold(server, "one", ["s"])
+    (key,) = site.client.scan_iter("pystreams:*")
+    site.client.pexpire(key, 5000)
+    now[0] = 9.0
+    lease.renew(server)
+    assert site.client.pttl(key) <= 5000
+    now[0] = 10.5
+    lease.renew(server)
+    assert site.client.pttl(key) > 25_000
+    site.client.delete(key)
+    Lease(options, lambda: now[0]).hold(server, "two", ["s"])
+    now[0] = 21.0
+    with pytest.raises(StreamError, match="GROUP_TAKEN"):
+        lease.renew(server)
+
+
+def test_a_user_who_may_not_write_the_lease_reads_without(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """An ACL user whose keys are the streams alone is warned, and served."""
+    site.add("s", 10)
+    site.client.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "+@all", "~s")
+    try:
+        url = site.url.replace("redis://", "redis://limited:pw@")
+        query = site.query(stream="s", group="g")
+        query.restart(url=url)
+        assert numbers(query.drain()) == list(range(10))
+        assert caplog.text.count("without a lease") == 1
+    finally:
+        site.client.execute_command("ACL", "DELUSER", "limited")
