@@ -70,7 +70,7 @@ class Integer(OneWord):
 
     def parse_word(self, word: bytes) -> int:
         """See :class:`OneWord`."""
-        if not re.fullmatch(rb"-?(0|[1-9][0-9]*)", word) or word == b"-0" or int(word) not in _INTEGERS:
+        if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
             raise ConfigError(settings.NOT_AN_INTEGER)
         return _check_range(int(word), self.low, self.high)
 
@@ -86,7 +86,7 @@ def parse_memory(word: bytes) -> int:
     """A size in bytes: digits, with a unit or without (``k`` is 1000, ``kb`` 1024). Empty is 0, as with Redis."""
     if not word:
         return 0
-    found = re.fullmatch(rb"([0-9]+)([a-zA-Z]*)", word)
+    found = re.fullmatch(rb"([0-9]{1,127})([a-zA-Z]*)", word)
     unit = _UNITS.get(found.group(2).lower()) if found else None
     if found is None or unit is None:
         raise ConfigError(settings.NOT_MEMORY)
@@ -266,6 +266,10 @@ class EventLetters(OneWord):
         return value.shown
 
 
+#: Python refuses to read numbers of thousands of digits; no directive needs as many as this.
+_DIGITS = 128
+
+
 class SavePoint(NamedTuple):
     """A snapshot is due after so many seconds, if there were so many changes."""
 
@@ -283,7 +287,7 @@ class SavePoints:
         del before
         if list(words) == [b""]:
             return ()
-        if len(words) % 2 or not all(word.isdigit() for word in words):
+        if len(words) % 2 or not all(word.isdigit() and len(word) < _DIGITS for word in words):
             raise ConfigError(settings.SAVE_POINTS)
         points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
         if not all(point.seconds for point in points):

@@ -19,6 +19,8 @@ _INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 #: A greater exponent is out of range for a mantissa of any length up to _MAX_LENGTH.
 _MAX_EXPONENT = 20_000
 _MAX_LENGTH = 5_119
+#: Python converts numbers of a few thousand digits to text and back in one go, and refuses longer ones.
+_DIGITS_AT_ONCE = 2_000
 
 
 class InfiniteError(Exception):
@@ -61,7 +63,7 @@ def parse(word: bytes) -> Fraction | None:
             return None
     sign, whole, part, alone, power = match.groups(b"")
     decimals = part or alone
-    digits = int((whole + decimals) or b"0", base)
+    digits = _integer((whole + decimals) or b"0", base)
     if not digits:
         return Fraction(0)
     exponent = int(power[:8] or b"0")
@@ -74,11 +76,25 @@ def parse(word: bytes) -> Fraction | None:
     return -value if sign == b"-" else value
 
 
+def _integer(word: bytes, base: int) -> int:
+    """The number, of however many digits; Python refuses more than 4,300 at once."""
+    if len(word) <= _DIGITS_AT_ONCE:
+        return int(word, base)
+    rest = word[-_DIGITS_AT_ONCE:]
+    return _integer(word[:-_DIGITS_AT_ONCE], base) * base ** len(rest) + int(rest, base)
+
+
+def _digits(number: int) -> bytes:
+    """The decimal digits of a number that is not negative, however many they are."""
+    high, low = divmod(number, 10**_DIGITS_AT_ONCE)
+    return _digits(high) + b"%0*d" % (_DIGITS_AT_ONCE, low) if high else b"%d" % low
+
+
 def text(value: Fraction) -> bytes:
     """The number with up to 17 decimals, without trailing zeros."""
     scaled = round(abs(value) * 10**17)
     whole, decimals = divmod(scaled, 10**17)
-    shown = b"%d" % whole
+    shown = _digits(whole)
     if decimals:
         shown += b"." + (b"%017d" % decimals).rstrip(b"0")
     return b"-" + shown if value < 0 and scaled else shown

@@ -48,7 +48,8 @@ def position(ms: array[int], seq: array[int], entry_id: int) -> int:
 
 def parse_u64(digits: bytes) -> int:
     """An unsigned 64-bit decimal number, or -1 where ``digits`` is none."""
-    if not digits.isdigit():
+    # (Python refuses to read numbers of thousands of digits.)
+    if not digits.isdigit() or len(digits) > _TEXT_MAX:
         return -1
     value = int(digits)
     return value if value <= U64_MAX else -1

@@ -42,6 +42,7 @@ def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
         (b"+1e2", b"100"),
         (b"0.1", b"0.1"),
         (b"-2.50", b"-2.5"),
+        (b"0" * 5000 + b"7", b"7"),
     ],
 )
 def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
@@ -57,3 +58,12 @@ def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
 def test_what_is_no_number(word: bytes) -> None:
     """What C's strtold does not take as a whole, or cannot hold."""
     assert longdouble.parse(word) is None
+
+
+def test_a_number_of_thousands_of_digits() -> None:
+    """4,500 digits are read and printed as redis-server 7.0.15 does."""
+    number = longdouble.parse(b"1" * 4500)
+    assert number is not None
+    shown = longdouble.text(number)
+    assert len(shown) == 4500
+    assert shown.startswith(b"1111111111111111111106213976215200890959307794577659471715014198648960789")

@@ -27,12 +27,16 @@ def role(ctx: Context, argv: list[bytes]) -> Reply:
     return [b"master", 0, []]
 
 
+#: A port with more digits than this, zeros in front of it among them, is none.
+_PORT_DIGITS = 20
+
+
 def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Accepts NO ONE: the engine cannot replicate another server."""
     host, port = argv[1].lower(), argv[2]
     if (host, port.lower()) == (b"no", b"one"):
         return OK
-    if not port.isdigit() or int(port) > 65535:
+    if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:
         raise CommandError(server.INVALID_MASTER_PORT)
     raise CommandError(server.NO_REPLICATION)
 

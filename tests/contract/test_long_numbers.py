@@ -1,0 +1,46 @@
+"""Numbers of thousands of digits, which Python refuses to convert: each is answered as Redis answers it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, OK, Error
+
+LONG = "1" * 5000
+NO_TIMEOUT = Error("ERR timeout is not a float or out of range")
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        (f"XADD s {LONG} f v", INVALID_ID),
+        (f"XADD s 1-{LONG} f v", INVALID_ID),
+        (f"XADD s {LONG}-* f v", INVALID_ID),
+        (f"XADD s MAXLEN {LONG} 1-1 f v", NOT_AN_INTEGER),
+        (f"XRANGE s {LONG} +", INVALID_ID),
+        (f"XRANGE s - ({LONG}", INVALID_ID),
+        (f"XREAD STREAMS s {LONG}", INVALID_ID),
+        (f"INCRBY k {LONG}", NOT_AN_INTEGER),
+        (f"EXPIRE k {LONG}", NOT_AN_INTEGER),
+        (f"INCRBYFLOAT k {'0' * 4990}25", "25"),
+        (f"HINCRBYFLOAT h f {LONG}", Error("ERR value is not a valid float")),
+        (f"BLPOP k {LONG}", NO_TIMEOUT),
+        (f"SCAN {LONG}", Error("ERR invalid cursor")),
+        (f"SELECT {LONG}", NOT_AN_INTEGER),
+        (f"SETRANGE k {LONG} v", NOT_AN_INTEGER),
+    ],
+    ids=lambda one: one.replace(LONG, "LONG")[:30] if isinstance(one, str) else "",
+)
+def test_a_number_of_thousands_of_digits_is_answered(server: Server, command: str, reply: object) -> None:
+    """The same reply as Redis gives, on the core and over TCP."""
+    server.expect(command, reply)
+    server.expect("PING", "PONG")
+
+
+def test_a_number_of_thousands_of_digits_does_not_tear_a_transaction(server: Server) -> None:
+    """In the middle of a transaction it is an error of its own command; those before and after it are done."""
+    server.given("MULTI", "SET a 1", f"XADD s {LONG} f v", "SET b 2")
+    assert server.same(server.run("EXEC")[0], OK)
+    server.expect("MGET a b", ["1", "2"])
+    server.expect("EXISTS s", 0)
