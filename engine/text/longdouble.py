@@ -80,8 +80,8 @@ def _integer(word: bytes, base: int) -> int:
     """The number, of however many digits; Python refuses more than 4,300 at once."""
     if len(word) <= _DIGITS_AT_ONCE:
         return int(word, base)
-    rest = word[-_DIGITS_AT_ONCE:]
-    return _integer(word[:-_DIGITS_AT_ONCE], base) * base ** len(rest) + int(rest, base)
+    scale: int = base**_DIGITS_AT_ONCE
+    return _integer(word[:-_DIGITS_AT_ONCE], base) * scale + int(word[-_DIGITS_AT_ONCE:], base)
 
 
 def _digits(number: int) -> bytes:
