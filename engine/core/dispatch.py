@@ -162,6 +162,7 @@ class Core:
         try:
             command = look_up(argv)
         except CommandError as error:
+            self._count_refused_form(argv)
             return self._refused(session, argv, error)
         admission = self.admission
         if (
@@ -197,6 +198,14 @@ class Core:
             self.blocked.serve()
         return reply
 
+    def _count_refused_form(self, argv: list[bytes]) -> None:
+        """Count a command that exists and was called with a wrong number of words."""
+        command = COMMANDS.get(argv[0].upper())
+        if command is not None and command.subcommands and len(argv) > 1:
+            command = command.subcommands.get(argv[1].upper())
+        if command is not None:
+            self.telemetry.stat(command.full_name).rejected += 1
+
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """The reply to a command that never ran; the transaction that it stands in cannot run either."""
         if argv[0].upper() == b"EXEC":
@@ -216,24 +225,29 @@ class Core:
         ctx.now = changes.now
         ctx.now_us = changes.now_us
         ctx.retry = retry
-        telemetry.commands += 1
-        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
+        failed = False
         reply: Reply
         try:
             reply = command.handler(ctx, argv)
         except CommandError as error:
             telemetry.count_error(error)
-            stat.failed += 1
+            failed = True
             reply = error
         except Exception as error:  # noqa: BLE001 - what it means is decided there
-            stat.failed += 1
+            failed = True
             reply = self._unforeseen(session, command, argv, error)
         end = telemetry.stopwatch()
         spent = end - telemetry.measured_ns
         telemetry.measured_ns = end
+        # (Only now: CONFIG RESETSTAT counts itself, INFO does not.)
+        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         stat.ns += spent
-        # (A clock that was set back makes it negative.)
-        stat.buckets[spent.bit_length()] += 1
+        if failed:
+            stat.failed += 1
+        if retry is None:
+            telemetry.commands += 1
+            # (A clock that was set back makes it negative.)
+            stat.buckets[spent.bit_length()] += 1
         if spent >= telemetry.threshold_ns:
             telemetry.note(session, command, argv, spent, changes.now)
             if self.monitors.sessions and retry is None:

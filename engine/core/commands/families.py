@@ -21,4 +21,5 @@ transaction_command = Family(
 )
 pubsub_command = Family(group="pubsub", since="2.0.0", flags="pubsub noscript loading stale")
 cluster_command = Family(group="cluster", acl="connection", since="3.0.0")
+script_command = Family(group="scripting", acl="scripting")
 server_command = Family(group="server")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from engine.core.keyspace.changes import Changes
@@ -214,7 +214,7 @@ class Database:
     def clear(self) -> int:
         """Remove all keys; how many there were."""
         count = len(self._values)
-        self._tell(self._values)
+        self._tell(None)
         self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
         self._deadlines = []
         self.changes.dirty += count
@@ -223,21 +223,29 @@ class Database:
     def swap(self, other: Database) -> None:
         """Swap all keys with ``other``; the clients that wait and watch stay where they are."""
         for one, two in ((self, other), (other, self)):
-            one._tell(one._values, two._values)
+            one._tell(two)
         for name in ("_values", "_expires", "_deadlines", "_slots", "_used"):
             mine, its = getattr(self, name), getattr(other, name)
             setattr(self, name, its)
             setattr(other, name, mine)
 
-    def _tell(self, *keys: Iterable[bytes]) -> None:
-        """Tell whoever watches or waits for one of the ``keys``: they come or go together, and are counted together."""
-        watched = [key for index, key in self.changes.watchers if index == self.index]
-        for key in watched:
-            if any(key in some for some in keys):
-                self.touch(key, 0)
-        waited_for = self.waiting.awaited()
-        for key in waited_for:
-            if any(key in some for some in keys):
+    def _tell(self, successor: Database | None) -> None:
+        """Tell whoever watches or waits for a key of this database, or of ``successor``, whose keys take their place.
+
+        A key that had expired when it was watched has not changed as long as there is none that lives.
+        """
+        watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
+        for pair in watched:
+            key = pair[1]
+            comes = successor is not None and key in successor._values
+            due = comes and successor is not None and successor.is_due(key)
+            for watcher in self.changes.watchers[pair]:
+                if (comes and not due) or (key in self._values and not watcher.watching[pair]):
+                    watcher.dirty_exec = True
+                else:
+                    watcher.watching[pair] = due
+        for key in self.waiting.awaited():
+            if key in self._values or (successor is not None and key in successor._values):
                 self.signal(key)
 
     # -- expiry -----------------------------------------------------------------------------------------------------

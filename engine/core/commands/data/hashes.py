@@ -176,19 +176,26 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     return result
 
 
-@hash_command("hscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step")
+@hash_command(
+    "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
+)
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over a hash in steps; a field that exists all the time is returned."""
     cursor = parse_cursor(argv[2])
     fields = _read(ctx, argv[1])
     if not fields:
         return [b"0", []]
-    pattern, count, _ = parse_scan_options(Args(argv, 3), with_type=False)
+    pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
     following, names = fields.slots.walk(cursor, count) if fields.big else (0, list(fields))
     if pattern != b"*":
         names = list(filter(matcher(pattern), names))
+    if without_values:
+        return [b"%d" % following, names]
     return [b"%d" % following, [word for name in names for word in (name, fields[name])]]
 
+
+#: How many fields HRANDFIELD draws with repetitions.
+_MOST_DRAWS = 1_000_000
 
 # -- chance ---------------------------------------------------------------------------------------------------------
 
@@ -205,6 +212,9 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
         raise CommandError(general.SYNTAX)
     with_values = len(argv) == 4
+    if count < -_MOST_DRAWS:
+        # Redis would make the reply, whatever memory and time that takes.
+        raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     if with_values and not -I64_MAX // 2 <= count <= I64_MAX // 2:
         raise CommandError(general.OUT_OF_RANGE)
     fields = _read(ctx, argv[1])

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 #: Bytes of a key and its string together that Redis still keeps in one piece of memory.
 _EMBEDDED_MAX = 41
+#: Bytes of a list up to which it is one listpack.
+_LISTPACK_BYTES = 8192
+#: How often a new key counts as used, for Redis's LFU policies; the engine counts no further.
+_NEW_KEY_FREQUENCY = 5
 
 object_subcommand = container(
     "object",
@@ -50,7 +54,16 @@ def encoding(key: bytes, value: Value) -> bytes:
         return b"raw"
     if type(value) is Hash:
         return b"hashtable" if value.big else b"listpack"
-    return b"quicklist" if type(value) is deque else b"stream"
+    if isinstance(value, deque):
+        return b"listpack" if _is_short(value) else b"quicklist"
+    return b"stream"
+
+
+def _is_short(items: deque[bytes]) -> bool:
+    """Whether Redis would keep the list in one listpack, with its default for list-max-listpack-size."""
+    if len(items) > _LISTPACK_BYTES:
+        return False
+    return sum(map(len, items)) + 2 * len(items) <= _LISTPACK_BYTES
 
 
 @object_subcommand("encoding key", access="RO")
@@ -69,7 +82,11 @@ def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
 @object_subcommand("idletime key", access="RO")
 def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of seconds since a key was last used."""
-    return None if ctx.db.peek(argv[2]) is None else ctx.db.idle(argv[2]) // 1000
+    if ctx.db.peek(argv[2]) is None:
+        return None
+    if _counts_uses(ctx):
+        raise CommandError(data.LFU)
+    return ctx.db.idle(argv[2]) // 1000
 
 
 @object_subcommand("freq key", access="RO", since="4.0.0")
@@ -77,4 +94,10 @@ def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how often a key is used, under an LFU policy."""
     if ctx.db.peek(argv[2]) is None:
         return None
-    raise CommandError(data.NO_LFU)
+    if not _counts_uses(ctx):
+        raise CommandError(data.NO_LFU)
+    return _NEW_KEY_FREQUENCY
+
+
+def _counts_uses(ctx: Context) -> bool:
+    return ctx.config.text("maxmemory-policy").endswith(b"-lfu")

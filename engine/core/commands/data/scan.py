@@ -36,9 +36,9 @@ def parse_cursor(word: bytes) -> int:
     return -cursor % (1 << 64)
 
 
-def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, bytes]:
-    """(pattern, count, type in lower case or empty) of a walk."""
-    pattern, count, kind = b"*", 10, b""
+def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes, bool]:
+    """(pattern, count, type in lower case or empty, fields without values) of a walk."""
+    pattern, count, kind, names_only = b"*", 10, b"", False
     while len(args):
         if args.option(b"COUNT"):
             count = args.take_int()
@@ -46,11 +46,13 @@ def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, byte
                 raise CommandError(general.SYNTAX)
         elif args.option(b"MATCH"):
             pattern = args.take()
-        elif with_type and args.option(b"TYPE"):
+        elif not of_fields and args.option(b"TYPE"):
             kind = args.take().lower()
+        elif of_fields and args.flag(b"NOVALUES"):
+            names_only = True
         else:
             raise CommandError(general.SYNTAX)
-    return pattern, count, kind
+    return pattern, count, kind, names_only
 
 
 @key_command(
@@ -63,7 +65,7 @@ def parse_scan_options(args: Args, *, with_type: bool) -> tuple[bytes, int, byte
 def scan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over the keys in steps; a key that exists all the time is returned."""
     cursor = parse_cursor(argv[1])
-    pattern, count, kind = parse_scan_options(Args(argv, 2), with_type=True)
+    pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
     following, keys = ctx.db.scan(cursor, count)
     if pattern != b"*":
         keys = list(filter(matcher(pattern), keys))

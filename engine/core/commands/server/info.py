@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
+    from engine.core.clients.session import Waiter
     from engine.core.environment.context import Context
     from engine.core.environment.host import ProcessFacts
 
@@ -55,7 +56,7 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("config_file", facts.config_file),
         ("io_threads_active", 0),
         ("engine_name", "pystreams"),
-        ("engine_version", ENGINE_VERSION),
+        ("engine_release", ENGINE_VERSION),
         ("engine_python", facts.python),
     ]
 
@@ -77,7 +78,17 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("clients_in_timeout_table", timed),
         ("total_watched_keys", len(ctx.changes.watchers)),
         ("total_blocking_keys", sum(len(db.waiting) for db in ctx.databases)),
+        ("total_blocking_keys_on_nokey", _waited_for_deletion(ctx)),
     ]
+
+
+def _waited_for_deletion(ctx: Context) -> int:
+    """The keys for whose deletion somebody waits too: an XREADGROUP does, as its group goes with the key."""
+    return len({(one.db, key) for one in _waiters(ctx) if one.on_delete for key in one.keys})
+
+
+def _waiters(ctx: Context) -> list[Waiter]:
+    return [one.waiter for one in ctx.sessions.blocked() if one.waiter is not None]
 
 
 def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:

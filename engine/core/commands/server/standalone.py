@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.families import cluster_command, server_command
+from engine.core.commands.families import cluster_command, script_command, server_command
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
+from engine.core.table.registry import Keys
 from engine.text.messages import server
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
@@ -91,6 +92,28 @@ module_subcommand = container(
     flags="admin noscript",
     help_since="5.0.0",
 )
+
+
+def _no_scripts(ctx: Context, argv: list[bytes]) -> Reply:
+    """Refuses: the engine runs no scripts and no functions."""
+    raise CommandError(server.NO_SCRIPTS)
+
+
+def _script_keys(argv: list[bytes]) -> list[bytes]:
+    """The keys that a script is called with: as many as the word before them says."""
+    count = argv[2] if len(argv) > 2 else b""
+    return argv[3 : 3 + int(count)] if count.isdigit() and len(count) < 10 else []
+
+
+_SCRIPT_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
+for _name, _words, _since in (
+    ("eval", "script", "2.6.0"),
+    ("evalsha", "sha1", "2.6.0"),
+    ("fcall", "function", "7.0.0"),
+):
+    _syntax = f"{_name} {_words} numkeys [key [key ...]] [arg [arg ...]]"
+    _keys = Keys(find=_script_keys)
+    script_command(_syntax, _SCRIPT_FLAGS, since=_since, keys=_keys, access="RW access update")(_no_scripts)
 
 
 def _flush(ctx: Context, argv: list[bytes], *, error: bytes) -> Reply:

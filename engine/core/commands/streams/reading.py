@@ -219,7 +219,10 @@ def _claim_idle(
     """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
     claimed: list[Reply] = []
     effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
-    for entry_id in chain(list(group.nacked), group.pending.oldest(ctx.now - min_idle)):
+    nacked = dict(group.nacked)
+    # What was NACKed is delivered now: with an idle time of 0 it would be found again.
+    others = (entry_id for entry_id in group.pending.oldest(ctx.now - min_idle) if entry_id not in nacked)
+    for entry_id in chain(nacked, others):
         if budget.spent or (budget.count and len(claimed) >= budget.count):
             break
         entry = stream.frame(entry_id)

@@ -1,0 +1,127 @@
+"""What other people's clients and test suites noticed: details in which a server is told from Redis."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import hand_clock, since
+from tests.harness.replies import ANY, Error, Streams, entry
+
+
+@hand_clock
+@pytest.mark.parametrize("change", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SWAPDB 1 0", "DEL k", "GET k"])
+def test_an_expired_key_that_goes_is_no_change(server: Server, change: str) -> None:
+    """EXEC runs where the watched key had expired before WATCH, whichever way it is removed."""
+    server.given("SET k v PX 1")
+    server.let_pass(5)
+    watcher = server.client()
+    watcher.run("WATCH k")
+    server.given(change)
+    watcher.run("MULTI")
+    watcher.run("PING")
+    assert watcher.run("EXEC")
+
+
+@hand_clock
+def test_swapdb_compares_what_lives(server: Server) -> None:
+    """A living key in place of an expired one, or the reverse, is a change; an expired one in place of none is not."""
+    for here, there, runs in (("PX 1", "", False), ("", "PX 1", False), (None, "PX 1", True), ("PX 1", None, True)):
+        server.given("FLUSHALL")
+        for index, how in ((0, here), (1, there)):
+            server.given(f"SELECT {index}", *([f"SET k v {how}"] if how is not None else []))
+        server.given("SELECT 0")
+        server.let_pass(5)
+        watcher = server.client()
+        watcher.run("WATCH k")
+        server.given("SWAPDB 0 1")
+        watcher.run("MULTI")
+        watcher.run("PING")
+        assert bool(watcher.run("EXEC")) is runs, (here, there)
+
+
+def counted(server: Server) -> dict[str, str]:
+    """INFO commandstats without times: name -> calls, rejected, failed."""
+    text = server.run("INFO commandstats").decode()
+    found = re.findall(r"cmdstat_(\S+):calls=(\d+),\S*rejected_calls=(\d+),failed_calls=(\d+)", text)
+    return {name: "/".join(counts) for name, *counts in found}
+
+
+def test_commandstats_count_what_ran_was_rejected_and_failed(server: Server) -> None:
+    """A blocked command counts once, a wrong number of words is a rejection, RESETSTAT counts, INFO only later."""
+    server.given("SET s x", "CONFIG RESETSTAT")
+    reader = server.client()
+    reader.send("BLPOP l 0")
+    reader.expect_blocked()
+    server.given("RPUSH l a")
+    reader.receive()
+    for wrong in ("GET", "LPUSH s y", "CONFIG GET", "NOSUCH x"):
+        server.run(wrong)
+    found = counted(server)
+    assert found["blpop"] == "1/0/0"
+    assert found["get"] == "0/1/0"
+    assert found["lpush"] == "1/0/1"
+    assert found["config|get"] == "0/1/0"
+    assert found["config|resetstat"] == "1/0/0"
+    assert "info" not in found
+
+
+@since("7.4", valkey="8.0")
+def test_hscan_novalues(server: Server) -> None:
+    """HSCAN gives names alone if it is asked to, wherever the word stands."""
+    server.given("HSET h a 1 b 2")
+    server.expect("HSCAN h 0 NOVALUES", ["0", ["a", "b"]])
+    server.expect("HSCAN h 0 NOVALUES MATCH b COUNT 5", ["0", ["b"]])
+    server.expect("HSCAN h 0 MATCH a NOVALUES", ["0", ["a"]])
+    server.expect("SCAN 0 NOVALUES", Error("ERR syntax error"))
+
+
+@since("7.2")
+def test_short_lists_are_listpacks(server: Server) -> None:
+    """A list of up to 8 kB is a listpack, a longer one a quicklist; when it gets short again it is a listpack again."""
+    server.given("RPUSH short a b", ("RPUSH", "long", *["x" * 100] * 100), ("RPUSH", "wide", "x" * 9000))
+    server.expect("OBJECT ENCODING short", "listpack")
+    server.expect("OBJECT ENCODING long", "quicklist")
+    server.expect("OBJECT ENCODING wide", "quicklist")
+    server.given("LTRIM long 0 3")
+    server.expect("OBJECT ENCODING long", "listpack")
+
+
+def test_frequency_is_told_under_lfu_policies_alone(server: Server) -> None:
+    """OBJECT FREQ under an LFU policy, OBJECT IDLETIME under others; the other one is an error."""
+    server.config("maxmemory-policy", "allkeys-lfu")
+    server.given("SET k v")
+    server.expect("OBJECT FREQ k", 5)
+    assert server.run("OBJECT IDLETIME k").text.startswith("ERR An LFU maxmemory policy is selected, idle time not")
+    server.config("maxmemory-policy", "noeviction")
+    server.given("SET other v")
+    server.expect("OBJECT IDLETIME other", 0)
+    assert server.run("OBJECT FREQ k").text.startswith("ERR An LFU maxmemory policy is not selected")
+
+
+@since("8.8")
+def test_what_was_nacked_is_given_once(server: Server) -> None:
+    """XREADGROUP CLAIM 0 delivers an entry that was NACKed once in a reply."""
+    server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >")
+    server.expect("XNACK s g FAIL IDS 1 1-0", 1)
+    reply = [[*entry("1-0 f 1"), ANY, 1], [*entry("2-0 f 2"), ANY, 1]]
+    server.expect("XREADGROUP GROUP g b CLAIM 0 STREAMS s >", Streams({"s": reply}))
+
+
+def test_waiting_keys_are_counted(server: Server) -> None:
+    """INFO clients tells how many keys are waited for, and for how many of them their deletion counts."""
+    server.given("XADD s 1-1 f v", "XGROUP CREATE s g $")
+    list_reader, group_reader = server.client(), server.client()
+    list_reader.send("BLPOP l 0")
+    list_reader.expect_blocked()
+    group_reader.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+    group_reader.expect_blocked()
+    text = server.run("INFO clients").decode()
+    if server.since("7.2", valkey="8.0"):
+        assert "\r\ntotal_blocking_keys:2\r\n" in text
+        assert "\r\ntotal_blocking_keys_on_nokey:1\r\n" in text
+    server.given("RPUSH l a", "XADD s 2-1 f v")
+    list_reader.receive()
+    group_reader.receive()
