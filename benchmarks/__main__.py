@@ -25,11 +25,14 @@ from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
 from benchmarks.durable_cases import durable_cases
 from benchmarks.fake_cases import fake_cases
+from benchmarks.stalls import table
 from benchmarks.stream_cases import stream_cases
 
 LATENCY = "consumers that wait"
 GROWTH = "costs that do not grow"
 FAKE = "beside fakeredis"
+#: A part of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
+STALLS_SCALE = 0.1
 RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
 _FAKE_SERVER = [sys.executable, "-m", "benchmarks.fake_server"]
@@ -148,6 +151,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         figures["spark"] = spark_table.measure(rows, min(rounds, repetitions), only)
     if full and only in GROWTH:
         flat.run()
+    if full and only in table.TITLE:
+        figures[table.TITLE] = table.run(STALLS_SCALE, 1)
     return figures
 
 

@@ -31,6 +31,9 @@ SERVER = {
 MEMORY = 0.6
 LATENCY = 1.5
 
+#: Milliseconds that a client waits for its PING at most, whatever another client's command does.
+STALL_MS = 10.0
+
 #: Rows per second of one way through Spark to those of another: at least; None where it is shown to explain another.
 SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, engine", "Spark ceiling", 0.4),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,8 @@ import pytest
 
 from benchmarks import cases, report, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
+from benchmarks.stalls import pings, scenes, table
+from benchmarks.stalls.cases import CASES
 from tests.servers import Running
 from tests.tools import needed
 
@@ -34,6 +37,35 @@ def test_a_case_does_the_work_that_it_counts(engine_process: Running, case: case
 def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
     with Connection(engine_process.port) as connection, pytest.raises(RuntimeError, match="error reply"):
         connection.lines(command("XADD", "k"), 2)
+
+
+def test_a_command_that_blocks_the_server_is_seen_by_the_second_client(engine_process: Running) -> None:
+    """Its PINGs wait as long as the server does nothing else, and no longer than the command."""
+    blocked, _ = pings.measure(engine_process.port, command("DEBUG", "SLEEP", "0.2"))
+    assert 150 <= blocked.p99 <= blocked.worst <= blocked.own + 50
+    assert blocked.own >= 200
+
+
+def test_what_happens_behind_the_reply_is_measured_apart(engine_process: Running) -> None:
+    """PINGs that were sent behind the reply do not count for the command."""
+    quick, later = pings.measure(engine_process.port, command("PING"), after=0.05)
+    assert later is not None
+    assert later.own == quick.own
+
+
+def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None:
+    """The error says why."""
+    with pytest.raises(pings.RefusedError, match="unknown command 'NOTHING'"):
+        pings.measure(engine_process.port, command("NOTHING"))
+
+
+@pytest.mark.parametrize("scene", [scene for scene, _ in CASES], ids=lambda scene: scene.name)
+def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scene) -> None:
+    """Each scene can be prepared, and no case of it is refused; at a thousandth of the sizes."""
+    with table.stages(scene, 0.001, "engine", rests=False) as (stage,):
+        for case in next(cases for one, cases in CASES if one is scene):
+            answered, _ = table.run_case(replace(case, after=0.0, spoils=False), [stage], 1)
+            assert len(answered["engine"]) == 1, case.name
 
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:

@@ -1,0 +1,147 @@
+"""What servers contain before a command is measured. Entries have two fields, IDs are 1-1, 2-1, ...
+
+A scene is prepared on a new server. ``Bench.scaled`` makes its sizes smaller for a quick look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from benchmarks.cases import KEY
+from benchmarks.client import Connection, command
+from benchmarks.servers import Server
+
+T = TypeVar("T")
+
+GROUP, CONSUMER = "g", "c"
+STRINGS = 1_000_000
+LONG_KEYS = 100_000
+CONSUMERS = 200_000
+_PAGE = 1000
+_READ = 10_000
+
+
+@dataclass
+class Bench:
+    """A server that is being prepared, and how much smaller than in full everything is."""
+
+    server: Server
+    connection: Connection
+    scale: float
+    stack: ExitStack
+    #: The last reply to DUMP, which RESTORE gets.
+    dumped: bytes = b""
+
+    def scaled(self, count: int) -> int:
+        """A size at this scale."""
+        return max(int(count * self.scale), 1)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Flags of the server, and what is done on it first."""
+
+    name: str
+    prepare: Callable[[Bench], None]
+    flags: tuple[str, ...] = field(default=())
+
+
+def batched(items: Iterable[T]) -> Iterator[list[T]]:
+    """A thousand at a time."""
+    rest = iter(items)
+    while page := list(islice(rest, _PAGE)):
+        yield page
+
+
+def send(bench: Bench, commands: Iterable[bytes], lines: int = 1) -> None:
+    """Run commands, a thousand in a write; each is answered by so many lines."""
+    for page in batched(commands):
+        bench.connection.lines(b"".join(page), lines * len(page))
+
+
+def add_entries(bench: Bench, entries: int) -> None:
+    """A stream of so many entries at the scale."""
+    numbers = range(1, bench.scaled(entries) + 1)
+    adds = (
+        command(
+            "XADD", KEY, f"{number}-1", "sensor-id", 1000 + number % 9000, "temperature", f"{number % 300 / 10:.1f}"
+        )
+        for number in numbers
+    )
+    send(bench, adds, lines=2)
+
+
+def stream(entries: int) -> Callable[[Bench], None]:
+    """A stream and a group that has read nothing."""
+
+    def prepare(bench: Bench) -> None:
+        add_entries(bench, entries)
+        bench.connection.reply(command("XGROUP", "CREATE", KEY, GROUP, 0))
+
+    return prepare
+
+
+def pending(entries: int) -> Callable[[Bench], None]:
+    """A stream whose entries are all pending at one consumer."""
+
+    def prepare(bench: Bench) -> None:
+        stream(entries)(bench)
+        read = command("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", _READ, "STREAMS", KEY, ">")
+        for _ in range(0, bench.scaled(entries), _READ):
+            bench.connection.whole(read)
+
+    return prepare
+
+
+def consumers(bench: Bench) -> None:
+    """A group with many consumers."""
+    bench.connection.reply(command("XGROUP", "CREATE", KEY, GROUP, 0, "MKSTREAM"))
+    create = (
+        command("XGROUP", "CREATECONSUMER", KEY, GROUP, f"consumer-{number}")
+        for number in range(bench.scaled(CONSUMERS))
+    )
+    send(bench, create)
+
+
+def strings(bench: Bench) -> None:
+    """Keys with short strings."""
+    sets = (command("SET", f"key:{number}", f"value-{number}") for number in range(bench.scaled(STRINGS)))
+    send(bench, sets)
+
+
+def expiring(bench: Bench) -> None:
+    """Keys with short strings that end in an hour."""
+    sets = (
+        command("SET", f"key:{number}", f"value-{number}", "EX", 3600 + number % 600)
+        for number in range(bench.scaled(STRINGS))
+    )
+    send(bench, sets)
+
+
+def long_keys(bench: Bench) -> None:
+    """Keys that a pattern of many stars matches in very many ways but for their end."""
+    sets = (command("SET", "a" * 40 + str(number), "value") for number in range(bench.scaled(LONG_KEYS)))
+    send(bench, sets)
+
+
+def subscriber(bench: Bench) -> None:
+    """A client that has subscribed to a pattern of 200 kB."""
+    other = bench.stack.enter_context(Connection(bench.server.port))
+    other.lines(command("PSUBSCRIBE", "*a" * bench.scaled(100_000) + "b"), 6)
+
+
+def collections(bench: Bench) -> None:
+    """A hash and a list of a million elements each."""
+    numbers = range(bench.scaled(STRINGS))
+    for page in batched(numbers):
+        fields = [word for number in page for word in (f"field-{number}", number)]
+        bench.connection.lines(command("HSET", "hash", *fields), 1)
+        bench.connection.lines(command("RPUSH", "list", *page), 1)
+
+
+def nothing(_bench: Bench) -> None:
+    """An empty server."""
