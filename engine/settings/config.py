@@ -101,8 +101,13 @@ class Config:
             end = at + 1
             while end < len(rest) and not rest[end].startswith("--"):
                 end += 1
-            words = [word.encode("utf-8", "surrogateescape") for word in rest[at + 1 : end]]
-            self._put(rest[at][2:], words, f"--{rest[at][2:]}")
+            # (As in Redis the flag's word may hold its value too: "--maxmemory 700mb".)
+            name, *more = rest[at][2:].split(maxsplit=1) or [""]
+            words = split_words(more[0].encode("utf-8", "surrogateescape")) if more else []
+            if words is None:
+                raise ConfigError(f"--{name}: unbalanced quotes")
+            words += [word.encode("utf-8", "surrogateescape") for word in rest[at + 1 : end]]
+            self._put(name, words, f"--{name}")
             at = end
 
     def read_file(self, path: Path) -> None:

@@ -23,6 +23,7 @@ from engine.settings.kinds import (
     Memory,
     MemoryOrPercent,
     Octal,
+    OnlyAsItIs,
     OutputLimits,
     Percentiles,
     SavePoints,
@@ -32,6 +33,7 @@ from engine.settings.kinds import (
     file_name,
     host_name,
 )
+from engine.text.messages import settings
 
 _U32_MAX = (1 << 32) - 1
 
@@ -103,6 +105,9 @@ _DB_FILE = file_name("dbfilename", "filename")
 _LOG_FILE = file_name("appendfilename", "filename")
 _LOG_DIRECTORY = file_name("appenddirname", "dirname")
 
+_NO_REPLICAS = settings.NO_REPLICATION
+_USER_FROM = Choice(("off", "cn"))
+
 _TABLE: tuple[Directive, ...] = (
     # network
     _special("bind", Words(), "127.0.0.1 -::1", ACTS),
@@ -115,6 +120,14 @@ _TABLE: tuple[Directive, ...] = (
     _yes_no("protected-mode", True, ACTS),
     _text("bind-source-addr"),
     _integer("socket-mark-id", 0, 0, _U32_MAX, FIXED),
+    _integer("lookahead", 16, 1, I32_MAX),
+    _integer("max-new-connections-per-cycle", 10, 1, 1000),
+    _integer("max-new-tls-connections-per-cycle", 1, 1, 1000),
+    _text("server-cpulist", "", FIXED),
+    _text("bio-cpulist", "", FIXED),
+    _text("aof-rewrite-cpulist", "", FIXED),
+    _text("bgsave-cpulist", "", FIXED),
+    _text("locale-collate"),
     _integer("maxclients", 10000, 1, _U32_MAX, ACTS),
     _memory("proto-max-bulk-len", 512 << 20, ACTS, 1 << 20),
     _memory("client-query-buffer-limit", 1 << 30, ACTS, 1 << 20),
@@ -134,6 +147,9 @@ _TABLE: tuple[Directive, ...] = (
     _text("tls-ca-cert-file", "", ACTS),
     _text("tls-ca-cert-dir", "", ACTS),
     _choice("tls-auth-clients", "yes", "no yes optional", ACTS),
+    _special(
+        "tls-auth-clients-user", OnlyAsItIs(Choice(("off", "cn")), (b"off",), settings.NO_CERTIFICATE_USERS), "off"
+    ),
     _yes_no("tls-replication", False),
     _yes_no("tls-cluster", False),
     _text("tls-protocols", "", ACTS),
@@ -210,7 +226,10 @@ _TABLE: tuple[Directive, ...] = (
     _integer("set-max-intset-entries", 512, 0, I64_MAX),
     _integer("zset-max-listpack-entries", 128, 0, I64_MAX, alias="zset-max-ziplist-entries"),
     _memory("zset-max-listpack-value", 64, alias="zset-max-ziplist-value"),
+    _integer("set-max-listpack-entries", 128, 0, I64_MAX),
+    _memory("set-max-listpack-value", 64),
     _memory("hll-sparse-max-bytes", 3000),
+    _yes_no("vset-force-single-threaded-execution", False, FIXED),
     # access
     _text("requirepass", "", ACTS),
     _text("aclfile", "", FIXED | ACTS),
@@ -221,6 +240,8 @@ _TABLE: tuple[Directive, ...] = (
     _integer("slowlog-log-slower-than", 10000, -1, I64_MAX, ACTS),
     _integer("slowlog-max-len", 128, 0, I64_MAX, ACTS),
     _integer("latency-monitor-threshold", 0, 0, I64_MAX, ACTS),
+    _yes_no("hide-user-data-from-log", False),
+    _yes_no("key-memory-histograms", False, FIXED),
     _yes_no("latency-tracking", True, ACTS),
     _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9", ACTS),
     _integer("tracking-table-max-keys", 1000000, 0, I64_MAX),
@@ -242,12 +263,13 @@ _TABLE: tuple[Directive, ...] = (
     _integer("auto-aof-rewrite-percentage", 100, 0, I32_MAX, ACTS),
     _memory("auto-aof-rewrite-min-size", 64 << 20, ACTS),
     _yes_no("aof-load-truncated", True, ACTS),
+    _memory("aof-load-corrupt-tail-max-size", 0),
     _yes_no("aof-use-rdb-preamble", True, ACTS),
     _yes_no("aof-timestamp-enabled", False),
     _yes_no("aof-rewrite-incremental-fsync", True),
     _yes_no("aof-disable-auto-gc", False),
     # replication
-    _special("replicaof", Words(), "", FIXED, alias="slaveof"),
+    _special("replicaof", OnlyAsItIs(Words(), ((), (b"no", b"one")), _NO_REPLICAS), "", FIXED, alias="slaveof"),
     _text("masterauth"),
     _text("masteruser"),
     _yes_no("replica-serve-stale-data", True, alias="slave-serve-stale-data"),
@@ -261,6 +283,7 @@ _TABLE: tuple[Directive, ...] = (
     _yes_no("replica-ignore-disk-write-errors", False),
     _integer("repl-ping-replica-period", 10, 1, I32_MAX, alias="repl-ping-slave-period"),
     _integer("repl-timeout", 60, 1, I32_MAX),
+    _memory("replica-full-sync-buffer-limit", 0),
     _memory("repl-backlog-size", 1 << 20, low=1),
     _integer("repl-backlog-ttl", 3600, 0, I64_MAX),
     _yes_no("repl-disable-tcp-nodelay", False),
@@ -268,11 +291,13 @@ _TABLE: tuple[Directive, ...] = (
     _integer("repl-diskless-sync-delay", 5, 0, I32_MAX),
     _integer("repl-diskless-sync-max-replicas", 0, 0, I32_MAX),
     _choice("repl-diskless-load", "disabled", "disabled on-empty-db swapdb"),
-    _integer("min-replicas-to-write", 0, 0, I32_MAX, alias="min-slaves-to-write"),
+    _special(
+        "min-replicas-to-write", OnlyAsItIs(Integer(0, I32_MAX), (0,), _NO_REPLICAS), "0", alias="min-slaves-to-write"
+    ),
     _integer("min-replicas-max-lag", 10, 0, I32_MAX, alias="min-slaves-max-lag"),
     _choice("propagation-error-behavior", "ignore", "ignore panic panic-on-replicas"),
     # cluster
-    _yes_no("cluster-enabled", False, FIXED),
+    _special("cluster-enabled", OnlyAsItIs(YesNo(), (False,), settings.NO_CLUSTER), "no", FIXED),
     _text("cluster-config-file", "nodes.conf", FIXED),
     _integer("cluster-port", 0, 0, 65535, FIXED),
     _integer("cluster-node-timeout", 15000, 0, I64_MAX),
@@ -282,6 +307,11 @@ _TABLE: tuple[Directive, ...] = (
     _yes_no("cluster-allow-reads-when-down", False),
     _yes_no("cluster-allow-pubsubshard-when-down", True),
     _memory("cluster-link-sendbuf-limit", 0),
+    _integer("cluster-compatibility-sample-ratio", 0, 0, 100),
+    _yes_no("cluster-slot-stats-enabled", False),
+    _memory("cluster-slot-migration-handoff-max-lag-bytes", 1 << 20),
+    _integer("cluster-slot-migration-write-pause-timeout", 10000, 0, I64_MAX),
+    _text("cluster-announce-human-nodename"),
     _text("cluster-announce-ip"),
     _text("cluster-announce-hostname", check=host_name),
     _integer("cluster-announce-port", 0, 0, 65535),

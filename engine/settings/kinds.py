@@ -25,8 +25,9 @@ class ConfigError(ValueError):
 class Kind(Protocol):
     """A kind of value."""
 
-    #: Whether a value may consist of more than one word.
-    several_words: bool
+    @property
+    def several_words(self) -> bool:
+        """Whether a value may consist of more than one word."""
 
     def parse(self, words: Sequence[bytes], before: Any) -> Any:
         """The value that ``words`` spell. ``before`` is the value in force. Raises ConfigError."""
@@ -226,6 +227,31 @@ class Words:
     def text(self, value: tuple[bytes, ...]) -> bytes:
         """See :class:`Kind`."""
         return b" ".join(value)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyAsItIs:
+    """A value of ``kind`` of which the engine can honour ``values`` alone; for others the error is ``why``."""
+
+    kind: Kind
+    values: tuple[Any, ...]
+    why: str
+
+    @property
+    def several_words(self) -> bool:
+        """See :class:`Kind`."""
+        return self.kind.several_words
+
+    def parse(self, words: Sequence[bytes], before: Any) -> Any:
+        """See :class:`Kind`."""
+        value = self.kind.parse(words, before)
+        if value not in self.values:
+            raise ConfigError(self.why)
+        return value
+
+    def text(self, value: Any) -> bytes:
+        """See :class:`Kind`."""
+        return self.kind.text(value)
 
 
 # -- kinds of one directive each --------------------------------------------------------------------------------------

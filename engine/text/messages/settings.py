@@ -56,3 +56,8 @@ def config_set_failed(name: bytes, why: str) -> bytes:
 def rewrite_failed(why: str) -> bytes:
     """CONFIG REWRITE of a file that cannot be written."""
     return b"ERR Rewriting config file: %b" % why.encode()
+
+
+NO_REPLICATION = "the engine does not replicate: no other server can follow it, and it follows none"
+NO_CLUSTER = "the engine is not a node of a cluster"
+NO_CERTIFICATE_USERS = "the engine does not log clients in by their certificates"

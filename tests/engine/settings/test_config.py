@@ -176,3 +176,54 @@ def test_sizes_have_units(text: bytes, size: int) -> None:
 @pytest.mark.parametrize("word", [b"", b"plain", b"two words", b'"', b"\\", b"'", b"\0\xff\r\n\t", "é".encode()])
 def test_a_quoted_word_is_read_back(word: bytes) -> None:
     assert split_words(b"a " + quote(word) + b" b") == [b"a", word, b"b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "harmless"),
+    [
+        ("min-replicas-to-write", "1", "0"),
+        ("min-slaves-to-write", "2", "0"),
+        ("replicaof", "localhost 6379", "no one"),
+        ("slaveof", "localhost 6379", ""),
+        ("cluster-enabled", "yes", "no"),
+        ("tls-auth-clients-user", "CN", "off"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(name, value, harmless):
+    """A directive that asks for replicas or a cluster is an error at the start; that it is off may be said."""
+    with pytest.raises(ConfigError, match=name.replace("slaves", "replicas").replace("slaveof", "replicaof")):
+        Config().load([f"--{name}", *value.split()])
+    Config().load([f"--{name}", *(harmless.split() or [""])])
+
+
+def test_replicas_cannot_be_asked_for_while_it_runs():
+    """CONFIG SET min-replicas-to-write is refused with the reason, and changes nothing."""
+    config = Config()
+    reply = config.change([(b"min-replicas-to-write", b"1")])
+    assert reply is not None
+    assert b"does not replicate" in reply
+    assert config.text("min-replicas-to-write") == b"0"
+
+
+def test_a_flag_and_its_value_may_be_one_word():
+    """A shell's quotes around a whole directive do no harm, as with redis-server."""
+    config = Config()
+    config.load(["--maxmemory 700mb", "--save 60 1", "300", "10", "--port", "7000"])
+    assert config.integer("maxmemory") == 700 << 20
+    assert config.text("save") == b"60 1 300 10"
+    assert config.integer("port") == 7000
+    with pytest.raises(ConfigError, match="unbalanced"):
+        Config().load(['--dir "x'])
+
+
+def test_directives_of_redis_8_6_are_known():
+    """Files of newer servers load: each of their directives is in the table."""
+    names = """aof-load-corrupt-tail-max-size aof-rewrite-cpulist bgsave-cpulist bio-cpulist
+    cluster-announce-human-nodename cluster-compatibility-sample-ratio cluster-slot-migration-handoff-max-lag-bytes
+    cluster-slot-migration-write-pause-timeout cluster-slot-stats-enabled hide-user-data-from-log key-memory-histograms
+    locale-collate lookahead max-new-connections-per-cycle max-new-tls-connections-per-cycle
+    replica-full-sync-buffer-limit server-cpulist set-max-listpack-entries set-max-listpack-value tls-auth-clients-user
+    vset-force-single-threaded-execution"""
+    config = Config()
+    for name in names.split():
+        assert config.find([name.encode()]), name
