@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,11 +17,17 @@ malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_tr
 
 
 def resident() -> int:
-    """The resident size of this process, in bytes."""
+    """The resident size of this process, in bytes; where there is no ``/proc`` (macOS), the most that it was so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return most_resident()
+
+
+def most_resident() -> int:
+    """The greatest resident size of this process so far, in bytes. macOS counts it in bytes, other systems in KiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def give_back() -> None:

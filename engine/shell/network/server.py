@@ -24,6 +24,7 @@ from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.driver import Driver
 from engine.shell.housekeeping.cold_packer import ColdPacker
+from engine.shell.network import descriptors
 from engine.shell.network.connection import Connection
 from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
@@ -55,6 +56,7 @@ class Server:
         """Accept clients until told to stop."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unhandled)
+        descriptors.reserve(self.config)
         self.runner = Runner(self.core, self._loop)
         start_accounts(self.config, self.core.accounts)
         self._open_ports()

@@ -85,8 +85,12 @@ class Timers:
             except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
                 self._fail(error)
                 return
-            self._settle()
-        if session.waiter is not None:
+            try:
+                self._settle()
+            finally:
+                if session.waiter is not None:
+                    self.follow(connection, now)
+        elif session.waiter is not None:
             self.follow(connection, now)
 
     # -- expiry -------------------------------------------------------------------------------------------------------

@@ -43,6 +43,11 @@ PROTECTED = "can't set protected config"
 NO_CONFIG_FILE = b"ERR The server is running without a config file"
 
 
+def too_many_clients(most: int) -> str:
+    """CONFIG SET of more clients than the process may have open files."""
+    return f"The operating system is not able to handle the specified number of clients, try with {most}"
+
+
 def unknown_option_for_config_set(name: bytes) -> bytes:
     """CONFIG SET of a directive that does not exist."""
     return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % name

@@ -1,0 +1,71 @@
+"""maxclients and the limit of open files: clients are counted so that files can still be opened."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import pytest
+
+from tests import servers, tools
+from tests.connection import Connection
+from tests.waiting import wait_for
+
+#: Soft and hard limit of the servers in these tests.
+LIMIT = 100
+MOST = LIMIT - 32
+
+
+@pytest.fixture
+def few_files():
+    """Processes that are started in this test may open few files; this one may again afterwards."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The soft limit is inherited; the hard one cannot be raised again, so the servers find it by their own ulimit.
+    yield [tools.needed("sh"), "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh"]
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+@pytest.mark.parametrize("server_of", [servers.engine, servers.redis])
+def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch, server_of):
+    """With few files to open, maxclients is lowered and said; so many clients are served, and the log is rewritten."""
+    original = servers.tied_to_us
+    monkeypatch.setattr(servers, "tied_to_us", lambda command: original([*few_files, *command]))
+    with server_of("--maxclients", "1000", "--appendonly", "yes") as server, Connection(server) as client:
+        names = client.run("CONFIG", "GET", "maxclients")
+        assert names == [b"maxclients", b"%d" % MOST]
+        assert str(MOST) in server.output.read_text()
+        others = [Connection(server) for _ in range(MOST - 1)]
+        try:
+            assert [one.run("PING") for one in others] == [b"PONG"] * len(others)
+            with Connection(server) as one_more:
+                assert str(one_more.receive()) == "ERR max number of clients reached"
+            assert str(client.run("CONFIG", "SET", "maxclients", 1000)).endswith(f"try with {MOST}")
+            assert b"started" in client.run("BGREWRITEAOF")
+            wait_for(
+                lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"),
+                "the rewrite to end",
+            )
+            assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+        finally:
+            for one in others:
+                one.close()
+
+
+def test_too_few_files_stop_the_start(few_files, monkeypatch):
+    """With fewer files than it keeps for itself the engine does not start, and says why."""
+    original = servers.tied_to_us
+    few = [*few_files[:2], 'ulimit -n 30; exec "$@"', "sh"]
+    monkeypatch.setattr(servers, "tied_to_us", lambda command: original([*few, *command]))
+    with pytest.raises(RuntimeError, match="maxclients: the limit of open files is 30, too few"), servers.engine():
+        pass
+
+
+def test_windows_is_refused_in_one_line(tmp_path):
+    """On a system that is not supported `python -m engine` says so, with status 1 and no traceback."""
+    import subprocess
+
+    program = "import asyncio, logging, subprocess, runpy, sys; sys.platform = 'win32'; import engine.shell"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("engine: Windows is not supported")
+    assert done.stderr.count("\n") == 1
