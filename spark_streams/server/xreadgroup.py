@@ -22,6 +22,7 @@ from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
 
+_ALL = 2**31 - 1
 _CLAIM_PAGE = 1000  # IDs in one XCLAIM
 
 
@@ -48,10 +49,17 @@ class RefusedForNowError(Exception):
 
 
 def read_new(
-    connection: Connection, link: Link, consumer: Consumer, first: Command, claims: Sequence[Claim], count: int
+    connection: Connection,
+    link: Link,
+    consumer: Consumer,
+    first: Command,
+    claims: Sequence[Claim],
+    count: int,
+    also: Command | None = None,
 ) -> list[Page] | None:
     """Claim entries and read `count` new ones, in one transaction with the command `first`.
 
+    `also`: an XREADGROUP to send as well, whose entries are none of the result.
     Returns None if a key that is watched on the link was changed: nothing was executed. Raises `BROKEN`,
     RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
     """
@@ -63,6 +71,8 @@ def read_new(
         commands.append(_xreadgroup(consumer, count, ">"))
     # Each reply is followed by a token of its own, so that its end is found without parsing it.
     marked: list[Command] = [("MULTI",), first]
+    if also is not None:
+        commands.append(also)
     tokens = [secrets.token_hex(16).encode() for _ in commands]
     for command, token in zip(commands, tokens, strict=True):
         marked += [command, ("ECHO", token)]
@@ -80,28 +90,65 @@ def read_new(
         end = buffer.find(b"$32\r\n" + token, at, stop)
         if buffer.startswith(b"-", at):
             _refuse(connection, consumer, bytes(buffer[at:end]), in_transaction=True)
-        page = _page(buffer, at, end, nested=token == tokens[-1] and bool(count))
+        page = None
+        if also is None or token != tokens[-1]:
+            page = _page(buffer, at, end, nested=token == tokens[-1] and bool(count))
         if page is not None:
             found.append(page)
         at = end + 5 + 32 + 2
     return found
 
 
-def history(connection: Connection, consumer: Consumer) -> Iterator[Page]:
-    """The entries that are pending for the consumer. Raises GROUP_LOST and SERVER_REFUSED."""
-    last = ZERO
+def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
+    """Count one more delivery of all that is pending for the consumer, in one transaction with the command `first`.
+
+    False if a key that is watched on the link was changed: nothing was executed. Raises as `read_new` does.
+    """
+    count = _xreadgroup(consumer, _ALL, "0-0")
+    return read_new(connection, link, consumer, first, [], 0, count) is not None
+
+
+def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
+    """The entries that are pending for the consumer; nothing is counted as a delivery.
+
+    Pages, with an int32 array of each entry's deliveries, a boolean array of those that are pending for the consumer
+    (None: all), and the IDs of entries before the page's end that are pending but gone. Raises GROUP_LOST and
+    SERVER_REFUSED.
+    """
+    after = ZERO
     while True:
-        request = _xreadgroup(consumer, consumer.page_size, str(last))
+        (rows,) = connection.pipeline([_xpending(consumer, str(after.next()), "+")])
+        if isinstance(rows, redis.ResponseError):
+            _refuse(connection, consumer, b"-%b\r\n" % str(rows).encode())
+        if not rows:
+            return
+        yield from _pending_entries(connection, consumer, {row[0]: int(row[3]) for row in rows})
+        after = StreamId.parse(rows[-1][0])
+
+
+def _pending_entries(
+    connection: Connection, consumer: Consumer, counts: dict[bytes, int]
+) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
+    """The entries with these IDs, which are in order. Mostly they lie together, so ranges are read."""
+    left = list(counts)
+    while left:
+        last = left[-1]
+        request: Command = ("XRANGE", consumer.stream, left[0], last, "COUNT", len(left))
         buffer, stop = connection.receive(connection.request([request]))
         if buffer.startswith(b"-"):
             _refuse(connection, consumer, bytes(buffer[:stop]))
-        page_end = _page_end(connection, consumer, last)
-        page = _page(buffer, 0, stop, nested=True)
-        if page is not None:
-            yield page
-        if page_end is None:
+        page = _page(buffer, 0, stop, nested=False)
+        if page is None:
+            yield decode_page(b"", 0, 0, 0), np.zeros(0, np.int32), None, left
             return
-        last = page_end
+        ids = page.ids().to_pylist()
+        end = StreamId.parse(ids[-1]) if page.count == len(left) else StreamId.parse(last)
+        passed = sum(StreamId.parse(one) <= end for one in left)
+        gone = sorted(set(left[:passed]) - set(ids))
+        ours = [one in counts for one in ids]
+        found = np.array([counts.get(one, 0) for one in ids], np.int32)
+        yield page, found, None if all(ours) else np.array(ours), gone
+        left = left[passed:]
 
 
 def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes]) -> Any:
@@ -120,17 +167,13 @@ def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes])
         after = StreamId.parse(rows[-1][0]).next()
 
 
-def _page_end(connection: Connection, consumer: Consumer, after: StreamId) -> StreamId | None:
-    """The last ID of a page of history, deleted entries included; None if nothing is left."""
-    rows = _pending(connection, consumer, str(after.next()), "+")
-    return StreamId.parse(rows[-1][0]) if rows else None
-
-
 def _pending(connection: Connection, consumer: Consumer, first: str, last: str) -> Any:
     """A page of the consumer's pending entries: ID, consumer, idle time, number of deliveries."""
-    return connection.command(
-        "XPENDING", consumer.stream, consumer.group, first, last, consumer.page_size, consumer.name
-    )
+    return connection.command(*_xpending(consumer, first, last))
+
+
+def _xpending(consumer: Consumer, first: str, last: str) -> Command:
+    return ("XPENDING", consumer.stream, consumer.group, first, last, consumer.page_size, consumer.name)
 
 
 def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:

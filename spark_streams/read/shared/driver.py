@@ -7,6 +7,7 @@ Owns when there is something to read, how much each partition may read, and what
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 from spark_streams.client.connection import Command, Connection
@@ -43,6 +44,7 @@ class SharedSource:
         self._latest: Offsets | None = None
         self._finished = -1  # the last batch that was acknowledged
         self._rotation = 0
+        self._run = secrets.token_hex(8)
         self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
 
@@ -207,6 +209,8 @@ class SharedSource:
                     max_deliveries=options.max_deliveries,
                     dead_letters=options.dead_letters,
                     page_size=options.page_size,
+                    run=self._run,
+                    fails=options.fails,
                 )
                 planned.append(SharedPartition(self._address, task))
         return planned

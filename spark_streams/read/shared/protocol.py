@@ -5,6 +5,9 @@ entries exactly once. The *ledger*, a hash in the stream's slot, records which p
 batch all are finished. A task watches the ledger and reads new entries in the same transaction that writes its line.
 So of two attempts only one reads, and every later attempt and every replay gets what that one got: the entries pending
 for the consumer. Nothing that was read can be acknowledged without having been among the batch's rows.
+
+A partition's line names the run of the query that has read it. All scans and retries in one run are one delivery, so
+they see the same rows; when another run repeats the batch, it counts one more delivery, with the line's new value.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ class SharedTask:
     `reads`: how many new entries. `claims`: how many entries that are pending for others, either for `claim_idle`
     milliseconds or because their consumer belongs to an earlier run of the query (batches up to `since`). Entries
     delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: the rows need the number of
-    deliveries. `page_size`: the most entries in one reply of the consumer's history.
+    deliveries. `page_size`: the most entries in one reply of the consumer's history. `run`: the run of the query, from
+    a start to its end. `fails`: entries that are gone when they are read again are an error rather than a warning.
     """
 
     stream: str
@@ -41,6 +45,8 @@ class SharedTask:
     dead_letters: str | None = None
     counts: bool = False
     page_size: int = 10_000
+    run: str = ""
+    fails: bool = True
 
     @property
     def consumer(self) -> str:

@@ -24,11 +24,12 @@ from spark_streams.codec.reply import Page
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
-from spark_streams.errors import fail
+from spark_streams.errors import error, fail
 from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
 from spark_streams.server.xreadgroup import Claim, Consumer, RefusedForNowError
+from spark_streams.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -37,6 +38,9 @@ Counts = Any
 
 Delivered = tuple[Page, Counts, Any]
 """A page, its counts, and a boolean array of the rows to keep (None: all)."""
+
+Pending = tuple[Page, Any, Any, list[bytes]]
+"""A page, its counts (None: not asked yet), which rows are the partition's (None: all), and the IDs of lost entries."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     link: Link | None = None
     refusal = ""
 
-    def attempt() -> Iterable[Page] | None:
+    def attempt() -> Iterable[Pending] | None:
         nonlocal link, refusal
         link, refusal = None, "another client keeps changing the ledger"
         try:
@@ -82,13 +86,26 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     found = connection.retry(attempt, lambda: connection.drop(link))
     if found is None:
         fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason=refusal)
-    for page in found:
-        yield from _delivered(connection, task, consumer, page)
+    for page, counts, ours, gone in found:
+        if gone:
+            _lost(connection, task, gone)
+        if page.count:
+            yield from _delivered(connection, task, consumer, page, counts, ours)
+
+
+def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
+    """Report entries that an earlier attempt had, and that were trimmed or deleted since."""
+    after, upto = StreamId.parse(gone[0]).before(), gone[-1].decode()
+    count = f"{len(gone)} entries"
+    problem = error("ENTRIES_LOST", stream=task.stream, address=connection.address, after=after, upto=upto, count=count)
+    if task.fails:
+        raise problem
+    _log.warning("%s", problem)
 
 
 def _attempt(
     connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
-) -> Iterable[Page] | None:
+) -> Iterable[Pending] | None:
     """The partition's entries; None if the ledger was changed meanwhile."""
     watched, fields = link.pipeline([("WATCH", key), ("HMGET", key, protocol.DONE, task.line)])
     for reply in (watched, fields):
@@ -99,7 +116,13 @@ def _attempt(
     done, line = fields
     if line is None and int(done or 0) < task.batch:
         claims = _claims(connection, task) if task.claims else []
-        return xreadgroup.read_new(connection, link, consumer, ("HSET", key, task.line, 1), claims, task.reads)
+        write = ("HSET", key, task.line, task.run)
+        pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)
+        return None if pages is None else [(page, None, None, []) for page in pages]
+    if line is not None and line != task.run.encode():
+        if not xreadgroup.deliver_again(connection, link, consumer, ("HSET", key, task.line, task.run)):
+            return None
+        return xreadgroup.history(connection, consumer)
     link.pipeline([("UNWATCH",)])
     if line is not None:
         return xreadgroup.history(connection, consumer)
@@ -128,16 +151,15 @@ def _claims(connection: Connection, task: SharedTask) -> list[Claim]:
     return claims
 
 
-def _delivered(connection: Connection, task: SharedTask, consumer: Consumer, page: Page) -> Iterator[Delivered]:
+def _delivered(
+    connection: Connection, task: SharedTask, consumer: Consumer, page: Page, counts: Any, ours: Any
+) -> Iterator[Delivered]:
     """The page with its entries' numbers of deliveries; entries that were delivered too often become dead letters."""
-    if task.max_deliveries is None and not task.counts:
-        yield page, None, None
-        return
-    counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
     most = task.max_deliveries
-    if most is not None and counts.max(initial=0) > most:
+    if counts is None and (most is not None or task.counts):
+        counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
+    if most is not None and counts.max(initial=0) > most:  # others' entries have the count 0
         poison = np.flatnonzero(counts > most)
         dead_letters.move(connection, task, page, poison.tolist(), counts[poison].tolist())
-        yield page, pa.array(counts, pa.int32()), pa.array(counts <= most)
-        return
-    yield page, pa.array(counts, pa.int32()), None
+        ours = counts <= most if ours is None else ours & (counts <= most)
+    yield page, None if counts is None else pa.array(counts, pa.int32()), None if ours is None else pa.array(ours)
