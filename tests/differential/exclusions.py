@@ -66,6 +66,10 @@ def _only_more_nodes(ours: Any, theirs: Any) -> bool:
 
 ENDINGS = [
     Ending(
+        "7.0 tells of the arguments of an unknown command that has none",
+        lambda words, ours, theirs: len(words) == 1 and f"{_text(ours)}, with args beginning with: " == _text(theirs),
+    ),
+    Ending(
         "7.0 allows XSETID below the greatest deleted ID",
         lambda words, ours, theirs: "smaller than current max_deleted_entry_id" in _text(ours),
     ),
