@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.core.environment.context import Context
 from engine.core.keyspace.database import Database
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import Command, all_commands
 
 
 class MistakeError(Exception):
@@ -31,15 +31,9 @@ class Bomb:
             self.left -= 1
 
 
-def _all_commands(table: Mapping[bytes, Command]) -> Iterator[Command]:
-    for command in table.values():
-        yield command
-        yield from _all_commands(command.subcommands)
-
-
 def by_name() -> dict[str, Command]:
     """Every command and subcommand of the table."""
-    return {command.name: command for command in _all_commands(COMMANDS)}
+    return {command.name: command for command in all_commands()}
 
 
 #: What every handler changes data and effects with.

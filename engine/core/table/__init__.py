@@ -1,4 +1,4 @@
-"""The command table: each command's declaration, and the language in which its arguments are described.
+"""The command table: how commands are declared, what is known of each, and the language that describes arguments.
 
 It may import the protocol's words. It never knows what a handler is given, nor who calls a command.
 """

@@ -6,7 +6,7 @@ list. Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgrou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,7 +135,7 @@ class Command:
         names = set(self.acl)
         if "write" in self.flags:
             names.add("write")
-        if "readonly" in self.flags and not names & {"keyspace_meta"}:
+        if "readonly" in self.flags:
             names.add("read")
         if "admin" in self.flags:
             names |= {"admin", "dangerous"}
@@ -158,3 +158,23 @@ def register(command: Command) -> None:
     if (sub or parent) in table:
         raise ValueError(f"command {command.name} is declared twice")
     table[sub or parent] = command
+
+
+def all_commands() -> Iterator[Command]:
+    """Every command, each container followed by its subcommands."""
+    for one in COMMANDS.values():
+        yield one
+        yield from one.subcommands.values()
+
+
+def find(name: bytes) -> Command | None:
+    """The command of that name in any case, ``container|subcommand`` for a subcommand."""
+    parent, bar, sub = name.upper().partition(b"|")
+    found = COMMANDS.get(parent)
+    return found.subcommands.get(sub) if found is not None and bar else found
+
+
+def called_by(argv: list[bytes]) -> Command | None:
+    """The command that ``argv`` calls; None where there is none of that name, or no such subcommand."""
+    found = COMMANDS.get(argv[0].upper())
+    return found.subcommands.get(argv[1].upper()) if found is not None and found.subcommands and argv[1:] else found

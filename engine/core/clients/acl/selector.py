@@ -8,11 +8,10 @@ guarded wrongly here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.core.clients.acl.foreign import FOREIGN
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import Command, all_commands, find
 from engine.text.globs import matches
 from engine.text.messages import acl
 
@@ -64,22 +63,9 @@ class Denial:
     rank: tuple[int, int] = (0, 0)
 
 
-def all_commands() -> Iterable[Command]:
-    """Every command, subcommands too."""
-    for one in COMMANDS.values():
-        yield one
-        yield from one.subcommands.values()
-
-
 def in_category(name: str) -> list[Command]:
     """The commands of a category, containers left out where only their subcommands belong to it."""
     return [one for one in all_commands() if name in one.categories()]
-
-
-def _named(name: bytes) -> Command | None:
-    container, bar, sub = name.upper().partition(b"|")
-    found = COMMANDS.get(container)
-    return found.subcommands.get(sub) if found is not None and bar else found
 
 
 class Selector:
@@ -187,7 +173,7 @@ class Selector:
 
     def _apply_command(self, rule: bytes) -> None:
         name, allowed = rule[1:], rule[:1] == b"+"
-        found = _named(name)
+        found = find(name)
         if found is None and name.lower() in FOREIGN:
             # Redis has it, the engine has not: files written for Redis can be loaded, and there is nothing to guard.
             pass
@@ -201,7 +187,7 @@ class Selector:
     def _apply_first_word(self, name: bytes, allowed: bool) -> None:
         """``+select|0``: a command with this as its first argument."""
         command, bar, word = name.rpartition(b"|")
-        found = _named(command)
+        found = find(command)
         if not allowed or not bar or (found is None and command.lower() not in FOREIGN):
             raise RuleError(acl.UNKNOWN, unknown=True)
         if b"|" in command:
@@ -227,7 +213,7 @@ class Selector:
         name = rule[1:].lower()
         if name[:1] != b"@":
             container, bar, rest = name.partition(b"|")
-            name = container + bar + (rest if _named(name) is not None else rule[len(container) + 2 :])
+            name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
         self.rules[1:] = [old for old in self.rules[1:] if old[1:] != name and not old[1:].startswith(name + b"|")]
         self.rules.append(rule[:1] + name)
         self.all_commands = self.rules[0] == b"+@all" and not any(old[:1] == b"-" for old in self.rules)

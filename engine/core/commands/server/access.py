@@ -9,7 +9,7 @@ from engine.core.clients.acl.selector import CATEGORIES, Selector, in_category
 from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set
 from engine.core.table.declare import container
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import called_by
 from engine.text.messages import acl, general
 
 if TYPE_CHECKING:
@@ -153,20 +153,13 @@ def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
     if user is None:
         raise CommandError(acl.user_not_found(argv[2]))
     words = argv[3:]
-    found = _called(words)
+    found = called_by(words)
     if found is None:
         raise CommandError(acl.command_not_found(words[0]))
     if not found.arity_fits(len(words)):
         raise CommandError(general.wrong_arity(found.full_name))
     denial = user.denial(found, words)
     return OK if denial is None else acl.would_refuse(user.name, denial.reason, denial.name)
-
-
-def _called(words: list[bytes]) -> Command | None:
-    found = COMMANDS.get(words[0].upper())
-    if found is not None and found.subcommands and len(words) > 1:
-        return found.subcommands.get(words[1].upper())
-    return found
 
 
 @acl_subcommand("log [count | RESET]", complexity="O(entries)")

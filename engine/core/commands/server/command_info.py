@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
-from engine.core.table.registry import COMMANDS, Command, Use
+from engine.core.table.registry import COMMANDS, Command, Use, all_commands, called_by, find
 from engine.core.table.syntax import arguments
 from engine.text.globs import matcher
 from engine.text.messages import general, server
@@ -17,19 +16,6 @@ if TYPE_CHECKING:
 
 #: Flags of ours that COMMAND INFO does not show.
 _HIDDEN = frozenset({"skip_slowlog"})
-
-
-def find(name: bytes) -> Command | None:
-    """The declaration of ``name``, or of ``container|subcommand``."""
-    parent, bar, sub = name.upper().partition(b"|")
-    found = COMMANDS.get(parent)
-    return found.subcommands.get(sub) if found is not None and bar else found
-
-
-def _all() -> Iterator[Command]:
-    for one in COMMANDS.values():
-        yield one
-        yield from one.subcommands.values()
 
 
 def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
@@ -123,7 +109,7 @@ def count(ctx: Context, argv: list[bytes]) -> Reply:
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the names of all commands, or of those that a filter selects."""
     if len(argv) == 2:
-        return [one.full_name for one in _all()]
+        return [one.full_name for one in all_commands()]
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
         raise CommandError(general.SYNTAX)
     kind, word = argv[3].upper(), argv[4]
@@ -131,9 +117,9 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         return []
     if kind == b"ACLCAT":
         category = word.decode("latin-1").lower()
-        return [one.full_name for one in _all() if category in one.categories()]
+        return [one.full_name for one in all_commands() if category in one.categories()]
     if kind == b"PATTERN":
-        return list(filter(matcher(word, ignore_case=True), [one.full_name for one in _all()]))
+        return list(filter(matcher(word, ignore_case=True), [one.full_name for one in all_commands()]))
     raise CommandError(general.SYNTAX)
 
 
@@ -167,9 +153,7 @@ def docs(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
-    one = find(argv[0])
-    if one is not None and one.subcommands and len(argv) > 1:
-        one = one.subcommands.get(argv[1].upper())
+    one = called_by(argv)
     if one is None:
         raise CommandError(server.GETKEYS_UNKNOWN)
     if not one.keys.first and one.keys.find is None:

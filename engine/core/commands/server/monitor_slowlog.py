@@ -12,7 +12,7 @@ from engine.core.commands.families import server_command
 from engine.core.protocol.args import at_most, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
 from engine.core.table.declare import container
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import find
 from engine.text.messages import server
 
 if TYPE_CHECKING:
@@ -150,10 +150,7 @@ def histogram(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _named(word: bytes) -> list[bytes]:
     """The full names that a command's name stands for: its own, or those of its subcommands."""
-    parent, bar, sub = word.upper().partition(b"|")
-    one: Command | None = COMMANDS.get(parent)
-    if one is not None and bar:
-        one = one.subcommands.get(sub)
+    one = find(word)
     if one is None:
         return []
     return [one.full_name, *(child.full_name for child in one.subcommands.values())]
