@@ -256,8 +256,27 @@ CONDITIONS: dict[str, Condition] = {
         WriteError,
         "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
         "'{stream}'), and now has other rows or another order. Nothing was written.",
-        "Make the query give the same rows again, in the same partitions. To accept both the old and the new rows, "
-        "delete the key '{fence}'.",
+        "The query must give the same rows again, in the same partitions. So restart it with the settings of the run "
+        "before (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions) and "
+        "unchanged. Where a plan cannot repeat itself, write with writeMode=staged from the start. To accept both the "
+        "old and the new rows, delete the key '{fence}'.",
+    ),
+    "FENCE_VERSION": Condition(
+        WriteError,
+        "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this one "
+        "cannot compare them.",
+        "Let the earlier version finish the batch. To write it again in any case, delete the key '{fence}'.",
+    ),
+    "ATTEMPT_REPLACED": Condition(
+        WriteError,
+        "Another attempt of batch {batch} writes to the stream '{stream}': this one has lost the right to.",
+        "Nothing is to be done if the query was restarted meanwhile. Otherwise see that it runs only once.",
+    ),
+    "STAGED_LOST": Condition(
+        WriteError,
+        "Rows of batch {batch} that were staged for the stream '{stream}' are gone (the key '{key}'): they expired, or "
+        "the server lost or evicted them.",
+        "Restart the query within a day, and let the server evict no keys that expire.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,
@@ -288,6 +307,13 @@ CONDITIONS: dict[str, Condition] = {
         ServerError,
         "{address} does not support reference policies, so refPolicy cannot be '{policy}'. Nothing was written.",
         "Remove the option, or use Redis 8.2 or later, or the engine.",
+    ),
+    "RECORDS_EVICTED": Condition(
+        ServerError,
+        "{address} may evict the records that keep repeated rows out: its maxmemory-policy is '{policy}'.",
+        "Set maxmemory-policy noeviction there, or write to another server. To go on at the risk of rows that are "
+        "written twice, set the option allowEviction; with a volatile policy fenceRetentionMs=0 keeps the records of "
+        "streaming queries.",
     ),
     "STREAM_EXISTS": Condition(
         WriteError,

@@ -21,13 +21,15 @@ _REF_POLICY: Kind[RefPolicy] = choice("keepref", "delref", "acked")
 class GuaranteeOptions:
     """Writing: guarantees."""
 
-    mode: Literal["exactlyOnce", "atomic", "append"] = option(
+    mode: Literal["exactlyOnce", "atomic", "staged", "append"] = option(
         "writeMode",
-        choice("exactlyOnce", "atomic", "append"),
+        choice("exactlyOnce", "atomic", "staged", "append"),
         "exactlyOnce",
         "`exactlyOnce`: each chunk of rows is a transaction that also records itself, so a repeated task or batch adds "
-        "nothing twice. `atomic`: the same, with one transaction for all rows of a task and stream. `append`: neither "
-        "transactions nor records; repeated rows are written again.",
+        "nothing twice. `atomic`: the same, with one transaction for all rows of a task and stream. `staged`: tasks "
+        "put their rows beside the streams and the driver publishes them when all tasks have ended, so a batch may be "
+        "repeated with other partitions, other rows or another order. `append`: neither transactions nor records; "
+        "repeated rows are written again.",
     )
     save_mode: Literal["append", "error", "ignore"] = option(
         "saveMode",
@@ -41,8 +43,9 @@ class GuaranteeOptions:
         "writeId",
         TEXT,
         None,
-        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In "
-        "`foreachBatch`, use the query's ID and the batch's ID. Batch writes only, not with `writeMode=append`.",
+        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. A write "
+        "from `foreachBatch` needs none: query, batch and its place among the batch's writes identify it. Batch "
+        "writes only, not with `writeMode=append`.",
         batch_only=True,
     )
     fence_retention: int = option(
@@ -51,6 +54,13 @@ class GuaranteeOptions:
         30 * 86_400_000,
         "How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration. 0 "
         "keeps them forever.",
+    )
+    allow_eviction: bool = option(
+        "allowEviction",
+        FLAG,
+        False,
+        "Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than "
+        "`noeviction`). If false, that is an error: a repeated batch whose records were evicted writes its rows twice.",
     )
     wait_replicas: int = option(
         "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
@@ -77,6 +87,13 @@ class TargetOptions:
         None,
         "Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text "
         "in `keyColumn`.",
+    )
+    keep_ids: bool = option(
+        "keepIds",
+        FLAG,
+        True,
+        "Whether a column `_id` gives the entries their IDs, which must then be larger than all in the stream. If "
+        "false, the column is left out and the server chooses.",
     )
     nomkstream: bool = option(
         "nomkstream", FLAG, False, "Whether it is an error if the stream does not exist. If false, it is created."

@@ -20,7 +20,7 @@ from spark_streams.client.retry import is_transient
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.encoding import EncodedRows
+from spark_streams.write.encoding import OWN_IDS, EncodedRows
 from spark_streams.write.trimming import trim_commands
 
 _AHEAD = 2
@@ -123,7 +123,9 @@ class AtLeastOnceSender:
                 refusal = str(reply)
             elif reply is None or _is_error(reply):
                 name = rows.stream.decode("utf-8", "backslashreplace")
-                reason = reply if reply is not None else f"the stream {name} does not exist."
+                reason = str(reply) if reply is not None else f"the stream {name} does not exist."
+                if "equal or smaller" in reason and rows.ids is not None:
+                    reason += f". {OWN_IDS}"
                 fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
         for reply in replies[len(rows) :]:
             if _is_error(reply) and not is_transient(reply):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,12 @@ from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
+from spark_streams.write.digest import row_hashes
 
 _CHUNK_BYTES = 4 << 20
+
+OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."
+"""What to know where an ID was refused because the stream has newer entries."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,22 @@ class EncodedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def hashes(self) -> Any:
+        """The hash of each row."""
+        header = len(b"*9\r\n$4\r\nXADD\r\n$1\r\n\r\n") + len(self.stream)
+        return row_hashes(self.commands, self.bounds, header & ~7)
+
     def part(self, first: int, end: int) -> EncodedRows:
         """The rows [first, end), without copying."""
         begin = int(self.bounds[first])
         bounds = self.bounds[first : end + 1] - begin
         data = self.commands[begin : int(self.bounds[end])]
         ids = None if self.ids is None else self.ids[first:end]
-        return EncodedRows(self.stream, data, bounds, self.rows[first:end], ids)
+        part = EncodedRows(self.stream, data, bounds, self.rows[first:end], ids)
+        if "hashes" in self.__dict__:
+            part.__dict__["hashes"] = self.hashes[first:end]
+        return part
 
     def pick(self, indexes: Sequence[int]) -> EncodedRows:
         """The rows of these indexes, copied."""
@@ -116,7 +130,8 @@ class RowEncoder:
         return names
 
     def _encode(self, stream: bytes, chunk: Any, rows: Any) -> EncodedRows:
-        ids = pc.cast(chunk.column(ID), pa.binary()) if self.schema.has_id else None
+        has_ids = self.schema.has_id and self.options.keep_ids
+        ids = pc.cast(chunk.column(ID), pa.binary()) if has_ids else None
         words = [b"NOMKSTREAM"] if self.options.nomkstream else []
         commands = encode_adds(stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows)
         if commands.null_count:

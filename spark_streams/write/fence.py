@@ -7,14 +7,13 @@ Whoever comes later (a retry, a speculative copy, a replay after a restart) read
 if it brings other rows, the digest shows it.
 
 There is one hash per task, not one for all with a field for each: WATCH watches keys, and tasks that run side by side
-must not disturb each other.
+must not disturb each other. What all tasks of a batch share is in `spark_streams.write.record`.
 
 Pure: `StreamFence` is the arithmetic, `spark_streams.write.slot_transaction` talks to the server.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,25 +22,32 @@ from spark_streams.client.link import Command
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO
+from spark_streams.write.digest import RowDigest
 
 PREFIX = b"pystreams:fence:"
 FIELDS = ("batch", "rows", "digest", "chunk", "refused", "floor")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""
 
-_DIGEST_BYTES = 16
-
 
 @dataclass(frozen=True)
 class WriterId:
-    """Who writes: `name` is the query's ID, or one made for a batch write; the batch; and the partition."""
+    """Who writes: `name` is the query's ID, or one made for a batch write; the batch; and the partition.
+
+    `attempt` is the same for all tasks that were planned together, and another one after a restart.
+    """
 
     name: str
     batch: int
     partition: int
+    attempt: str = ""
 
     def key(self, stream: bytes) -> bytes:
         """The key of the fence beside the stream."""
-        return b"%b{%b}:%b:%b:%d" % (PREFIX, same_slot_tag(stream), stream, self.name.encode(), self.partition)
+        return self.beside(stream, b"%d" % self.partition)
+
+    def beside(self, stream: bytes, what: bytes) -> bytes:
+        """A key beside the stream, in its slot."""
+        return b"%b{%b}:%b:%b:%b" % (PREFIX, same_slot_tag(stream), stream, self.name.encode(), what)
 
 
 @dataclass(frozen=True)
@@ -79,91 +85,101 @@ class FenceState:
 class StreamFence:
     """One task's rows on their way into one stream, and the fence that counts them.
 
-    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` comes whenever the fence was read.
+    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` comes whenever the fence was read. Rows
+    are given as their hashes (`spark_streams.write.digest`). `done` are the rows that this task need not bring.
     """
 
-    def __init__(self, stream: bytes, writer: WriterId, address: object) -> None:
+    def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
         self.stream = stream
         self.key = writer.key(stream)
-        self.rows = 0
-        """Rows of the task that are done: written, or found written."""
+        self.digest = done or RowDigest()
+        """Of the rows of the task that are done: written, or found written."""
         self.last = ZERO
         """The stream's last ID, when the rows' own IDs were to be checked."""
         self.state = FenceState()
         """What the fence said when it was last read."""
-        self._writer = writer
+        self.writer = writer
         self._address = address
-        self._digest = hashlib.sha256()  # of the rows that are done
-        self._next: tuple[memoryview, hashlib._Hash] | None = None  # the commands under way, and the digest after them
+        self._next: tuple[Any, RowDigest] | None = None  # the rows under way, and the digest with them
+        self._reordered = False  # the fence's rows have ended, and were others or in another order
+
+    @property
+    def rows(self) -> int:
+        """How many of the task's rows are done."""
+        return self.digest.rows
 
     def update(self, values: Sequence[bytes | None]) -> None:
         """Take over what the fence says: the reply to HMGET of `FIELDS`.
 
-        Raises FENCE_AHEAD, FENCE_BEHIND or ROW_REFUSED where this task must not go on.
+        Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED where this task must not go on.
         """
         state = FenceState.parse(values)
-        batch = self._writer.batch
+        batch = self.writer.batch
         if state.batch > batch:
-            fail("FENCE_AHEAD", stream=_shown(self.stream), fence=_shown(self.key), found=state.batch, batch=batch)
+            fail("FENCE_AHEAD", stream=shown(self.stream), fence=shown(self.key), found=state.batch, batch=batch)
         if state.batch < batch:
             state = FenceState(batch)
         if state.refused:
             row, _, reason = state.refused.partition(" ")
             fail("ROW_REFUSED", row=row, address=self._address, reason=reason)
         if state.rows < self.rows:
-            fail("FENCE_BEHIND", stream=_shown(self.stream), fence=_shown(self.key), rows=state.rows, known=self.rows)
+            fail("FENCE_BEHIND", stream=shown(self.stream), fence=shown(self.key), rows=state.rows, known=self.rows)
+        if RowDigest.parse(state.rows, state.digest) is None:
+            fail("FENCE_VERSION", stream=shown(self.stream), fence=shown(self.key), batch=batch, rows=state.rows)
         self.state = state
 
-    def unwritten(self, commands: memoryview, bounds: Sequence[int]) -> int:
-        """How many of the next rows are in the stream already. Row i is `commands[bounds[i]:bounds[i + 1]]`.
+    def unwritten(self, hashes: Any) -> int:
+        """How many of the next rows are in the stream already.
 
         Where the fence's rows end among them, or right before them, their digest must be the fence's (REPLAY_DIFFERS).
+        If they end with the last one of these rows, it is enough that they are the same in another order, and no more
+        rows may come.
         """
-        done = min(self.state.rows - self.rows, len(bounds) - 1)
+        done = max(0, min(self.state.rows - self.rows, len(hashes)))
+        if self._reordered and len(hashes):
+            self.differs()
         if self.rows + done == self.state.rows and self.state.rows:
-            digest = self._digest.copy()
-            digest.update(commands[: bounds[done]])
-            if _text(digest) != self.state.digest:
-                self._differs()
+            found = self.digest.plus(hashes[:done])
+            if found.text != self.state.digest:
+                stored = RowDigest.parse(self.state.rows, self.state.digest)
+                if done < len(hashes) or stored is None or not found.same_rows(stored):
+                    self.differs()
+                self._reordered = True
         return done
 
-    def next_state(self, commands: memoryview, rows: int) -> FenceState:
-        """What the fence is to say once these `rows` rows, all of them, are in the stream."""
-        digest = self._digest.copy()
-        digest.update(commands)
-        self._next = commands, digest
+    def next_state(self, hashes: Any) -> FenceState:
+        """What the fence is to say once these rows, all of them, are in the stream."""
+        digest = self.digest.plus(hashes)
+        self._next = hashes, digest
         state = self.state
-        return FenceState(state.batch, self.rows + rows, _text(digest), state.chunk + 1, "", state.floor)
+        return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1, "", state.floor)
 
-    def advance(self, commands: memoryview, rows: int) -> None:
+    def advance(self, hashes: Any) -> None:
         """These rows are in the stream."""
-        if self._next is not None and self._next[0] is commands:
-            self._digest = self._next[1]
+        if self._next is not None and self._next[0] is hashes:
+            self.digest = self._next[1]
         else:
-            self._digest.update(commands)
+            self.digest = self.digest.plus(hashes)
         self._next = None
-        self.rows += rows
 
     def finish(self) -> None:
         """The task has no more rows. Raises REPLAY_DIFFERS if the fence counts more."""
         if self.state.rows > self.rows:
-            self._differs()
+            self.differs()
 
-    def _differs(self) -> None:
-        writer = self._writer
+    def differs(self) -> None:
+        """Raise REPLAY_DIFFERS."""
+        writer = self.writer
         fail(
             "REPLAY_DIFFERS",
-            stream=_shown(self.stream),
-            fence=_shown(self.key),
+            stream=shown(self.stream),
+            fence=shown(self.key),
             rows=self.state.rows,
             partition=writer.partition,
             batch=writer.batch,
         )
 
 
-def _text(digest: hashlib._Hash) -> str:
-    return digest.hexdigest()[: 2 * _DIGEST_BYTES]
-
-
-def _shown(key: Any) -> str:
+def shown(key: Any) -> str:
+    """A key in a message."""
     return bytes(key).decode("utf-8", "backslashreplace")

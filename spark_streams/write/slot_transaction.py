@@ -2,12 +2,13 @@
 
 A transaction holds the rows of one slot (of all streams, where there is no cluster):
 
-    WATCH fence...; HMGET fence...          what is there already? `StreamFence` says what is left to write
+    WATCH fence record...; HMGET each       what is there already? `StreamFence` says what is left to write
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
 If EXEC finds a fence changed, or the connection breaks and nobody knows whether EXEC was executed, the fences are read
-again and tell. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the server works, so a
-chunk costs one round trip.
+again and tell. The batch's record says whether this attempt may write at all (`spark_streams.write.record`); the first
+transaction of a batch makes it. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the
+server works, so a chunk costs one round trip.
 
 A transaction is not rolled back where one of its commands fails when it is executed. What could fail then is ruled out
 before: that the key is not a stream, that NOMKSTREAM finds none, that a row's own ID is too small (for that the stream
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -30,8 +31,10 @@ from spark_streams.client.retry import is_transient
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
-from spark_streams.write.encoding import EncodedRows
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId
+from spark_streams.write.digest import RowDigest
+from spark_streams.write.encoding import OWN_IDS, EncodedRows
+from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
 from spark_streams.write.trimming import trim_commands
 
 _ASKING_REPLY = b"+OK\r\n"
@@ -39,12 +42,33 @@ _ASKING_REPLY = b"+OK\r\n"
 
 @dataclass(frozen=True)
 class Terms:
-    """What all transactions of a task share. `fence_ms`: how long a fence is kept after its last change; 0 for ever."""
+    """What all transactions of a task share.
+
+    `fence_ms`: how long a fence is kept after its last change; 0 for ever. `stage`: what the batch's record must say.
+    """
 
     writer: WriterId
     options: WriteOptions
     fence_ms: int
     overwrite: bool
+    stage: str = "direct"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a task found at a stream before its first row, and how it goes on there.
+
+    `record` may be replaced by this attempt's own. `added`: entries ever added to the stream. `gone`: the partitions
+    whose fences count rows of a stream that was deleted; they are removed. `done`: rows that are not brought.
+    `last`: the stream's last ID.
+    """
+
+    record: BatchRecord = field(default_factory=BatchRecord)
+    added: int = 0
+    is_gone: bool = False
+    gone: tuple[bytes, ...] = ()
+    done: RowDigest = field(default_factory=RowDigest)
+    last: StreamId = ZERO
 
 
 class LinkOwners:
@@ -81,6 +105,8 @@ class SlotTransaction:
         self._connection = connection
         self._terms = terms
         self._owners = owners
+        self._entries: dict[bytes, Entry] = {}
+        self._claimed: set[bytes] = set()  # streams whose record is this attempt's
         self._fences: dict[bytes, StreamFence] = {}
         self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
         self._pending: list[EncodedRows] = []  # rows that were begun and are not known to be in the streams
@@ -95,6 +121,10 @@ class SlotTransaction:
     def fences(self) -> list[StreamFence]:
         """The fences of the streams that rows were begun for."""
         return [*self._fences.values()]
+
+    def enter(self, stream: bytes, entry: Entry) -> None:
+        """Rows for this stream will come."""
+        self._entries[stream] = entry
 
     def begin(self, together: list[EncodedRows]) -> None:
         """Send the rows that are not in the streams yet. Nothing else may be pending."""
@@ -122,8 +152,22 @@ class SlotTransaction:
     def _fence(self, stream: bytes) -> StreamFence:
         found = self._fences.get(stream)
         if found is None:
-            found = self._fences[stream] = StreamFence(stream, self._terms.writer, self._connection.address)
+            found = self._fences[stream] = StreamFence(
+                stream, self._terms.writer, self._connection.address, self._entries[stream].done
+            )
         return found
+
+    def _update(self, fence: StreamFence, values: Sequence[bytes | None], record: Sequence[bytes | None]) -> None:
+        """Take over what fence and record say. Raises ATTEMPT_REPLACED if this attempt may not write any more."""
+        found, entry = BatchRecord.parse(record), self._entries[fence.stream]
+        if found.allows(self._terms.writer, self._terms.stage):
+            self._claimed.add(fence.stream)
+        elif found == entry.record and fence.stream not in self._claimed and self._terms.stage == "direct":
+            if entry.is_gone:
+                values = [None] * len(FIELDS)
+        else:
+            fail("ATTEMPT_REPLACED", stream=shown(fence.stream), batch=self._terms.writer.batch)
+        fence.update(values)
 
     def _send(self) -> bool:
         """Send the transaction. False if the server refused for the moment; what was sent before may be executed."""
@@ -161,23 +205,33 @@ class SlotTransaction:
         """What is left to write of the pending rows, by their fences."""
         steps: list[_Step] = []
         for fence, rows in zip(fences, self._pending, strict=True):
-            done = fence.unwritten(rows.commands, rows.bounds)
+            done = fence.unwritten(rows.hashes)
             if done:
-                fence.advance(rows.part(0, done).commands, done)
+                fence.advance(rows.hashes[:done])
             rest = rows.part(done, len(rows)) if done else rows
             if len(rest):
                 self._check_ids(fence, rest)
-                steps.append(_Step(fence, rest, fence.next_state(rest.commands, len(rest))))
+                steps.append(_Step(fence, rest, fence.next_state(rest.hashes)))
         return steps
 
     def _after_rows(self, steps: Sequence[_Step]) -> list[Command]:
-        """The commands behind the rows: trimming, and the new states of the fences."""
+        """The commands behind the rows: trimming, and the new states of the fences and records."""
         commands: list[Command] = []
         for step in steps:
-            commands += trim_commands(step.fence.stream, self._terms.options)
+            stream, writer = step.fence.stream, self._terms.writer
+            keys = [step.fence.key]
+            commands += trim_commands(stream, self._terms.options)
+            if stream not in self._claimed:
+                entry = self._entries[stream]
+                commands += [("PEXPIRE", writer.beside(stream, partition), 0) for partition in entry.gone]
+                commands.append(claim(writer, stream, self._terms.stage, entry.added))
+                keys.append(record_key(writer, stream))
+            if step.state.chunk == 1:
+                commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
+                keys.append(roll_key(writer, stream))
             commands.append(step.state.command(step.fence.key))
             if self._terms.fence_ms:
-                commands.append(("PEXPIRE", step.fence.key, self._terms.fence_ms))
+                commands += [("PEXPIRE", key, self._terms.fence_ms) for key in keys]
         return commands
 
     def _checks_streams(self) -> bool:
@@ -193,7 +247,9 @@ class SlotTransaction:
         """
         commands: list[Command] = []
         if self._connection.topology.is_cluster:
-            commands += [("EXISTS", fence.key, fence.stream) for fence in fences]
+            commands += [
+                ("EXISTS", fence.key, record_key(fence.writer, fence.stream), fence.stream) for fence in fences
+            ]
         guards = len(commands)
         own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
         commands += _watch_and_read(fences, *own_ids)
@@ -210,11 +266,11 @@ class SlotTransaction:
             if isinstance(reply, redis.ResponseError) and command[0] != "XINFO":
                 self._refused(str(reply), command)
                 return None
-        states = replies[guards + 1 : guards + 1 + len(fences)]
-        streams = replies[guards + 1 + len(fences) :]
-        for fence, values, info in zip(fences, states, streams, strict=True):
+        streams = guards + 1 + 2 * len(fences)
+        states, records = replies[guards + 1 : streams : 2], replies[guards + 2 : streams : 2]
+        for fence, values, record, info in zip(fences, states, records, replies[streams:], strict=True):
             fence.last = self._last_id(fence, info)
-            fence.update(values)
+            self._update(fence, values, record)
             if self._terms.overwrite and not fence.state.floor:
                 fence.state = dataclasses.replace(fence.state, floor=str(fence.last))
             self._watched.add(fence.key)
@@ -225,13 +281,13 @@ class SlotTransaction:
         if isinstance(info, redis.ResponseError):
             text = str(info)
             if text.startswith("WRONGTYPE"):
-                fail("NOT_A_STREAM", stream=_text(fence.stream), address=self._connection.address)
+                fail("NOT_A_STREAM", stream=shown(fence.stream), address=self._connection.address)
             if "no such key" not in text:
                 self._refused(text, ("XINFO",))
                 raise redis.ConnectionError(text)  # refused for the moment: retried as if the link had broken
             if self._terms.options.nomkstream:
                 row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
-                reason = f"the stream {_text(fence.stream)} does not exist."
+                reason = f"the stream {shown(fence.stream)} does not exist."
                 fail("ROW_REFUSED", row=row, address=self._connection.address, reason=reason)
             return ZERO
         return StreamId.parse(info[info.index(b"last-generated-id") + 1])
@@ -244,7 +300,8 @@ class SlotTransaction:
             try:
                 last, before = _own_id(text or b"*", last), last
                 if last <= before:
-                    reason = f"the ID {_text(text)} is equal or smaller than the target stream's last one, {before}."
+                    own = shown(text or b"")
+                    reason = f"the ID {own} is equal or smaller than the stream's last one, {before}. {OWN_IDS}"
             except ValueError as problem:
                 reason = f"{problem}."
             if reason:
@@ -285,12 +342,13 @@ class SlotTransaction:
             self._watched.clear()
             return False
         for step in sent:
-            step.fence.advance(step.rows.commands, len(step.rows))
+            step.fence.advance(step.rows.hashes)
             step.fence.state = step.state
+            self._claimed.add(step.fence.stream)
         self._pending = []
         if self._read_behind and not any(isinstance(reply, redis.ResponseError) for reply in result.tail):
-            for fence, values in zip(self._read_behind, result.tail[1:], strict=True):
-                fence.update(values)
+            for fence, values, record in zip(self._read_behind, result.tail[1::2], result.tail[2::2], strict=True):
+                self._update(fence, values, record)
                 self._watched.add(fence.key)
         return True
 
@@ -344,10 +402,14 @@ class SlotTransaction:
 
 
 def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
-    """WATCH of the fences, and of `more` keys, and an HMGET for each fence; nothing without fences."""
+    """WATCH of the fences, their records and `more` keys, then HMGET of each fence and its record; none without."""
     if not fences:
         return []
-    return [("WATCH", *(fence.key for fence in fences), *more), *(("HMGET", fence.key, *FIELDS) for fence in fences)]
+    records = [record_key(fence.writer, fence.stream) for fence in fences]
+    commands: list[Command] = [("WATCH", *(fence.key for fence in fences), *records, *more)]
+    for fence, record in zip(fences, records, strict=True):
+        commands += [("HMGET", fence.key, *FIELDS), ("HMGET", record, *RECORD_FIELDS)]
+    return commands
 
 
 def _own_id(text: bytes, last: StreamId) -> StreamId:
@@ -357,7 +419,3 @@ def _own_id(text: bytes, last: StreamId) -> StreamId:
         given = StreamId.parse(ms).ms
         return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
     return StreamId.parse(text)
-
-
-def _text(key: bytes | None) -> str:
-    return (key or b"").decode("utf-8", "backslashreplace")

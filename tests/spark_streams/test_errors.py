@@ -135,7 +135,7 @@ def test_a_row_without_a_stream() -> None:
     assert raised(lambda: list(RowEncoder(said, schema).chunks(iter([rows])))) == "NO_STREAM_FOR_ROW"
 
 
-def test_a_streaming_write_without_a_batch() -> None:
+def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
     """A streaming write outside of a query has no batch that could be told from another."""
     writer = sink.plan(
         Address("redis://127.0.0.1:1"),
@@ -144,7 +144,7 @@ def test_a_streaming_write_without_a_batch() -> None:
         True,
         False,
     )
-    assert raised(writer.writer_id) == "NO_BATCH_IDENTITY"
+    assert raised(lambda: writer.writer_id(connection)) == "NO_BATCH_IDENTITY"
 
 
 def test_a_write_that_others_always_get_ahead_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

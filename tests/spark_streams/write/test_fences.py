@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import redis
@@ -19,6 +19,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
 from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.digest import RowDigest, row_hashes
 from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId
@@ -43,54 +44,106 @@ def test_slots_are_the_protocols() -> None:
     assert (slot_of(b"123456789"), slot_of(b"{user1000}.following"), slot_of(b"foo{{bar}}zap")) == (12739, 3443, 4015)
 
 
-@given(rows=st.lists(st.binary(min_size=1, max_size=4), max_size=12), done=st.integers(0, 12), data=st.data())
+HASHES = st.lists(st.integers(0, (1 << 64) - 1), max_size=12)
+
+
+def hashes(*numbers: int) -> Any:
+    return np.array(numbers, np.uint64)
+
+
+def stored(batch: int, numbers: list[int], refused: bytes = b"") -> list[bytes | None]:
+    """A fence's fields, as HMGET gives them."""
+    digest = RowDigest().plus(hashes(*numbers))
+    return [b"%d" % batch, b"%d" % digest.rows, digest.text.encode(), b"1", refused, b""]
+
+
+@given(rows=HASHES, done=st.integers(0, 12), data=st.data())
 @settings(deadline=None)
-def test_a_fence_skips_exactly_what_is_done(rows: list[bytes], done: int, data: st.DataObject) -> None:
+def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st.DataObject) -> None:
     """However the rows are cut into chunks, the rows that the fence counts are skipped, the others are not."""
     done = min(done, len(rows))
-    digest = hashlib.sha256(b"".join(rows[:done])).hexdigest()[:32]
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
-    fence.update([b"5", b"%d" % done, digest.encode(), b"1", b"", b""] if done else [None] * len(FIELDS))
-    written: list[bytes] = []
+    fence.update(stored(5, rows[:done]) if done else [None] * len(FIELDS))
+    written: list[int] = []
     at = 0
     while at < len(rows):
         size = data.draw(st.integers(1, len(rows) - at))
-        chunk = rows[at : at + size]
-        bounds = [sum(map(len, chunk[:i])) for i in range(size + 1)]
-        commands = memoryview(b"".join(chunk))
-        skipped = fence.unwritten(commands, bounds)
-        fence.advance(commands[: bounds[skipped]], skipped)
-        rest = commands[bounds[skipped] :]
-        state = fence.next_state(rest, size - skipped)
-        fence.advance(rest, size - skipped)
+        chunk = hashes(*rows[at : at + size])
+        skipped = fence.unwritten(chunk)
+        fence.advance(chunk[:skipped])
+        rest = chunk[skipped:]
+        state = fence.next_state(rest)
+        fence.advance(rest)
         if size > skipped:
             fence.state = state
-        written += chunk[skipped:]
+        written += rest.tolist()
         at += size
     fence.finish()
     assert written == rows[done:]
     if written:
-        assert (fence.state.rows, fence.state.digest) == (
-            len(rows),
-            hashlib.sha256(b"".join(rows)).hexdigest()[:32],
-        )
+        assert (fence.state.rows, fence.state.digest) == (len(rows), RowDigest().plus(hashes(*rows)).text)
+
+
+@given(rows=st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=9), data=st.data())
+@settings(deadline=None)
+def test_a_complete_task_may_come_in_another_order(rows: list[int], data: st.DataObject) -> None:
+    """The same rows in any order are there already; with one more, one less or another one they are refused."""
+    again = data.draw(st.permutations(rows))
+    kinds = {"same": again, "more": [*again, 7], "less": again[1:], "other": [again[0] ^ 1, *again[1:]]}
+    for kind, numbers in kinds.items():
+        if kind == "more" and again == rows:
+            continue  # these follow upon what is there
+        fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
+        fence.update(stored(5, rows))
+        cut = data.draw(st.integers(0, len(numbers)))
+
+        def bring(fence: StreamFence = fence, parts: Any = (numbers[:cut], numbers[cut:])) -> None:
+            for part in parts:
+                if part:
+                    assert fence.unwritten(hashes(*part)) == len(part)
+                    fence.advance(hashes(*part))
+            fence.finish()
+
+        if kind == "same":
+            bring()
+        else:
+            with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
+                bring()
+
+
+@given(rows=st.lists(st.binary(min_size=8, max_size=40), max_size=9), long=st.booleans())
+@settings(deadline=None)
+def test_a_rows_hash_depends_on_the_row_alone(rows: list[bytes], long: bool) -> None:
+    """The hash of a row is the same wherever it stands and whatever stands beside it; other rows have others."""
+    rows = [row * (200 if long else 1) for row in rows]
+
+    def together(rows: list[bytes]) -> list[int]:
+        bounds = [sum(map(len, rows[:at])) for at in range(len(rows) + 1)]
+        found: list[int] = row_hashes(memoryview(b"".join(rows)), bounds).tolist()
+        return found
+
+    found = together(rows)
+    assert found == [together([row])[0] for row in rows]
+    assert found == together([*rows, b"x" * 9000])[: len(rows)]
+    assert len(set(found)) == len(set(rows))
 
 
 @pytest.mark.parametrize(
     ("values", "condition"),
     [
-        ([b"6", b"1", b"x", b"1", b"", b""], "FENCE_AHEAD"),
-        ([b"5", b"2", b"x", b"1", b"7 no room", b""], "ROW_REFUSED"),
-        ([b"5", b"2", b"x", b"1", b"", b""], "REPLAY_DIFFERS"),
+        (stored(6, [1]), "FENCE_AHEAD"),
+        (stored(5, [1, 2], b"7 no room"), "ROW_REFUSED"),
+        (stored(5, [1, 2]), "REPLAY_DIFFERS"),
+        ([b"5", b"2", b"a" * 32, b"1", b"", b""], "FENCE_VERSION"),
     ],
 )
-def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes], condition: str) -> None:
-    """A later batch, a refused row and other rows are errors of their own."""
+def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes | None], condition: str) -> None:
+    """A later batch, a refused row, other rows and a digest of an earlier version are errors of their own."""
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
 
     def meet() -> None:
         fence.update(values)
-        fence.unwritten(memoryview(b"abc"), [0, 1, 2, 3])
+        fence.unwritten(hashes(1, 3, 4))
 
     with pytest.raises(WriteError) as caught:
         meet()
@@ -101,10 +154,10 @@ def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes], condition
 def test_a_fence_that_went_back_stops_the_task() -> None:
     """A server that has forgotten what it had confirmed is found out; so is a replay with fewer rows."""
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
-    fence.advance(memoryview(b"ab"), 2)
+    fence.advance(hashes(1, 2))
     with pytest.raises(WriteError, match="FENCE_BEHIND"):
-        fence.update([b"5", b"1", b"x", b"1", b"", b""])
-    fence.update([b"5", b"9", b"x", b"1", b"", b""])
+        fence.update(stored(5, [1]))
+    fence.update(stored(5, [1, 2, 3]))
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
         fence.finish()
 
@@ -150,7 +203,7 @@ def test_a_repeated_task_adds_nothing(client: redis.Redis, place: servers.Runnin
     assert Task(place.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
     assert numbers(client) == list(range(1000))
     Task(place.url, batch=1).feed(table(0, 10)).finish()
-    Task(place.url, partition=1).feed(table(1000, 1001)).finish()
+    Task(place.url, batch=1, partition=1).feed(table(1000, 1001)).finish()
     assert numbers(client) == [*range(1000), *range(10), 1000]
 
 
@@ -200,7 +253,7 @@ def test_rows_of_many_streams_have_a_fence_at_each(client: redis.Redis, place: s
     for k in range(5):
         assert numbers(client, f"s{k}") == list(range(k, 1000, 5))
     fences = client.keys("pystreams:fence:*")
-    assert len(fences) == 5
+    assert len(fences) == 15
     assert all(0 < client.pttl(key) <= 30 * 86_400_000 for key in fences)
 
 

@@ -1,0 +1,54 @@
+"""The identity of a write from foreachBatch: the query, the batch, and its number among the batch's writes.
+
+Spark tells a task the query, the batch, the run (new after each restart) and the execution (new for each action). The
+executions of a run are counted on the server in the order in which they begin. A repeated batch counts anew, so its
+first write has the number of the first write before.
+"""
+
+from __future__ import annotations
+
+import redis
+
+from spark_streams.client.connection import Command, Connection
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+from spark_streams.write.fence import PREFIX, shown
+
+
+def number_of_write(
+    connection: Connection, query: str, batch: int, run: str, execution: str, options: WriteOptions
+) -> int:
+    """The number of this execution among those that write in this batch and run, from 0.
+
+    Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
+    """
+    key = b"%b{%b}:writes" % (PREFIX, query.encode())
+    mine = f"{batch}:{run}"
+
+    def attempt() -> int | None:
+        link = connection.link(key)
+        watched, found = link.pipeline([("WATCH", key), ("HGETALL", key)])
+        for reply in (watched, found):
+            if isinstance(reply, redis.ResponseError):
+                connection.learn_from(str(reply), link)
+                return None
+        runs = {name.decode(): value.decode() for name, value in zip(found[::2], found[1::2], strict=True)}
+        known = [each for each in runs.get(mine, "").split(",") if each]
+        if execution in known:
+            link.pipeline([("UNWATCH",)])
+            return known.index(execution)
+        if any(int(name.partition(":")[0]) > batch for name in runs):
+            fail("ATTEMPT_REPLACED", stream=shown(key), batch=batch)
+        old = [name for name in runs if int(name.partition(":")[0]) < batch]
+        commands: list[Command] = [("HSET", key, mine, ",".join([*known, execution]))]
+        if old:
+            commands.append(("HDEL", key, *old))
+        if options.fence_retention:
+            commands.append(("PEXPIRE", key, options.fence_retention))
+        done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
+        return None if done is None or isinstance(done, redis.ResponseError) else len(known)
+
+    number = connection.retry(attempt, lambda: connection.drop(None))
+    if number is None:
+        fail("WRITE_CONTENDED", address=connection.address)
+    return number

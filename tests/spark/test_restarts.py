@@ -1,0 +1,82 @@
+"""Queries that are restarted with other plans: exactly the right rows, or an error that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from tests.spark.bench import Bench
+from tests.spark.test_streaming import undo_last_batch
+
+pytestmark = pytest.mark.spark
+
+
+def shuffled(bench: Bench, partitions: int, died: Path) -> DataFrame:
+    """The entries of s in so many partitions; once, the last task dies after another one has written to `out`."""
+    url, mark, last = bench.url, str(died), partitions - 1
+
+    def die_once(batches: Any) -> Any:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == last and not Path(mark).exists():
+            with redis.Redis.from_url(url) as client:
+                end = time.monotonic() + 60
+                while not client.keys("pystreams:fence:*:0") and time.monotonic() < end:
+                    time.sleep(0.02)
+            Path(mark).touch()
+            raise RuntimeError("on purpose")
+        yield from batches
+
+    frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest").schema("n int").load()
+    return frame.repartition(partitions, "n").mapInArrow(die_once, "n int")
+
+
+def test_a_batch_that_broke_off_and_comes_in_other_partitions(bench: Bench, tmp_path: Path) -> None:
+    """One task had ended: three partitions instead of two are refused with the remedy; two bring all rows, once."""
+    bench.add("s", 40)
+    died = tmp_path / "died"
+    with pytest.raises(PySparkException, match="on purpose"):
+        bench.run(shuffled(bench, 2, died), stream="out", chunkSize=5)
+    there = bench.numbers("out")
+    assert 0 < len(there) < 40
+    with pytest.raises(PySparkException, match=r"REPLAY_DIFFERS.*default\.parallelism.*writeMode=staged"):
+        bench.run(shuffled(bench, 3, died), stream="out", chunkSize=5)
+    assert bench.numbers("out") == there
+    bench.run(shuffled(bench, 2, died), stream="out", chunkSize=5)
+    assert sorted(bench.numbers("out")) == list(range(40))
+    undo_last_batch(bench.checkpoint)
+    bench.run(shuffled(bench, 3, died), stream="out", writeMode="staged")
+    assert sorted(bench.numbers("out")) == list(range(40))
+    bench.add("s", 5, first=40)
+    bench.run(shuffled(bench, 3, died), stream="out", writeMode="staged")
+    assert sorted(bench.numbers("out")) == list(range(45))
+
+
+def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
+    """Two equal writes of a batch to one stream both come through; the batch repeated in other partitions adds none."""
+    bench.add("s", 20)
+
+    def twice(frame: DataFrame, _batch: int) -> None:
+        for _ in range(2):
+            bench.write(frame, stream="out")
+
+    def once_more(frame: DataFrame, batch: int) -> None:
+        twice(frame.coalesce(1), batch)
+
+    frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", minPartitions=2).schema("n int").load()
+    bench.run(frame, foreach_batch=twice)
+    assert sorted(bench.numbers("out")) == sorted([*range(20)] * 2)
+    undo_last_batch(bench.checkpoint)
+    bench.run(frame, foreach_batch=once_more)
+    assert sorted(bench.numbers("out")) == sorted([*range(20)] * 2)
+    records = [key for key in bench.client.keys("pystreams:fence:*") if key.endswith(b":batch")]
+    assert len(records) == 2
