@@ -356,6 +356,9 @@ class Core:
         if not changes.expires_actively:
             changes.next_expiry = NEVER
             return 0
+        if changes.expiry_held_until > changes.now:
+            changes.next_expiry = changes.expiry_held_until
+            return 0
         for db in self.databases:
             if dropped < limit:
                 dropped += db.expire_due(changes.now, limit - dropped)

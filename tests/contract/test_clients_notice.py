@@ -110,6 +110,36 @@ def test_what_was_nacked_is_given_once(server: Server) -> None:
     server.expect("XREADGROUP GROUP g b CLAIM 0 STREAMS s >", Streams({"s": reply}))
 
 
+@hand_clock
+@pytest.mark.parametrize("mode", ["WRITE", "ALL"])
+def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
+    """A key whose time comes while writing is held back is unseen, but stays, and goes when the pause is over."""
+    server.given("SET k v PX 10", "SET other v", f"CLIENT PAUSE 1000 {mode}")
+    server.let_pass(20)
+    server.expect("GET k", None)
+    server.expect("EXISTS k", 0)
+    server.expect("RANDOMKEY", "other")
+    server.expect("KEYS *", ["other"])
+    server.expect("SCAN 0", ["0", ["other"]])
+    server.expect("DBSIZE", 2)
+    server.given("CLIENT UNPAUSE")
+    server.expect("GET k", None)
+    server.expect("DBSIZE", 1)
+
+
+@hand_clock
+@pytest.mark.parametrize("write", ["SET k w", "APPEND k w", "SET k w KEEPTTL", "SETNX k w"])
+def test_a_write_within_the_pausing_transaction_makes_the_key_anew(server: Server, write: str) -> None:
+    """What a transaction writes after its own CLIENT PAUSE takes the place of a key that had expired."""
+    server.given("SET k v PX 10")
+    server.let_pass(20)
+    server.given("MULTI", "CLIENT PAUSE 1000 WRITE", write, "EXEC")
+    server.expect("GET k", "w")
+    server.expect("TTL k", -1)
+    server.expect("DBSIZE", 1)
+    server.given("CLIENT UNPAUSE")
+
+
 def test_waiting_keys_are_counted(server: Server) -> None:
     """INFO clients tells how many keys are waited for, and for how many of them their deletion counts."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $")

@@ -34,6 +34,7 @@ class Changes:
         "effects",
         "expired_keys",
         "expires_actively",
+        "expiry_held_until",
         "next_expiry",
         "now",
         "now_us",
@@ -65,6 +66,8 @@ class Changes:
         self.on_event: OnEvent | None = None
         #: Keys are removed when their time has come, and not only when somebody asks for them.
         self.expires_actively = True
+        #: CLIENT PAUSE: until then (milliseconds) keys whose time has come are unseen, but stay.
+        self.expiry_held_until = 0
         #: No key expires before this time (milliseconds since the epoch).
         self.next_expiry = NEVER
         #: How many keys have expired.

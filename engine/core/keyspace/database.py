@@ -157,6 +157,9 @@ class Database:
 
     def random_key(self) -> bytes | None:
         """A key drawn by the core's source of chance, None in an empty database."""
+        if self.changes.expiry_held_until > self.changes.now:
+            live = self.keys()
+            return live[self.changes.pick(len(live))] if live else None
         while self._slots:
             key = self._slots[self.changes.pick(len(self._slots))]
             if key in self:
@@ -167,6 +170,9 @@ class Database:
 
     def add(self, key: bytes, value: Value, changes: int = 1) -> None:
         """Add a key that was not there; whoever waits for it is signalled."""
+        if key in self._expires:
+            # It had expired, and a pause has kept it.
+            self.expire(key)
         self._values[key] = value
         self._slots.add(key)
         self._used[key] = self.changes.now
@@ -176,8 +182,8 @@ class Database:
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
         """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
-        if key in self._expires:
-            self.drop_if_due(key)
+        if key in self._expires and self.is_due(key):
+            self.expire(key)
         if key not in self._values:
             self.add(key, value, changes)
             return
@@ -276,10 +282,11 @@ class Database:
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
-        """Remove the key if its time has come; whether that was so."""
+        """Remove the key if its time has come; whether that was so. While a pause holds expiry it stays, unseen."""
         if not self.is_due(key):
             return False
-        self.expire(key)
+        if self.changes.expiry_held_until <= self.changes.now:
+            self.expire(key)
         return True
 
     def expire(self, key: bytes) -> None:

@@ -135,6 +135,7 @@ class Timers:
             self.follow_pause()
             return
         self._core.pause.end()
+        self._expire()
         for connection in list(self._connections.values()):
             if connection.held_back:
                 connection.held_back = False
