@@ -179,7 +179,7 @@ def test_other_consumers_pending_entries_are_left_alone(bench: Bench) -> None:
     bench.add("s", 5)
     bench.client.xgroup_create("s", "g", "0")
     bench.client.xreadgroup("g", "somebody", {"s": ">"}, count=2)
-    bench.run(stream_of(bench, startingOffsets="group"), stream="out")
+    bench.run(stream_of(bench, startingOffsets="group", groupTakeover="true"), stream="out")
     assert bench.numbers("out") == [2, 3, 4]
     assert bench.client.xpending("s", "g")["consumers"] == [{"name": b"somebody", "pending": 2}]
 
