@@ -22,9 +22,9 @@ def command(*arguments: str | bytes | int) -> bytes:
 class Connection:
     """A connection to a server on this machine."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, timeout: float = 60) -> None:
         self.url = f"redis://127.0.0.1:{port}"
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(1 << 20))
 

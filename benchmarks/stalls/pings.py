@@ -25,7 +25,8 @@ _PIECE = 1 << 20
 _HEAD = 300
 #: Seconds for which PINGs go on behind the reply: what was put off to the next moment belongs to the command.
 TAIL = 0.1
-_DEADLINE = 600.0
+#: Seconds after which a command counts as not answered.
+DEADLINE = 600.0
 
 
 class RefusedError(Exception):
@@ -98,7 +99,7 @@ class _Run:
     def until_answered(self) -> None:
         """Send the request, and go on until its reply is there."""
         self.begin = self._next = time.monotonic_ns()
-        self._deadline = self.begin + int(_DEADLINE * 1e9)
+        self._deadline = self.begin + int(DEADLINE * 1e9)
         while not self.end:
             self._turn()
 
@@ -115,7 +116,7 @@ class _Run:
     def _turn(self, *, send: bool = True) -> None:
         now = time.monotonic_ns()
         if now > self._deadline:
-            raise TimeoutError(f"no reply within {_DEADLINE:g} seconds; it began with {self.head!r}")
+            raise TimeoutError(f"no reply within {DEADLINE:g} seconds; it began with {self.head!r}")
         if send and now >= self._next:
             # Whatever this client missed itself is not sent later: it would wait for the client, not for the server.
             self._next = max(self._next + _EVERY_NS, now)

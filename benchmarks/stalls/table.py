@@ -17,7 +17,7 @@ from benchmarks import servers, targets
 from benchmarks.client import Connection
 from benchmarks.flat import settled
 from benchmarks.stalls.cases import CASES, Case
-from benchmarks.stalls.pings import Pause, RefusedError, measure
+from benchmarks.stalls.pings import DEADLINE, Pause, RefusedError, measure
 from benchmarks.stalls.scenes import Bench, Scene
 
 TITLE = "stalls"
@@ -46,7 +46,7 @@ class Stage:
         """The prepared server."""
         if self._bench is None:
             server = self._stack.enter_context(servers.running(self.name, self._start))
-            connection = self._stack.enter_context(Connection(server.port))
+            connection = self._stack.enter_context(Connection(server.port, DEADLINE))
             bench = Bench(server, connection, self._scale, self._stack)
             self._scene.prepare(bench)
             if self._rests:
