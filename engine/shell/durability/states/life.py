@@ -10,7 +10,8 @@
      └────────────────────────────────────────────────────────────────┘
                                 LOAD_FAILED
 
-    FAULT leads from each state to ENDING, but for CLOSED, where nothing is left to be done.
+    FAULT leads from RUNNING and ENDING to ENDING, and leaves CLOSED as it is. An unforeseen error while the data are
+    read is LOAD_FAILED, and one while they are saved for the last time SAVE_FAILED.
 
 Once the data have been saved for the last time nothing changes them any more, and nothing else is saved. The same holds
 where they could not be loaded again (DEBUG RELOAD): what is in memory then must not take the place of what is on the
@@ -66,8 +67,9 @@ TABLE: dict[tuple[Life, LifeEvent], Life] = {
     (_S.LAST_SAVE, _E.SAVE_FAILED): _S.RUNNING,
     (_S.ENDING, _E.SHUTDOWN): _S.ENDING,
     (_S.ENDING, _E.CLOSED): _S.CLOSED,
+    (_S.RUNNING, _E.FAULT): _S.ENDING,
+    (_S.ENDING, _E.FAULT): _S.ENDING,
     (_S.CLOSED, _E.FAULT): _S.CLOSED,
-    **{(state, _E.FAULT): _S.ENDING for state in Life if state is not _S.CLOSED},
 }
 
 

@@ -171,6 +171,30 @@ def test_data_that_are_not_whole_are_never_saved(tmp_path):
     assert path.read_bytes() == damaged
 
 
+@walks(where="RUNNING")
+@walks(where="ENDING")
+@walks(where="CLOSED")
+@pytest.mark.parametrize("where", ["RUNNING", "ENDING", "CLOSED"])
+def test_half_changed_data_are_never_saved(tmp_path, where):
+    """After an unforeseen error, wherever it comes, nothing of the data in memory reaches the disk any more."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("SAVE") == b"OK"
+    saved = (tmp_path / "dump.rdb").read_bytes()
+
+    if where == "ENDING":
+        engine.run("SHUTDOWN NOSAVE")
+    elif where == "CLOSED":
+        engine.close()
+    assert engine.durability._life.state.name == where
+    engine.durability.give_up_data()
+    if where != "CLOSED":
+        for line in ("SAVE", "BGSAVE", "XADD s 3-0 f v"):
+            assert "shutting down" in engine.run(line)
+        engine.close()
+    assert (tmp_path / "dump.rdb").read_bytes() == saved
+
+
 # -- saving -----------------------------------------------------------------------------------------------------------
 
 
