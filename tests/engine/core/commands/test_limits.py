@@ -1,0 +1,31 @@
+"""Where the engine says no to what would take a server's time or memory, or to what it does not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.protocol.replies import CommandError
+from tests.replay import NOW_US, new_core
+
+
+def answer(*lines: str):
+    """The last command's reply; an error's text."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    for line in lines:
+        reply = core.execute(session, [word.encode() for word in line.split()], NOW_US)
+    return reply.text.decode() if isinstance(reply, CommandError) else reply
+
+
+def test_hrandfield_draws_a_million_fields_at_the_most():
+    """A reply of any length cannot be asked for with one word: more than a million draws are out of range."""
+    assert len(answer("HSET h a 1", "HRANDFIELD h -1000000")) == 1_000_000
+    for count in (-1_000_001, -999_999_999, -(1 << 63) + 1):
+        assert "out of range" in answer("HSET h a 1", f"HRANDFIELD h {count}")
+    assert answer("HSET h a 1", "HRANDFIELD h 999999999") == [b"a"]
+
+
+@pytest.mark.parametrize("line", ["EVAL x 0", "EVALSHA x 1 k", "FCALL f 0", "EVAL x nonsense"])
+def test_scripts_are_refused_in_plain_words(line):
+    """EVAL and its kin are commands that say that there are no scripts: they are not unknown, so nobody tries again."""
+    assert answer(line) == "ERR the engine runs no scripts and no functions"
