@@ -8,8 +8,10 @@ rest after it. The attributes are plain because every command reads several of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
+#: A table of more elements is freed in pieces of so many: each takes a few milliseconds at the most.
+_LARGE = 10_000
 #: Later than any time.
 NEVER = 1 << 63
 #: (database, command) of what happened: a command as words, or as bytes of one or more commands that are encoded.
@@ -31,6 +33,7 @@ class Changes:
 
     __slots__ = (
         "dirty",
+        "discarded",
         "effects",
         "expired_keys",
         "expires_actively",
@@ -58,6 +61,8 @@ class Changes:
         self.recording = False
         #: Effects from a log are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
+        #: Large tables that nobody uses any more; :meth:`free` takes them apart.
+        self.discarded: list[dict[Any, Any] | list[Any]] = []
         #: Keys that somebody waits for and that were signalled, in order.
         self.ready: dict[tuple[int, bytes], None] = {}
         #: (database, key) -> who watches it.
@@ -88,6 +93,25 @@ class Changes:
         effects = self.effects
         effects.insert(first, (effects[first][0], [b"MULTI"]))
         effects.append((effects[-1][0], [b"EXEC"]))
+
+    def discard(self, *tables: dict[Any, Any] | list[Any]) -> None:
+        """Free tables that nobody uses any more: small ones now, large ones piece by piece (:meth:`free`)."""
+        self.discarded += [table for table in tables if len(table) > _LARGE]
+
+    def free(self, most: int = _LARGE) -> bool:
+        """Free up to ``most`` elements of discarded tables; whether any are left."""
+        while self.discarded and most > 0:
+            table = self.discarded[-1]
+            count = min(most, len(table))
+            most -= count
+            if isinstance(table, dict):
+                for _ in range(count):
+                    table.popitem()
+            else:
+                del table[len(table) - count :]
+            if not table:
+                self.discarded.pop()
+        return bool(self.discarded)
 
     def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:
         """Tell subscribers of a keyspace event. ``kind`` is its letter in notify-keyspace-events."""

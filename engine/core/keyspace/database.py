@@ -12,12 +12,12 @@ the elements that a list got, or 0 where the command counts what it did elsewher
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from engine.core.keyspace.changes import Changes
+from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.slots import Slots
 from engine.core.keyspace.waiters import WaitingRoom
@@ -54,7 +54,7 @@ class Database:
         self.misses = 0
         self._values: dict[bytes, Value] = {}
         self._expires: dict[bytes, int] = {}
-        self._deadlines: list[tuple[int, bytes]] = []
+        self._deadlines = Deadlines(self._expires)
         self._slots = Slots()
         #: When a key was last looked up or written, in milliseconds.
         self._used: dict[bytes, int] = {}
@@ -139,6 +139,15 @@ class Database:
         expires = self._expires
         return [key for key in self._values if expires.get(key, now + 1) > now]
 
+    def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int]]:
+        """Copies of the live keys' values (the values themselves are shared) and of the deadlines of those with one."""
+        values, deadlines, now = self._values.copy(), self._expires.copy(), self.changes.now
+        earliest = self._deadlines.next()
+        if earliest is not None and earliest <= now and not self.changes.replaying:
+            for key in [key for key, deadline in deadlines.items() if deadline <= now]:
+                del values[key], deadlines[key]
+        return values, deadlines
+
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
         """Every live key with its value and its expiry."""
         for key in self.keys():
@@ -221,8 +230,10 @@ class Database:
         """Remove all keys; how many there were."""
         count = len(self._values)
         self._tell(None)
+        tables = (self._values, self._expires, self._used, *self._slots.tables(), *self._deadlines.tables())
+        self.changes.discard(*tables)
         self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
-        self._deadlines = []
+        self._deadlines = Deadlines(self._expires)
         self.changes.dirty += count
         return count
 
@@ -269,12 +280,8 @@ class Database:
         if deadline is None:
             self._expires.pop(key, None)
             return
-        self._expires[key] = deadline
+        self._deadlines.put(key, deadline)
         self.changes.next_expiry = min(self.changes.next_expiry, deadline)
-        heapq.heappush(self._deadlines, (deadline, key))
-        if len(self._deadlines) > 64 + 2 * len(self._expires):
-            self._deadlines = [(when, name) for name, when in self._expires.items()]
-            heapq.heapify(self._deadlines)
 
     def is_due(self, key: bytes) -> bool:
         """Whether the key is still there though its time has come."""
@@ -297,18 +304,18 @@ class Database:
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Drop at most ``limit`` keys that have expired at ``now``; how many."""
+        """Drop keys that have expired at ``now``, out of the ``limit`` earliest deadlines; how many."""
         dropped = 0
-        while self._deadlines and self._deadlines[0][0] <= now and dropped < limit:
-            when, key = heapq.heappop(self._deadlines)
-            if self._expires.get(key) == when:
+        for key in self._deadlines.take_due(now, limit):
+            # (What stands in the list twice is dropped once.)
+            if key in self._expires:
                 self.expire(key)
                 dropped += 1
         return dropped
 
     def next_deadline(self) -> int | None:
         """The earliest moment at which a key may expire."""
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines.next()
 
     # -- who is told of it ----------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """The keyspace as it is at one moment, for whoever writes it down while commands go on.
 
 What can change is copied, what cannot is shared: a sealed segment's frames and index, and every plain string, cost a
-reference. So taking an image takes time for each key, block of pending entries and open segment, not for each entry,
-and the image may then be read in another thread for as long as it likes.
+reference. So taking an image takes time for each key that is no plain string, for each block of pending entries and for
+each open segment, not for each entry; the plain strings cost what copying a table costs. Another thread may read the
+image for as long as it likes.
 """
 
 from __future__ import annotations
@@ -53,12 +54,9 @@ def take(databases: Iterable[Database], config: Config, now: int) -> Image:
     for db in databases:
         if not len(db):
             continue
-        values: dict[bytes, Any] = {}
-        deadlines: dict[bytes, int] = {}
-        for key, value, deadline in db.items():
-            values[key] = value if type(value) is bytes else _frozen(value, storage)
-            if deadline is not None:
-                deadlines[key] = deadline
+        values, deadlines = db.tables()
+        for key in [key for key, value in values.items() if type(value) is not bytes]:
+            values[key] = _frozen(values[key], storage)
         taken.append(DatabaseImage(db.index, values, deadlines))
     defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
     return Image(now, taken, defaults)

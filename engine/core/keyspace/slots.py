@@ -39,6 +39,10 @@ class Slots:
             self._names[place] = last
             self._place_of[last] = place
 
+    def tables(self) -> tuple[list[bytes], dict[bytes, int]]:
+        """What it consists of, for whoever takes it apart."""
+        return self._names, self._place_of
+
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """The next cursor (0: done) and up to ``count`` names. Cursor 0 begins a walk; any number is a valid one."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))

@@ -340,11 +340,17 @@ class Runner:
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
+    def _free(self) -> None:
+        """Free a piece of what was discarded, and go on in the next event-loop iteration."""
+        if self.core.changes.discarded and self.core.changes.free():
+            self.loop.call_soon(self._free)
+
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""
         if self.failed:
             return
         self.core.tick(now_us())
+        self._free()
         now = self.core.changes.now
         limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):

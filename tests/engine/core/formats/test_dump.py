@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def test_listpacks_come_back(words):
 def test_the_check_sum_is_redis_s():
     """The published check value of this CRC."""
     assert rdb.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
+
+
+@pytest.mark.parametrize("size", [511, 512, 8191, 8192, 8193, 70_001])
+def test_the_check_sum_of_long_payloads(size):
+    """The check sum that is computed in lanes is the one that is computed byte by byte."""
+    data, crc = Random(size).randbytes(size), 0
+    for byte in data:
+        crc = rdb._CRC_TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    assert rdb.crc64(data) == crc
 
 
 def fill(side: Side) -> None:

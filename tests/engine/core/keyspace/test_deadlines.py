@@ -1,0 +1,72 @@
+"""Keys in the order in which they expire, against a plain dictionary; and tables that are freed piece by piece."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.keyspace import changes as changes_module
+from engine.core.keyspace import deadlines as deadlines_module
+from engine.core.keyspace.changes import Changes
+from engine.core.keyspace.deadlines import Deadlines
+
+KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), KEYS, st.integers(1, 30)),
+            st.tuples(st.just("remove"), KEYS, st.just(0)),
+            st.tuples(st.just("due"), st.just(b""), st.integers(0, 30)),
+        ),
+        max_size=120,
+    )
+)
+def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
+    """After any changes exactly the keys whose deadline has come are due, and the earliest deadline is not missed."""
+    small, deadlines_module._SMALL = deadlines_module._SMALL, 2
+    try:
+        by_key: dict[bytes, int] = {}
+        deadlines = Deadlines(by_key)
+        for what, key, number in steps:
+            if what == "put":
+                deadlines.put(key, number)
+            elif what == "remove":
+                by_key.pop(key, None)
+            else:
+                due = deadlines.take_due(number, 10_000)
+                assert set(due) == {one for one, deadline in by_key.items() if deadline <= number}
+                for one in due:
+                    by_key.pop(one, None)
+            earliest = deadlines.next()
+            assert not by_key or (earliest is not None and earliest <= min(by_key.values()))
+    finally:
+        deadlines_module._SMALL = small
+
+
+def test_deadlines_set_anew_do_not_pile_up():
+    """However often deadlines are set anew, removed, or set as before, about twice as many are kept as hold."""
+    by_key: dict[bytes, int] = {}
+    deadlines = Deadlines(by_key)
+    for turn in range(20):
+        for number in range(1000):
+            if turn % 2:
+                by_key.pop(b"%d" % number)
+            deadlines.put(b"%d" % number, 7 if turn < 10 else 1000 * turn + number)
+            assert sum(map(len, deadlines.tables())) < 6000
+
+
+def test_large_tables_are_freed_piece_by_piece():
+    """A small table that is discarded is gone at once, a large one loses so many elements with each call."""
+    changes = Changes(lambda n: 0)
+    large = dict.fromkeys(range(changes_module._LARGE + 5))
+    others = list(range(changes_module._LARGE + 1))
+    changes.discard({1: 2}, large, others)
+    assert changes.discarded == [large, others]
+    assert changes.free(changes_module._LARGE)
+    assert len(others) == 1
+    assert changes.free(11)
+    assert (others, len(large)) == ([], changes_module._LARGE - 5)
+    assert not changes.free(changes_module._LARGE)
+    assert not changes.discarded
