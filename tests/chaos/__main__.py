@@ -1,4 +1,5 @@
-"""`python -m tests.chaos`: a hundred kills on each server. `--kills N`, `--seed N`, `--server redis|engine`."""
+"""`python -m tests.chaos`: a hundred kills on each server. `--kills N`, `--seed N`, `--server redis|engine`,
+`--mode exactlyOnce|staged`."""
 
 # ruff: noqa: T201 - it reports on stdout
 
@@ -15,13 +16,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--server", choices=("redis", "engine"), action="append")
+    parser.add_argument("--mode", choices=("exactlyOnce", "staged"), default="exactlyOnce")
     said = parser.parse_args()
     for kind in said.server or ("redis", "engine"):
         chance = random.Random(said.seed)
         # A driver takes longest to come back, so it dies less often than the others.
         plan = chance.choices(harness.TARGETS, weights=(4, 3, 2, 1), k=said.kills)
         print(f"{kind}: {said.kills} kills, seed {said.seed}", flush=True)
-        report = harness.run(kind, plan, said.seed, lambda line: print(line, flush=True))
+        report = harness.run(kind, plan, said.seed, said.mode, lambda line: print(line, flush=True))
         print(
             f"{kind}: {report.entries} entries, each there exactly once, nothing pending; killed {dict(report.kills)} "
             f"in {report.seconds:.0f} s; the query began anew {len(report.failures)} times",

@@ -66,17 +66,20 @@ class Server:
 
 
 class Job:
-    """The driver, as a process that can be killed and started again."""
+    """The driver, as a process that can be killed and started again, each time with another parallelism."""
 
-    def __init__(self, url: str, checkpoint: Path, log: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint)]
+    def __init__(self, url: str, checkpoint: Path, log: Path, mode: str) -> None:
+        self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint), mode]
+        self._starts = 0
         self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self._starts += 1
+        command = [*self._command, str(1 + self._starts % 3)]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
     def descendants(self) -> dict[int, str]:
@@ -174,7 +177,7 @@ class Report:
 
 
 @contextmanager
-def _setting(kind: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
+def _setting(kind: str, mode: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-chaos-")))
         (directory / "server").mkdir()
@@ -182,7 +185,7 @@ def _setting(kind: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
         server.start()
         stack.callback(server.stop)
         between = stack.enter_context(proxy(server.port))
-        job = Job(f"redis://127.0.0.1:{between.port}", directory / "checkpoint", directory / "job.txt")
+        job = Job(f"redis://127.0.0.1:{between.port}", directory / "checkpoint", directory / "job.txt", mode)
         job.start()
         stack.callback(job.stop)
         producer = Producer(server)
@@ -191,12 +194,12 @@ def _setting(kind: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
         yield server, between, job, producer, directory
 
 
-def run(kind: str, plan: list[str], seed: int, say: Any = lambda _: None) -> Report:
+def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: Any = lambda _: None) -> Report:
     """Kill what the plan names, in its order, each at a random moment; then let all come through, and compare."""
     chance = random.Random(seed)
     report = Report()
     begun = time.monotonic()
-    with _setting(kind) as (server, between, job, producer, directory):
+    with _setting(kind, mode) as (server, between, job, producer, directory):
         for number, target in enumerate(plan):
             _wait_for_progress(server)
             time.sleep(chance.uniform(0, 0.7))

@@ -1,6 +1,8 @@
 """The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query begins anew.
 
-Run as `python -m tests.chaos.job URL CHECKPOINT`; it ends when it is killed, or when its standard input is closed.
+Run as `python -m tests.chaos.job URL CHECKPOINT MODE PARALLELISM`: `writeMode` (with `staged` the rows are shuffled, so
+that each start has another plan) and `spark.default.parallelism`. It ends when it is killed, or when its standard input
+is closed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tests.jvm import QUICK_START
 
 
 def main() -> None:
-    url, checkpoint = sys.argv[1:]
+    url, checkpoint, mode, parallelism = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2,2]")
@@ -24,7 +26,8 @@ def main() -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.streaming.metricsEnabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.default.parallelism", parallelism)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -46,7 +49,8 @@ def main() -> None:
             .schema("n long, text string")
             .load()
         )
-        writer = source.writeStream.format("pystreams").options(url=url, stream="out", chunkSize=100)
+        rows = source.repartition("n") if mode == "staged" else source
+        writer = rows.writeStream.format("pystreams").options(url=url, stream="out", chunkSize=100, writeMode=mode)
         try:
             writer.option("checkpointLocation", checkpoint).option("retryTimeoutMs", 5000).start().awaitTermination()
         except PySparkException as failure:
