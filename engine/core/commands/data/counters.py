@@ -1,6 +1,6 @@
-"""Strings as numbers: INCR and its kin, for integers of 64 bits and for numbers with a fraction.
+"""Strings as numbers: INCR and its variants, for integers of 64 bits and for numbers with a fraction.
 
-The log gets the result of INCRBYFLOAT, not the sum: it does not depend on the machine's floats.
+The log gets the result of INCRBYFLOAT, so that a replay does not add again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EXPIRE and its kin, TTL and its kin, PERSIST. When a key has expired it is gone for every lookup, see the keyspace.
+"""Expiry: EXPIRE, TTL, their variants, and PERSIST. No lookup finds an expired key: the keyspace sees to that.
 
 The log gets absolute times in milliseconds, so that a replay at any moment gives the same keys.
 """
@@ -33,12 +33,12 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
 
 
 def is_past(ctx: Context, deadline: int) -> bool:
-    """Whether a key with this deadline goes at once."""
+    """Whether a key with this deadline is deleted at once."""
     return deadline <= ctx.now and not ctx.changes.replaying
 
 
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
-    """Let an existing key expire then, at once if that is in the past; the log and the listeners hear of it."""
+    """Set the deadline of an existing key; one in the past deletes the key. Leaves the effect and the event."""
     if is_past(ctx, deadline):
         ctx.db.delete(key)
         ctx.effect(b"DEL", key)
@@ -51,7 +51,7 @@ def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
 
 
 def persist_key(ctx: Context, key: bytes) -> bool:
-    """Let an existing key live for ever; whether it had a deadline."""
+    """Remove the deadline of an existing key; whether it had one. Leaves the effect and the event."""
     if ctx.db.deadline(key) is None:
         return False
     ctx.db.set_deadline(key, None)

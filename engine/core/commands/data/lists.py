@@ -35,7 +35,7 @@ def list_at(ctx: Context, key: bytes) -> List | None:
 
 
 def changed(ctx: Context, event: bytes, key: bytes, items: List, changes: int) -> None:
-    """Elements have changed, ``changes`` of them: watchers and listeners hear of it, and an empty list goes."""
+    """Count changed elements, tell watchers and subscribers, and delete the list if it is empty."""
     ctx.db.touch(key, changes)
     ctx.changes.notify("l", event, key, ctx.db.index)
     if not items:
@@ -47,7 +47,7 @@ def changed(ctx: Context, event: bytes, key: bytes, items: List, changes: int) -
 
 
 def _push(ctx: Context, key: bytes, words: list[bytes], *, left: bool, items: List | None, changes: int) -> int:
-    """Add elements to ``items``, the list at ``key``, which comes into being if it is None; its new length."""
+    """Add elements to ``items``, the list at ``key``, which is created if it is None; its new length."""
     if items is None:
         items = deque()
         ctx.db.add(key, items, changes=0)
@@ -127,7 +127,7 @@ for _name, _left, _summary in (
 
 
 def _move(ctx: Context, source: bytes, target: bytes, items: List, *, left: bool, to_left: bool) -> bytes:
-    """Take an element from ``source`` and put it into ``target``."""
+    """Move an element from ``source``, whose list is ``items``, to ``target``."""
     into = list_at(ctx, target)
     element = items.popleft() if left else items.pop()
     _push(ctx, target, [element], left=to_left, items=into, changes=0)

@@ -1,4 +1,6 @@
-"""Strings: plain bytes, or a bytearray once APPEND or SETRANGE has been at work (a string that Redis calls raw).
+"""Strings as a whole: SET, GET and their variants.
+
+A string is bytes, or a bytearray once APPEND or SETRANGE has changed it in place (Redis calls that raw).
 
 The log gets results, not requests, where a request depends on the clock or on the machine's floats.
 """
@@ -48,13 +50,13 @@ def _read(ctx: Context, key: bytes) -> bytes | None:
 
 
 def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
-    """Let a key hold a string, whatever it held, and tell who listens."""
+    """Set a string, whatever the key held. Leaves the event, no effect."""
     ctx.db.set(key, value, keep_ttl=keep_ttl)
     ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
-    """Set a key, perhaps with an expiry, and tell everybody."""
+    """Set a string and its deadline, if it has one. Leaves the effect and the events."""
     set_string(ctx, key, value)
     if deadline is None:
         ctx.effect(b"SET", key, value)
@@ -64,7 +66,7 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
     ctx.effect(b"SET", key, value, b"PXAT", b"%d" % deadline)
 
 
-# -- SET and its kin ------------------------------------------------------------------------------------------------
+# -- SET and its variants --------------------------------------------------------------------------------------------
 
 
 @string_command(
@@ -180,7 +182,7 @@ def _set_pairs(ctx: Context, argv: list[bytes], *, only_new: bool = False) -> bo
     return True
 
 
-# -- GET and its kin ------------------------------------------------------------------------------------------------
+# -- GET and its variants --------------------------------------------------------------------------------------------
 
 
 @string_command("get key", "readonly fast")

@@ -1,4 +1,4 @@
-"""ACL: users and what they may do; the rules stand in `engine.core.clients.acl`."""
+"""ACL: users and their permissions. The rules are in `engine.core.clients.acl`."""
 
 from __future__ import annotations
 

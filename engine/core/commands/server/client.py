@@ -1,4 +1,4 @@
-"""CLIENT: what is known of the connections, and what one may do to another."""
+"""CLIENT: settings of the current connection; listing, closing, waking and pausing connections."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], bool]], bool]:
-    """What CLIENT KILL's options ask of a session, and whether the caller is spared."""
+    """The conditions of CLIENT KILL's options, and whether the caller is spared."""
     tests: list[Callable[[Session], bool]] = []
     skip_me = True
     for option, word in zip(argv[2::2], argv[3::2], strict=True):

@@ -1,7 +1,6 @@
-"""DEBUG: what tests and harnesses ask a server to do, where ``enable-debug-command`` allows it.
+"""DEBUG: commands for tests, where ``enable-debug-command`` allows them.
 
-One command, not a container, because Redis declares it so: what it does not know is answered alike for names and for
-numbers of words.
+It is one command, not a container, as in Redis: an unknown name and a wrong number of words get the same error.
 """
 
 from __future__ import annotations

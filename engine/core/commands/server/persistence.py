@@ -1,4 +1,4 @@
-"""SAVE BGSAVE LASTSAVE BGREWRITEAOF WAITAOF: what they mean to a client.
+"""SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF and WAITAOF.
 
 The work is done by :attr:`engine.core.dispatch.Core.durability`.
 """

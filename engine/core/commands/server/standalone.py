@@ -1,4 +1,4 @@
-"""What a server answers that stands alone, with neither replicas, nor a cluster, nor scripts, nor modules.
+"""Commands about what the engine does not have: replicas, a cluster, scripts, functions, modules.
 
 Clients and tools ask for these when they connect or between tests; they get what a Redis without any would answer, or
 an error that says plainly that it is not there.

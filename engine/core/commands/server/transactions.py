@@ -1,5 +1,4 @@
-"""MULTI, EXEC, DISCARD, WATCH, UNWATCH. Queueing itself is dispatch's; a change of a watched key is noted by the
-keyspace.
+"""MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace notes changes of watched keys.
 
 The commands of a transaction run one after another in one call; who waits is served after the last one, and what they
 did is one MULTI ... EXEC for the log, because :meth:`engine.core.dispatch.Core.execute` seals the effects of a call.
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def discard_transaction(ctx: Context, session: Session) -> None:
-    """The session is outside a transaction from now on, and watches nothing."""
+    """Leave the transaction and stop watching."""
     session.multi = None
     session.multi_failed = False
     ctx.changes.unwatch(session)

@@ -18,7 +18,7 @@ _MAX_ENTRY_BYTES = 1 << 30
 
 
 class _Add:
-    """XADD's words, taken apart."""
+    """XADD's parsed arguments."""
 
     __slots__ = ("auto_iid", "fields", "id_word", "iid", "nomkstream", "producer", "trim")
 

@@ -24,7 +24,7 @@ _STRETCH = 8
 
 
 class Claim:
-    """A claim in progress: entries go to one consumer, under one set of rules.
+    """A claim in progress, of one consumer and with one set of options.
 
     ``time`` (milliseconds) is what they will be said to have been delivered at; ``count`` None: one more than before,
     or as before with ``justid``.
@@ -86,7 +86,7 @@ class Claim:
         return count
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
-        """Claim these entries, in this order; records of entries that have gone are removed."""
+        """Claim these entries, in this order; records of deleted entries are removed."""
         ms, seq = ids.columns(entry_ids)
         at = 0
         while at < len(entry_ids):
@@ -102,7 +102,7 @@ class Claim:
             at += 1
 
     def vanished(self, entry_id: int) -> bool:
-        """Whether the entry has gone from the stream; its record, if there is one, goes too."""
+        """Whether the entry was deleted from the stream; if so, its record is removed too."""
         if entry_id in self.stream:
             return False
         if self.group.acknowledge(entry_id):
@@ -112,7 +112,7 @@ class Claim:
         return True
 
     def take(self, entry_id: int, force: bool = False) -> bool:
-        """Claim one entry that is still in the stream; whether the rules allowed it."""
+        """Claim one entry that is still in the stream; whether the options allow it."""
         group, pending = self.group, self.group.pending
         record = pending.find(entry_id)
         if record is None:

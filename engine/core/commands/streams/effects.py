@@ -18,7 +18,7 @@ IDS_AT_ONCE = 1000
 
 
 def see_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
-    """The consumer of that name, seen now; it is created if the group does not have it."""
+    """The consumer of that name, created if the group does not have it; it counts as seen now."""
     consumer, created = group.consumer(name, ctx.now)
     if created:
         ctx.changes.dirty += 1

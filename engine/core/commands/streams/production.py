@@ -1,4 +1,4 @@
-"""Idempotent production: how long a stream remembers what its producers sent, and what it remembers."""
+"""Idempotent production: XCFGSET limits what a stream remembers of its producers, XIDMPRECORD adds to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XREAD and XREADGROUP: two ways to serve a stream, and waiting for data (their grammar is `read_words`')."""
+"""XREAD and XREADGROUP, and waiting for data. Their arguments are parsed by `read_arguments`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import chain
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import ClaimEffects, deliver, see_consumer
-from engine.core.commands.streams.read_words import Budget, Read, find_keys, parse_read
+from engine.core.commands.streams.read_arguments import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
@@ -19,7 +19,7 @@ from engine.text.messages import streams
 
 #: Milliseconds after which at least a reader that waits for idle entries looks again, where none is known.
 _LOOK_AGAIN_MS = 100
-#: An ID that says "what no consumer of the group has got yet".
+#: The ID that stands for ``>``: entries that no consumer of the group has got yet.
 NEW = ids.MAX_ID
 
 
@@ -27,7 +27,7 @@ NEW = ids.MAX_ID
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
-    """The ID behind which XREAD begins."""
+    """The ID after which XREAD begins."""
     stream = ctx.db.read_stream(key)
     if word == b"$":
         return stream.last_id if stream is not None else 0
@@ -64,7 +64,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
-        # What is new is told from now: the waiting command names the IDs that $ stands for at this moment.
+        # New means new from now on: in the waiting command, IDs take the place of $.
         words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
@@ -129,7 +129,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
-    """What readers mostly ask for, new entries of one stream, at less cost."""
+    """The most frequent call, new entries of one stream, at less cost."""
     key = read.keys[0]
     stream, group, _ = _group_start(ctx, key, name, b">")
     consumer = see_consumer(ctx, key, name, group, read.consumer)
@@ -216,7 +216,7 @@ def _claim_idle(
     budget: Budget,
     min_idle: int,
 ) -> list[Reply]:
-    """Take over pending entries idle for ``min_idle`` ms: what was NACKed first, then the oldest deliveries."""
+    """Claim pending entries idle for ``min_idle`` ms: NACKed ones first, then the oldest deliveries."""
     claimed: list[Reply] = []
     effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
     nacked = dict(group.nacked)
@@ -253,7 +253,7 @@ def _history(
     after: int,
     budget: Budget,
 ) -> Reply:
-    """The consumer's own pending entries behind ``after``; each that still exists counts as delivered again."""
+    """The consumer's own pending entries after ``after``; those that still exist count as delivered again."""
     limit = budget.limit()
     reply: list[Reply] = []
     if after == ids.MAX_ID:

@@ -1,4 +1,4 @@
-"""What XREAD and XREADGROUP are asked for: their one grammar, taken apart, and what a reply may still hold of it."""
+"""The arguments of XREAD and XREADGROUP: parsing them, finding the keys, and the limits of the whole reply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.text.messages import general, streams
 
 @dataclass(slots=True)
 class Read:
-    """The words of one call, taken apart. ``start`` is what the reading begins behind, one ID per key."""
+    """The parsed arguments of one call."""
 
     count: int = 0
     maxcount: int = 0
@@ -31,27 +31,27 @@ class Read:
     id_pos: int = 0
 
 
-#: Readers say the same again and again: what was taken apart last, of those whose words name no IDs.
-_known: dict[tuple[bytes, ...], Read] = {}
-_KNOWN_MAX, _KNOWN_WORDS, _KNOWN_BLOCK_MS = 1024, 32, 1 << 40
+#: Parsed calls that name no ID, because readers repeat these.
+_cache: dict[tuple[bytes, ...], Read] = {}
+_CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
 
 
 def parse_read(ctx: Context, argv: list[bytes]) -> Read:
-    """The call that ``argv`` is; not to be changed, because it may be kept."""
-    if argv[-1] != b">" or len(argv) > _KNOWN_WORDS:
-        return _take_apart(ctx, argv)
+    """The arguments of the call ``argv``. Must not be changed: it may come from the cache."""
+    if argv[-1] != b">" or len(argv) > _CACHE_WORDS:
+        return _parse(ctx, argv)
     words = tuple(argv)
-    read = _known.get(words)
+    read = _cache.get(words)
     if read is None:
-        read = _take_apart(ctx, argv)
-        if (read.block or 0) < _KNOWN_BLOCK_MS and sum(map(len, words)) < 1024:
-            if len(_known) >= _KNOWN_MAX:
-                _known.clear()
-            _known[words] = read
+        read = _parse(ctx, argv)
+        if (read.block or 0) < _CACHE_BLOCK_MS and sum(map(len, words)) < 1024:
+            if len(_cache) >= _CACHE_MAX:
+                _cache.clear()
+            _cache[words] = read
     return read
 
 
-def _take_apart(ctx: Context, argv: list[bytes]) -> Read:
+def _parse(ctx: Context, argv: list[bytes]) -> Read:
     grouped = argv[0].upper() == b"XREADGROUP"
     read = Read()
     args = Args(argv, 1)
@@ -108,27 +108,25 @@ def _take_timeout(ctx: Context, args: Args) -> int:
     return timeout
 
 
-#: How many words belong to an option.
-_WORDS_BEHIND = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
+#: How many values an option has.
+_VALUES_OF = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
 
 
 def find_keys(argv: list[bytes]) -> list[bytes]:
-    """The keys, found as the command itself finds them: a group may be called STREAMS, and permissions hang on this."""
+    """The keys, found as the command itself finds them: permissions depend on it, and a group may be called STREAMS."""
     at = 1
     while at < len(argv):
         word = argv[at].upper()
         if word == b"STREAMS":
             return argv[at + 1 : at + 1 + (len(argv) - at - 1) // 2]
-        if word not in _WORDS_BEHIND:
+        if word not in _VALUES_OF:
             break
-        at += 1 + _WORDS_BEHIND[word]
+        at += 1 + _VALUES_OF[word]
     return []
 
 
 class Budget:
-    """What the whole reply may still hold: MAXCOUNT entries, MAXSIZE bytes (soft: the entry that reaches it still
-    goes).
-    """
+    """What the reply may still hold: MAXCOUNT entries, and MAXSIZE bytes, which the last entry may exceed."""
 
     __slots__ = ("count", "left", "maxsize", "size")
 
@@ -143,14 +141,14 @@ class Budget:
         return self.left == 0 or (0 < self.maxsize <= self.size)
 
     def limit(self, taken: int = 0) -> int:
-        """How many more entries one stream may give after ``taken`` (0: any number). Not to be asked once spent."""
+        """How many more entries one stream may give after ``taken`` (0: any number). Must not be called once spent."""
         left = self.count - taken if self.count else 0
         if self.left is None:
             return left
         return min(left, self.left) if left else self.left
 
     def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
-        """Entries of ``stream`` from ``low`` on, as many as are allowed, and account for them."""
+        """Take entries of ``stream`` from ``low`` on, as many as are allowed, and count them."""
         if self.spent or (self.count and taken >= self.count):
             return []
         runs = stream.first_runs(low, ids.MAX_ID, self.limit(taken))
@@ -173,7 +171,7 @@ class Budget:
         return kept
 
     def charge(self, size: int) -> None:
-        """An entry of ``size`` bytes goes into the reply."""
+        """Count an entry of ``size`` bytes that goes into the reply."""
         self.size += size
         if self.left is not None:
             self.left -= 1
