@@ -29,6 +29,7 @@ class OwnedGroup:
         self._options = options
         self._address = address
         self._finished: dict[str, StreamId] = {}
+        self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
 
     def start(
@@ -131,8 +132,10 @@ class OwnedGroup:
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
-    def finish(self, server: StreamServer, finished: Offsets) -> None:
+    def finish(self, server: StreamServer, finished: Offsets, *, durable: bool) -> None:
         """Acknowledge what is finished, up to the offset's position in each stream, and trim it if the query trims.
+
+        It is trimmed only if the offset is `durable`: no restart asks for anything before it.
 
         The first call may come after a restart and covers every stream; later ones only those that have moved.
         """
@@ -140,15 +143,17 @@ class OwnedGroup:
         if not options.trims and (group is None or options.ack == "none"):
             return
         for stream, upto in finished.streams.items():
-            if self._finished.get(stream) == upto or upto == ZERO:
+            if upto == ZERO:
                 continue
-            if group is not None and options.ack == "commit":
+            is_new = self._finished.get(stream) != upto
+            if is_new and group is not None and options.ack == "commit":
                 server.acknowledge(stream, group, options.consumer, upto)
-            elif group is not None and options.ack == "cursor":
+            elif is_new and group is not None and options.ack == "cursor":
                 self._move_forward(server, group, stream, upto, finished.added.get(stream))
-            if options.trims:
+            if options.trims and durable and self._trimmed.get(stream) != upto:
                 unfinished = server.first_unfinished_id(stream)
                 server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
+                self._trimmed[stream] = upto
             self._finished[stream] = upto
 
     def _move_forward(self, server: StreamServer, group: str, stream: str, upto: StreamId, added: int | None) -> None:

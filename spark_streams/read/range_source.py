@@ -131,8 +131,11 @@ class RangeSource:
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._target = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
-    def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
-        """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet."""
+    def next(self, begin: Offsets, *, unlimited: bool, durable: bool) -> Offsets:
+        """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet.
+
+        `durable`: no restart asks for anything before `begin`.
+        """
         with borrow(self._address) as connection:
             server = open_server(connection)
             is_first = not self._checked
@@ -141,7 +144,7 @@ class RangeSource:
                 for stream in streams:
                     self._group.check_consumers(server, stream)
             self._lease.renew(server)
-            self._group.finish(server, begin)
+            self._group.finish(server, begin, durable=durable)
             states = server.states(streams, self._options.group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             begins = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
@@ -386,7 +389,7 @@ class RangeSource:
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to `end`: acknowledge and trim it."""
         with borrow(self._address) as connection:
-            self._group.finish(open_server(connection), end)
+            self._group.finish(open_server(connection), end, durable=True)
 
 
 def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:

@@ -9,6 +9,9 @@ What Spark does, and what follows from it:
   there is acknowledged then.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. What was delivered or
   acknowledged before, and what the options say by then, must not matter there.
+* With asynchronous progress tracking, `start` may be ahead of what Spark has written to the checkpoint, and a restart
+  asks for entries before it. Spark calls `commit` for what is written. If it was called for the start of a batch when
+  that batch was planned, Spark writes in turn, and `start` can be trimmed; else only what was committed.
 * A query runs an empty batch if `latestOffset` returns a text that differs from its `start`; so where nothing is new,
   `start` itself is returned.
 
@@ -50,6 +53,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._source = SharedSource(options, address) if options.shared else RangeSource(options, address)
         self._initial: dict[str, Any] | None = None
+        self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
+        self._commits_in_turn = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins. The same answer every time."""
@@ -73,8 +78,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
         begin = Offsets.from_json(start)
-        end = self._source.next(begin, unlimited=isinstance(limit, ReadAllAvailable))
-        return start if end is begin else end.to_json()
+        unlimited = isinstance(limit, ReadAllAvailable)
+        end = self._source.next(begin, unlimited=unlimited, durable=self._commits_in_turn)
+        if end is begin:
+            return start
+        self._planned_from, self._commits_in_turn = start, False
+        return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the streams ended when they were last looked at, for the query's progress."""
@@ -94,6 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is finished: acknowledge and trim it."""
         self._source.commit(Offsets.from_json(end))
+        self._commits_in_turn = end == self._planned_from
 
     def stop(self) -> None:
         """The query has ended: give up its group, and close the planner's connections."""

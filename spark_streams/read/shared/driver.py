@@ -88,8 +88,12 @@ class SharedSource:
             states = server.states(streams_of(self._options, server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
-    def next(self, begin: Offsets, *, unlimited: bool) -> Offsets:
-        """The next batch after `begin`, if the group has anything for it; `begin` itself otherwise."""
+    def next(self, begin: Offsets, *, unlimited: bool, durable: bool) -> Offsets:
+        """The next batch after `begin`, if the group has anything for it; `begin` itself otherwise.
+
+        Finished entries are acknowledged, which is why they can be trimmed too, whether or not `begin` is `durable`.
+        """
+        del durable
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = streams_of(self._options, server)

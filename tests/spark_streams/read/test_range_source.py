@@ -310,3 +310,21 @@ def test_finished_entries_are_trimmed(site: Site) -> None:
     site.add("s", 1, first=30)
     assert numbers(query.drain()) == [30]
     assert site.client.xlen("s") == 0
+
+
+def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
+    """With asynchronous progress tracking, which commits batches late, a restart finds all that it asks for again."""
+    site.add("s", 40)
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=10, trimOnCommit="true")
+    query.log.append(json.dumps(query.reader.initialOffset()))
+    for _ in range(3):
+        start = json.loads(query.log[-1])
+        query.log.append(json.dumps(query.reader.latestOffset(start, query.reader.getDefaultReadLimit())))
+        query.run()
+    query.reader.latestOffset(json.loads(query.log[-1]), query.reader.getDefaultReadLimit())
+    assert site.client.xlen("s") == 40
+    query.reader.commit(json.loads(query.log[1]))
+    assert site.client.xlen("s") == 30
+    del query.log[3:]
+    query.restart()
+    assert numbers(query.run()) == list(range(10, 20))
