@@ -124,7 +124,8 @@ def test_a_scattered_history_is_read_again_whole(site: Site) -> None:
     query.reader.initialOffset()
     for n in range(60):
         site.client.xreadgroup("g", "dead" if n % 3 == 0 else "alive", {"s": ">"}, count=1)
-    wait_for(lambda: site.client.xpending_range("s", "g", "-", "+", 60, "dead", idle=2), "the entries to be idle")
+    claimable = ("s", "g", "-", "+", 60, "dead", 2)
+    wait_for(lambda: len(site.client.xpending_range(*claimable)) == 20, "all of the dead consumer's entries to be idle")
     site.client.xack("s", "g", *(f"{n + 1}-1" for n in range(60) if n % 3))
     rows = numbers(query.trigger() or [])
     assert sorted(rows) == list(range(0, 60, 3))
