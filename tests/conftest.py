@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import ROOT, servers, tools
+from tests import servers, tools
 from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
 from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
@@ -26,8 +26,6 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
-#: What runs in one process, because of its one Spark session: folders and files of tests/.
-_ON_SPARK = {"spark", "spark_streams", "jobs", "test_readme.py"}
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -80,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[_LEFT_OUT][why] += 1
             left_out.append(item)
         else:
-            if item.path.relative_to(ROOT).parts[1] in _ON_SPARK:
+            if "spark" in getattr(item, "fixturenames", ()):
+                # All tests of the one Spark session run in one process.
                 item.add_marker(pytest.mark.xdist_group("spark"))
             kept.append(item)
     if left_out:
