@@ -152,7 +152,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     ]
 
 
-@xinfo_subcommand("consumers key group")
+@xinfo_subcommand("consumers key groupname")
 def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumers of a consumer group."""
     stream = need_stream(ctx, argv[2], reading=True)
