@@ -118,11 +118,13 @@ class OwnedGroup:
     ) -> None:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""
         first, found = server.nth(stream, position, 1, after)
-        if found and not self._delivery_was_lost(stream, position, after):
+        lost = bool(found) and self._delivery_was_lost(stream, position, after)
+        if found and not lost:
             if self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-        server.set_group_position(stream, group, after, added)
+        # A failover may have lost entries as well: how many there were before is then for the new master to estimate.
+        server.set_group_position(stream, group, after, None if lost else added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a failover lost the last batch's delivery.

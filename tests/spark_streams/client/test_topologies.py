@@ -389,8 +389,10 @@ def test_waiting_for_replicas(redis_process: servers.Running) -> None:
 #: What the documents say a user must be allowed who reads, beside +echo and the keys.
 READING = {
     "": "+xinfo|stream +xrange",
-    "group": "+xinfo|stream +xinfo|groups +xgroup|create +xreadgroup +client|reply +xpending +xack +xrange",
-    "cursor": "+xinfo|stream +xinfo|groups +xgroup|create +xgroup|setid +xrange",
+    "group": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +set +get +xreadgroup "
+    "+client|reply +xpending +xack +xrange",
+    "cursor": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +xgroup|setid +set "
+    "+get +xrange",
     "none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
     "shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup +xpending "
     "+xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel",
