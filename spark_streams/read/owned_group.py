@@ -28,6 +28,9 @@ class OwnedGroup:
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
+        # Redis does not replicate how many entries a group has read by XREADGROUP, only what is set: a replica that
+        # takes over would go on from a number of long ago. Without one it estimates.
+        self._tells_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
@@ -45,7 +48,7 @@ class OwnedGroup:
             return after
         found = state.group if state is not None else None
         if found is None:
-            if server.create_group(stream, group, after, added_upto(server, stream, after, state)):
+            if server.create_group(stream, group, after, self._count(server, stream, after, state)):
                 self._mark(server, stream)
                 return after
             state = server.states([stream], group)[stream]
@@ -64,8 +67,12 @@ class OwnedGroup:
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
         if moves and (self._options.takeover or not server.is_held(stream, group)):
-            server.set_group_position(stream, group, after, added_upto(server, stream, after, state))
+            server.set_group_position(stream, group, after, self._count(server, stream, after, state))
         return after
+
+    def _count(self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+        """How many entries were ever added up to `after`, for the group to know; None if it is not to be told."""
+        return added_upto(server, stream, after, state) if self._tells_count else None
 
     def check_consumers(self, server: StreamServer, stream: str) -> bool:
         """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others."""
@@ -101,6 +108,7 @@ class OwnedGroup:
         Raises GROUP_BEHIND if the group's position lies before the batch, with entries in between.
         """
         group, after, stream = self._options.group, parts[0].after, parts[0].stream
+        added = added if self._tells_count else None
         if group is None or self._options.ack == "none":
             return False
         position = after
@@ -118,13 +126,11 @@ class OwnedGroup:
     ) -> None:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""
         first, found = server.nth(stream, position, 1, after)
-        lost = bool(found) and self._delivery_was_lost(stream, position, after)
-        if found and not lost:
+        if found and not self._delivery_was_lost(stream, position, after):
             if self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-        # A failover may have lost entries as well: how many there were before is then for the new master to estimate.
-        server.set_group_position(stream, group, after, None if lost else added)
+        server.set_group_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a failover lost the last batch's delivery.
