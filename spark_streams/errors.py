@@ -255,7 +255,7 @@ CONDITIONS: dict[str, Condition] = {
     "REPLAY_DIFFERS": Condition(
         WriteError,
         "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
-        "'{stream}'), and now has other rows or another order. Nothing was written.",
+        "'{stream}'), and now has other rows or another order. Nothing was written to this stream.",
         "The query must give the same rows again, in the same partitions. So restart it with the settings of the run "
         "before (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions) and "
         "unchanged. Where a plan cannot repeat itself, write with writeMode=staged from the start. To accept both the "
