@@ -122,6 +122,7 @@ class Client:
         keys = (self.key, self.other)
         found = [_words("GET", b"count:%d" % self.number)]
         found += [_words("XINFO", what, key) for what in ("STREAM", "GROUPS") for key in keys]
+        found += [_words("XINFO", "CONSUMERS", self.key, GROUP)]
         found += [_words("XRANGE", key, "-", "+") for key in keys]
         return found + [_words("XPENDING", key, GROUP, "-", "+", "1000000") for key in keys]
 
