@@ -1,15 +1,13 @@
 """Consuming by ranges: a query that owns its positions, and its consumer group if it has one.
 
-Owns where the query begins, which entries belong to the next batch, how they are cut into partitions, and what was
-lost. Everything that decides which rows a batch has is in its two offsets; the group (`owned_group`) never decides it.
+Owns where a new query begins, which entries belong to the next batch, and how they are cut into partitions. Everything
+that decides which rows a batch has is in its two offsets; the group (`owned_group`) never decides it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from spark_streams.client import pool
 from spark_streams.client.pool import borrow
@@ -17,9 +15,9 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError
-from spark_streams.read import belonging, loss, planning
+from spark_streams.read import belonging, planning
 from spark_streams.read.admission import Limits
-from spark_streams.read.backlog import counted_backlog
+from spark_streams.read.continuity import Begin, Continuity, baseline_of
 from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
@@ -31,25 +29,9 @@ from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import ZERO, StreamId
 
-_log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 
 States = Mapping[str, StreamState | None]
-
-
-@dataclass(frozen=True)
-class _Begin:
-    """Where a stream's part of the next batch begins.
-
-    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
-    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
-    """
-
-    baseline: Baseline
-    jumps: bool = False
-    lost: int = 0
-    backlog: int | None = None
-    retired: bool = False
 
 
 class RangeSource:
@@ -63,10 +45,7 @@ class RangeSource:
         self._lease = Lease(options)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
-        self._counted: dict[str, tuple[int, StreamId | None]] = {}
-        """When a backlog was last counted with none missing: how many entries were removed by then, and the first."""
-        self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
-        self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
+        self._continuity = Continuity(options, address, self._group)
         self._checked = False  # whether the checkpoint is known to be this query's
 
     @property
@@ -84,14 +63,14 @@ class RangeSource:
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
             for stream, after in begins.items():
-                baseline = _baseline(server, stream, after, states[stream])
+                baseline = baseline_of(server, stream, after, states[stream])
                 if baseline.added is not None and stream not in ahead:
                     added[stream] = baseline.added
                 if baseline.deleted > after:
                     deleted[stream] = baseline.deleted
             reached = {stream: min(after, last_id_of(states[stream])) for stream, after in begins.items()}
             present = {stream: state for stream, state in states.items() if state is not None}
-            self._seen = {stream: state.last_id for stream, state in present.items()}
+            self._continuity.see(states)
             return Offsets(
                 reached,
                 added=added,
@@ -147,8 +126,8 @@ class RangeSource:
             self._group.finish(server, begin, durable=durable)
             states = server.states(streams, self._options.group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
-            begins = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
-            self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
+            begins = {stream: self._continuity.begin(server, begin, stream, state) for stream, state in states.items()}
+            self._continuity.see(states)
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             if all(ends[stream] <= starts[stream] for stream in ends):
@@ -165,60 +144,6 @@ class RangeSource:
             self._lease.hold(server, belonging.query_of(begin), taken)
             return self._offsets_at(server, begin, begins, ends, counts, states)
 
-    def _begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> _Begin:
-        """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
-        if stream not in begin.streams:
-            self._group.create(server, stream, state)
-            return _Begin(_baseline(server, stream, ZERO, state))
-        if state is None and stream in self._gone:
-            return _Begin(_baseline_in(begin, stream), retired=self._is_read(begin, stream))
-        if state is None and self._is_read(begin, stream):
-            _log.warning("The stream %s, of which everything had been read, was deleted.", stream)
-            self._gone.add(stream)
-            return _Begin(_baseline_in(begin, stream), retired=True)
-        if stream in self._gone and self._is_read(begin, stream):
-            self._group.create(server, stream, state)
-            return _Begin(_baseline(server, stream, ZERO, state), jumps=True)
-        ahead = begin.begins.get(stream, ZERO)
-        if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
-            return _Begin(_baseline(server, stream, ahead, state), jumps=True)
-        baseline = _baseline_in(begin, stream)
-        backlog = self._backlog(server, stream, baseline, state)
-        found = loss.find_loss(baseline, state, backlog)
-        if found is None:
-            return _Begin(baseline, backlog=backlog)
-        lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
-        if state is None:
-            self._gone.add(stream)
-            return _Begin(baseline)  # the loss is counted when the stream exists again
-        if found.recreated:
-            return _Begin(_baseline(server, stream, ZERO, state), jumps=True, lost=lost)
-        return _Begin(_baseline(server, stream, baseline.after, state), lost=lost)
-
-    def _is_read(self, begin: Offsets, stream: str) -> bool:
-        """Whether all of a stream that a pattern found had been read, as far as was ever seen."""
-        if self._options.pattern is None or stream in begin.unread:
-            return False
-        return self._seen.get(stream, ZERO) <= begin.of(stream)
-
-    def _backlog(self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None) -> int | None:
-        """The exact number of entries behind a position; None if it is unknown.
-
-        They are counted only if entries were removed from the stream since they were last counted with none missing,
-        or if its first entry is another one. Otherwise there are as many as were added. So a trigger costs the same
-        however long the stream is.
-        """
-        added = None if state is None else state.entries_added
-        if state is None or added is None or baseline.added is None or added < baseline.added:
-            return counted_backlog(server, stream, baseline.after, state)
-        now = (added - state.length, state.first_id)
-        if self._counted.get(stream) == now:
-            return added - baseline.added
-        backlog = counted_backlog(server, stream, baseline.after, state)
-        if backlog is not None and backlog >= added - baseline.added:
-            self._counted[stream] = now
-        return backlog
-
     def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
         """The furthest that a batch may reach in a stream now."""
         last = last_id_of(state)
@@ -230,7 +155,7 @@ class RangeSource:
         self,
         server: StreamServer,
         begin: Offsets,
-        begins: Mapping[str, _Begin],
+        begins: Mapping[str, Begin],
         ends: Mapping[str, StreamId],
         counts: Mapping[str, int],
         states: States,
@@ -252,7 +177,7 @@ class RangeSource:
                 continue
             if state is None or end > state.last_id:
                 continue
-            self._gone.discard(stream)
+            self._continuity.found(stream)
             streams[stream] = end
             if state.first_id is not None:
                 firsts[stream] = state.first_id
@@ -301,7 +226,7 @@ class RangeSource:
     def _cuts(
         self,
         server: StreamServer,
-        begins: Mapping[str, _Begin],
+        begins: Mapping[str, Begin],
         ends: Mapping[str, StreamId],
         counts: Mapping[str, int],
         states: States,
@@ -350,7 +275,7 @@ class RangeSource:
             for stream in streams:
                 ours = [part for part in parts if part.stream == stream]
                 state = states[stream]
-                self._check_loss(server, begin, end, ours, state)
+                self._continuity.check_planned(server, begin, end, ours, state)
                 if state is None:
                     continue
                 delivers = self._group.deliver(server, ours, state, begin.added.get(stream))
@@ -361,24 +286,6 @@ class RangeSource:
                         RangePartition(self._address, part, options.page_size, group, consumer, fails=options.fails)
                     )
         return planned
-
-    def _check_loss(
-        self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
-    ) -> None:
-        """Report what was lost of a stream's ranges since they were planned."""
-        stream, upto = parts[0].stream, parts[-1].upto
-        first = end.firsts.get(stream)
-        baseline = _baseline_in(begin, stream)
-        baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
-        if stream in end.begins or stream not in begin.streams:
-            baseline = Baseline(parts[0].after, first=first)
-        if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
-            baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
-        found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
-        if found is None:
-            found = loss.find_loss(baseline, state, self._backlog(server, stream, baseline, state))
-        if found is not None:
-            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def stop(self) -> None:
         """The query has ended: another one may have its group at once."""
@@ -400,18 +307,3 @@ def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
         if before is not None and stream not in end.begins and end.lost.get(stream) == begin.lost.get(stream):
             entries[stream] = added - before
     return entries
-
-
-def _baseline_in(offset: Offsets, stream: str) -> Baseline:
-    """What an offset knows of a stream."""
-    first = offset.firsts.get(stream)
-    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
-
-
-def _baseline(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Baseline:
-    """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
-    if state is None:
-        return Baseline(after, 0 if after == ZERO else None)
-    backlog = counted_backlog(server, stream, after, state)
-    added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
-    return Baseline(after, added, state.max_deleted_id, state.first_id)

@@ -1,0 +1,147 @@
+"""Whether a stream goes on from where it was read: where the next batch begins in it, and what was lost there.
+
+Owns what is remembered of each stream from one trigger to the next. Which contradictions between an offset and a
+stream's state mean a loss is decided in `spark_streams.read.loss`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from spark_streams.config.address import Address
+from spark_streams.config.read import ReadOptions
+from spark_streams.read import loss
+from spark_streams.read.backlog import counted_backlog
+from spark_streams.read.loss import Baseline
+from spark_streams.read.offsets import Offsets
+from spark_streams.read.owned_group import OwnedGroup
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Range, StreamState
+from spark_streams.stream_id import ZERO, StreamId
+
+_log = logging.getLogger("spark_streams")
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where a stream's part of the next batch begins.
+
+    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
+    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
+    """
+
+    baseline: Baseline
+    jumps: bool = False
+    lost: int = 0
+    backlog: int | None = None
+    retired: bool = False
+
+
+class Continuity:
+    """One query's knowledge of its streams. States go in; beginnings come out, or errors and warnings of loss."""
+
+    def __init__(self, options: ReadOptions, address: Address, group: OwnedGroup) -> None:
+        self._options = options
+        self._address = address
+        self._group = group
+        self._counted: dict[str, tuple[int, StreamId | None]] = {}
+        """When a backlog was last counted with none missing: how many entries were removed by then, and the first."""
+        self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
+        self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
+
+    def see(self, states: Mapping[str, StreamState | None]) -> None:
+        """Remember where the streams that exist end now."""
+        self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
+
+    def found(self, stream: str) -> None:
+        """The next batch has entries of this stream, or knows it again."""
+        self._gone.discard(stream)
+
+    def begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Begin:
+        """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
+        if stream not in begin.streams:
+            self._group.create(server, stream, state)
+            return Begin(baseline_of(server, stream, ZERO, state))
+        if state is None and stream in self._gone:
+            return Begin(baseline_in(begin, stream), retired=self._is_read(begin, stream))
+        if state is None and self._is_read(begin, stream):
+            _log.warning("The stream %s, of which everything had been read, was deleted.", stream)
+            self._gone.add(stream)
+            return Begin(baseline_in(begin, stream), retired=True)
+        if stream in self._gone and self._is_read(begin, stream):
+            self._group.create(server, stream, state)
+            return Begin(baseline_of(server, stream, ZERO, state), jumps=True)
+        ahead = begin.begins.get(stream, ZERO)
+        if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
+            return Begin(baseline_of(server, stream, ahead, state), jumps=True)
+        baseline = baseline_in(begin, stream)
+        backlog = self._backlog(server, stream, baseline, state)
+        found = loss.find_loss(baseline, state, backlog)
+        if found is None:
+            return Begin(baseline, backlog=backlog)
+        lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+        if state is None:
+            self._gone.add(stream)
+            return Begin(baseline)  # the loss is counted when the stream exists again
+        if found.recreated:
+            return Begin(baseline_of(server, stream, ZERO, state), jumps=True, lost=lost)
+        return Begin(baseline_of(server, stream, baseline.after, state), lost=lost)
+
+    def _is_read(self, begin: Offsets, stream: str) -> bool:
+        """Whether all of a stream that a pattern found had been read, as far as was ever seen."""
+        if self._options.pattern is None or stream in begin.unread:
+            return False
+        return self._seen.get(stream, ZERO) <= begin.of(stream)
+
+    def _backlog(self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None) -> int | None:
+        """The exact number of entries behind a position; None if it is unknown.
+
+        They are counted only if entries were removed from the stream since they were last counted with none missing,
+        or if its first entry is another one. Otherwise there are as many as were added. So a trigger costs the same
+        however long the stream is.
+        """
+        added = None if state is None else state.entries_added
+        if state is None or added is None or baseline.added is None or added < baseline.added:
+            return counted_backlog(server, stream, baseline.after, state)
+        now = (added - state.length, state.first_id)
+        if self._counted.get(stream) == now:
+            return added - baseline.added
+        backlog = counted_backlog(server, stream, baseline.after, state)
+        if backlog is not None and backlog >= added - baseline.added:
+            self._counted[stream] = now
+        return backlog
+
+    def check_planned(
+        self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
+    ) -> None:
+        """Report what was lost of a stream's ranges since they were planned."""
+        stream, upto = parts[0].stream, parts[-1].upto
+        first = end.firsts.get(stream)
+        baseline = baseline_in(begin, stream)
+        baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
+        if stream in end.begins or stream not in begin.streams:
+            baseline = Baseline(parts[0].after, first=first)
+        if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
+            baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
+        found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
+        if found is None:
+            found = loss.find_loss(baseline, state, self._backlog(server, stream, baseline, state))
+        if found is not None:
+            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
+
+
+def baseline_in(offset: Offsets, stream: str) -> Baseline:
+    """What an offset knows of a stream."""
+    first = offset.firsts.get(stream)
+    return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
+
+
+def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Baseline:
+    """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
+    if state is None:
+        return Baseline(after, 0 if after == ZERO else None)
+    backlog = counted_backlog(server, stream, after, state)
+    added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
+    return Baseline(after, added, state.max_deleted_id, state.first_id)
