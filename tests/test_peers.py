@@ -65,7 +65,7 @@ def test_no_mirror_is_an_error_that_names_the_sources(peers: ModuleType) -> None
         ("deb [signed-by=/k/o.gpg] http://other a\ndeb [signed-by=/k/m.gpg] http://mirror a main\n", "/k/m.gpg"),
         ("deb http://mirror twelve main\n", ""),
     ],
-)  # fmt: skip
+)
 def test_the_keyring_is_that_of_the_mirrors_source(peers: ModuleType, sources: str, keyring: str) -> None:
     """In both forms of source files, and in none where apt's own trust is used."""
     assert peers.keyring_of(sources, "http://mirror/") == keyring
@@ -93,8 +93,10 @@ def test_of_equal_names_the_newest_release_is_had(peers: ModuleType) -> None:
     ]
     found = peers.newest(offers)
     assert {name: one.suite for name, one in found.items()} == {
-        "redis-8.0": "testing", "redis-8.6": "unstable", "redis-8.10": "unstable"
-    }  # fmt: skip
+        "redis-8.0": "testing",
+        "redis-8.6": "unstable",
+        "redis-8.10": "unstable",
+    }
     assert list(found) == ["redis-8.0", "redis-8.6", "redis-8.10"]
 
 

@@ -13,8 +13,14 @@ from tests import ROOT, tools
 #: Packages that every Debian has (dpkg marks them as essential).
 ESSENTIAL = {"util-linux", "dash", "sed", "coreutils", "grep"}
 _STARTERS = {
-    "run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell"
-}  # fmt: skip
+    "run",
+    "Popen",
+    "call",
+    "check_call",
+    "check_output",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+}
 _FORBIDDEN = {"which", "system", "popen"}
 _FORBIDDEN_PREFIXES = ("exec", "spawn", "posix_spawn")
 
