@@ -56,6 +56,8 @@ _IDEMPOTENT = frozenset(
         "DEL",
         "UNLINK",
         "PEXPIRE",
+        "EVAL",  # the connector's scripts only read
+        "PS.STATE",
         "PS.NTH",
         "PS.SPLIT",
         "PS.ACKRANGE",

@@ -171,6 +171,8 @@ def key_of(command: Command) -> bytes | None:
         return None
     if word in ("XREAD", "XREADGROUP"):
         at = next(i for i, each in enumerate(command) if isinstance(each, str) and each.upper() == "STREAMS") + 1
+    elif word == "EVAL":
+        at = 3
     else:
         at = 2 if word in _SUBCOMMANDS else 1
     if at >= len(command):

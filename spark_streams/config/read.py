@@ -29,8 +29,15 @@ class RangeOptions:
         "streamPattern",
         TEXT,
         None,
-        "Glob, such as `sensors:*`, of the streams to read together. It is evaluated at each trigger (SCAN). A stream "
-        "found while the query runs is read from its first entry.",
+        "Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from "
+        "its first entry.",
+    )
+    pattern_refresh: int = option(
+        "streamPatternRefreshMs",
+        whole(0),
+        10_000,
+        "How often a streaming query looks for new streams that match `streamPattern` (SCAN of all keys), in "
+        "milliseconds. 0: at each trigger.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",
@@ -178,6 +185,14 @@ class LimitOptions:
         None,
         "Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with "
         "`consume=shared`.",
+    )
+    idle_wait: int = option(
+        "idleWaitMs",
+        whole(0),
+        100,
+        "How long a trigger without news waits for an entry at the server (XREAD BLOCK), in milliseconds. One that "
+        "comes ends the wait at once. Other sources of the same query wait too. 0: triggers follow each other at "
+        "Spark's pace, at ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."

@@ -22,8 +22,9 @@ from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
+from spark_streams.read.quiet import Quiet
 from spark_streams.read.range_task import RangePartition
-from spark_streams.read.selection import start_of, streams_of
+from spark_streams.read.selection import Selection, start_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -40,7 +41,9 @@ class RangeSource:
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
+        self._selection = Selection(options)
         self._limits = Limits(options)
+        self._quiet = Quiet(options.idle_wait)
         self._group = OwnedGroup(options, address)
         self._lease = Lease(options)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
@@ -83,7 +86,7 @@ class RangeSource:
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
         """The query's streams: those named, or those the pattern matches now and those it matched before."""
-        streams = streams_of(self._options, server)
+        streams = self._selection.streams(server)
         if begin is not None and not self._checked:
             belonging.check(self._options, begin, streams)
             self._checked = True
@@ -123,6 +126,8 @@ class RangeSource:
                 for stream in streams:
                     self._group.check_consumers(server, stream)
             self._lease.renew(server)
+            if self._quiet.lasts(server, begin, streams, durable=durable, waits=self._target is None):
+                return begin
             self._group.finish(server, begin, durable=durable)
             states = server.states(streams, self._options.group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
@@ -131,6 +136,7 @@ class RangeSource:
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             if all(ends[stream] <= starts[stream] for stream in ends):
+                self._quiet.begins(begin, states, durable=durable)
                 return begin
             counts: dict[str, int] = {}
             if not unlimited:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
@@ -12,6 +13,23 @@ from spark_streams.server.api import StreamServer
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """The streams that the options name, or those that match their pattern now."""
     return options.streams if options.pattern is None else server.find_streams(options.pattern)
+
+
+class Selection:
+    """The streams of a streaming query. A pattern is looked up again when its time is over. `clock` gives seconds."""
+
+    def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._found: Sequence[str] | None = None
+        self._due = 0.0
+
+    def streams(self, server: StreamServer) -> Sequence[str]:
+        """The streams that the options name, or those that their pattern matched when it was looked up last."""
+        if self._found is None or (self._options.pattern is not None and self._clock() >= self._due):
+            self._found = streams_of(self._options, server)
+            self._due = self._clock() + self._options.pattern_refresh / 1000
+        return self._found
 
 
 def start_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:

@@ -53,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._source = SharedSource(options, address) if options.shared else RangeSource(options, address)
         self._initial: dict[str, Any] | None = None
+        self._parsed: tuple[dict[str, Any], Offsets] | None = None  # the offset that `latestOffset` saw last
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._commits_in_turn = False
 
@@ -77,13 +78,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
-        begin = Offsets.from_json(start)
+        if self._parsed is None or self._parsed[0] != start:
+            self._parsed = start, Offsets.from_json(start)
+        begin = self._parsed[1]
         unlimited = isinstance(limit, ReadAllAvailable)
         end = self._source.next(begin, unlimited=unlimited, durable=self._commits_in_turn)
         if end is begin:
             return start
         self._planned_from, self._commits_in_turn = start, False
-        return end.to_json()
+        form = end.to_json()
+        self._parsed = form, end
+        return form
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the streams ended when they were last looked at, for the query's progress."""

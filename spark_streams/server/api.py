@@ -6,7 +6,7 @@ Two classes implement it: `RedisServer` with the commands of any Redis or Valkey
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from spark_streams.server.model import Cut, Range, StreamState
@@ -33,6 +33,16 @@ class StreamServer(Protocol):
 
     def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
         """As `states` for one stream, but the stream and its group are read at the same moment."""
+        ...
+
+    def unchanged(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> bool:
+        """Whether no entries were added to the streams, and none removed, since they had these states.
+
+        If a group is named, its states must be the same too. Waits up to `wait` milliseconds for an entry, unless the
+        streams are in different slots of a cluster. False where the server does not say. A stream that was deleted and
+        made anew with as many entries, none of them with a larger ID, is not told apart: ask for its state from time to
+        time.
+        """
         ...
 
     def find_streams(self, pattern: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`StreamServer` on the engine: PS.NTH, PS.SPLIT, PS.DELIVER and PS.ACKRANGE work on ranges without sending entries.
+"""`StreamServer` on the engine: its own commands (PS.*) tell states and work on ranges without sending entries.
 
 Everything without a command of its own is inherited from `RedisServer`.
 """
@@ -6,13 +6,14 @@ Everything without a command of its own is inherited from `RedisServer`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from spark_streams.client.connection import Command
-from spark_streams.server.model import Cut, Range
+from spark_streams.server.model import Cut, GroupState, Range, StreamState
 from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import StreamId
 
-EXTENSIONS = ("PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
+EXTENSIONS = ("PS.STATE", "PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
 """The commands that a server must have for `EngineServer`."""
 
 _ALL = 2**62
@@ -22,6 +23,12 @@ class EngineServer(RedisServer):
     """A server that has all of `EXTENSIONS`. `StreamServer` describes the methods."""
 
     counts_cheaply = True
+
+    def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
+        named: Command = () if group is None else (group,)
+        replies = self._connection.pipeline([("PS.STATE", stream, *named) for stream in streams])
+        checked = zip(streams, replies, strict=True)
+        return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         found, number = self._connection.command("PS.NTH", stream, str(after), count)
@@ -62,3 +69,15 @@ class EngineServer(RedisServer):
             super().acknowledge(stream, group, prefix, upto)
         elif counts:
             self._connection.command("PS.ACKRANGE", stream, group, "0-0", str(upto))
+
+
+def _state(reply: Any) -> StreamState | None:
+    if reply is None:
+        return None
+    last, length, first, added, deleted, group = reply
+    position = None
+    if group is not None:
+        delivered, lag, pending, read = group
+        position = GroupState(StreamId.parse(delivered), lag, pending, read)
+    first_id = None if first is None else StreamId.parse(first)
+    return StreamState(StreamId.parse(last), length, first_id, position, added, StreamId.parse(deleted))

@@ -7,17 +7,18 @@ which rows a partition yields.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.slots import same_slot_tag
+from spark_streams.client.slots import same_slot_tag, slot_of
 from spark_streams.errors import fail
-from spark_streams.server import sampling, xrange
-from spark_streams.server.model import Cut, GroupState, Range, StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.server import sampling, scripts, xrange
+from spark_streams.server.model import Cut, GroupState, Range, StreamState, last_id_of
+from spark_streams.server.scripts import Ids, Knowledge
+from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
@@ -25,7 +26,8 @@ _MANY_PENDING = 20_000  # a consumer with more pending entries is deleted rather
 _DELIVER_PAGE = 10_000  # entries in one XREADGROUP
 _SAMPLE = 100  # entries read to learn their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
-_SCAN_PAGE = 1000
+_SCAN_PAGE = 10_000
+_ALL = 2**62  # more entries than a stream has
 
 
 class RedisServer:
@@ -38,18 +40,58 @@ class RedisServer:
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
+        known = self._known
+        scripted = {stream for stream in streams if known.pays(stream)}
         commands: list[Command] = []
         for stream in streams:
-            commands.append(("XINFO", "STREAM", stream))
+            commands.append(scripts.state_of(stream) if stream in scripted else ("XINFO", "STREAM", stream))
             if group is not None:
                 commands.append(("XINFO", "GROUPS", stream))
         replies = iter(self._connection.pipeline(commands))
         found: dict[str, StreamState | None] = {}
+        refused: list[str] = []
         for stream in streams:
-            state = self._checked(stream, next(replies), "XINFO STREAM")
+            reply = next(replies)
             groups = self._checked(stream, next(replies), "XINFO GROUPS") if group is not None else None
+            if stream in scripted and isinstance(reply, redis.ResponseError) and "no such key" not in str(reply):
+                refused.append(stream)
+                continue
+            state = self._checked(stream, reply, "XINFO STREAM")
             found[stream] = None if state is None else _stream_state(state, _group_state(groups, group))
+            if state is not None and stream not in scripted:
+                known.learn(stream, state)
+        if refused:
+            known.runs_scripts = False
+            found.update(self.states(refused, group))
         return found
+
+    def unchanged(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> bool:
+        known = self._known
+        if not known.tells_news or not streams:
+            return False
+        commands: list[Command] = [("XLEN", stream) for stream in streams]
+        if group is not None:
+            commands += [("XINFO", "GROUPS", stream) for stream in streams]
+        looks = len(commands)
+        after = {stream: str(last_id_of(state)) for stream, state in streams.items()}
+        if self._connection.topology.is_cluster and len({slot_of(stream.encode()) for stream in streams}) > 1:
+            commands += [("XREAD", "COUNT", 1, "STREAMS", stream, last) for stream, last in after.items()]
+        else:
+            blocks: Command = ("BLOCK", wait) if wait else ()
+            commands.append(("XREAD", "COUNT", 1, *blocks, "STREAMS", *after, *after.values()))
+        replies = self._connection.pipeline(commands)
+        refusals = [reply for reply in replies if isinstance(reply, redis.ResponseError)]
+        known.tells_news = not any(str(reply).startswith(("NOPERM", "ERR unknown")) for reply in refusals)
+        if refusals or any(replies[looks:]):
+            return False
+        states = [(0, None) if state is None else (state.length, state.group) for state in streams.values()]
+        groups = [_group_state(reply, group) for reply in replies[len(streams) : looks]]
+        lengths = zip(replies[: len(streams)], groups or [state for _, state in states], strict=True)
+        return states == list(lengths)
+
+    @property
+    def _known(self) -> Knowledge:
+        return scripts.knowledge(self._connection)
 
     def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
         commands: list[Command] = [("MULTI",), ("XINFO", "STREAM", stream), ("XINFO", "GROUPS", stream), ("EXEC",)]
@@ -89,10 +131,39 @@ class RedisServer:
                 return found
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        return xrange.nth(self._connection, stream, after, count, upto)
+        marks, total = self._marks(stream, after, upto, count, count)
+        return (marks[0], count) if marks else (upto, total)
+
+    def _marks(self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int) -> tuple[list[StreamId], int]:
+        """The ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        known = self._known
+        found: list[StreamId] = []
+        total = 0
+        while total < most and known.pays(stream):
+            asked = min(known.page(stream), most - total)
+            page = self._ids(stream, after, upto, asked, grid - total % grid, grid)
+            if page is None:
+                break
+            found += page.marks
+            total += page.count
+            if page.last is None or page.count < asked:
+                return found, total
+            after = page.last
+        if total >= most:
+            return found, total
+        marks, count = xrange.marks(self._connection, stream, after, upto, grid, total, most)
+        return [*found, *marks], count
+
+    def _ids(self, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Ids | None:
+        """What the script says; None if it may not run."""
+        (reply,) = self._connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
+        if isinstance(reply, redis.ResponseError):
+            self._known.runs_scripts = False
+            return None
+        return scripts.parsed_ids(reply)
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
-        return xrange.nth(self._connection, stream, after, 2**63 - 1, upto)[1]
+        return self.nth(stream, after, _ALL, upto)[1]
 
     def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
         state = self.states([whole.stream], None)[whole.stream]
@@ -103,20 +174,37 @@ class RedisServer:
             grid = max(1, about // (2 * _COUNTED))
             if most is not None:
                 grid = min(grid, most)
-            marks, total = xrange.marks(self._connection, whole.stream, whole.after, whole.upto, grid)
+            marks, total = self._marks(whole.stream, whole.after, whole.upto, grid, _ALL)
             return sampling.cut(marks, grid, total, whole.upto, parts, most)
         probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
+        windows = self._windows(whole, probes)
+        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
+
+    def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
+        """The IDs of the first few entries of the range at or behind each probe."""
+        windows: list[Sequence[StreamId]] = []
+        if self._known.pays(whole.stream):
+            for at in probes:
+                page = self._ids(whole.stream, at.before(), whole.upto, sampling.WINDOW, 1, 1)
+                if page is None:
+                    break
+                windows.append(page.marks)
         commands: list[Command] = [
-            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW) for at in probes
+            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW)
+            for at in probes[len(windows) :]
         ]
-        windows = []
         for reply in self._connection.pipeline(commands):
             rows = self._checked(whole.stream, reply, "XRANGE")
             windows.append([StreamId.parse(row[0]) for row in rows])
-        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
+        return windows
 
     def average_entry_bytes(self, stream: str, after: StreamId) -> float:
-        return xrange.average_entry_bytes(self._connection, stream, after, _SAMPLE)
+        known = self._known
+        sample = min(_SAMPLE, known.page(stream))
+        page = self._ids(stream, after, LAST, sample, sample + 1, 1) if known.pays(stream) else None
+        if page is not None:
+            return page.size / page.count if page.count else 0.0
+        return xrange.average_entry_bytes(self._connection, stream, after, sample)
 
     def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
         (reply,) = self._connection.pipeline(
@@ -283,7 +371,7 @@ def _stream_state(reply: Any, group: GroupState | None) -> StreamState:
     return StreamState(
         last_id=StreamId.parse(info[b"last-generated-id"]),
         length=int(info[b"length"]),
-        first_id=StreamId.parse(first[0]) if first else None,
+        first_id=StreamId.parse(first[0] if isinstance(first, list) else first) if first else None,
         group=group,
         entries_added=_number(info.get(b"entries-added")),
         max_deleted_id=StreamId.parse(info.get(b"max-deleted-entry-id", b"0-0")),

@@ -23,6 +23,7 @@ _FIRST_PAGE = 50
 _TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
 _GROWTH = 16
 _COUNT_PAGE = 10_000
+_ALL = 2**62
 _HEAD = b"*2\r\n$"
 
 
@@ -118,44 +119,36 @@ def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
         return None
 
 
-def nth(connection: Connection, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-    """See `StreamServer.nth`; found by reading that far."""
-    found = 0
-    size = PageSize(count)
-    while found < count:
-        asked = min(size.now, count - found)
-        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
-        page = _page(connection, stream, buffer, stop)
-        if page is None:
-            return upto, found
-        found += page.count
-        after = StreamId.parse(page.last_id())
-        if page.count < asked:
-            return upto, found
-        size.learn(page.count, stop)
-    return after, found
-
-
 def marks(
-    connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    grid: int,
+    counted: int = 0,
+    most: int = _ALL,
 ) -> tuple[list[StreamId], int]:
-    """The ID of every `grid`-th entry in (after, upto], and the number of all entries; found by reading them."""
+    """The ID of every `grid`-th entry in (after, upto], and the number of all; found by reading `most` at most.
+
+    `counted`: how many entries were counted before `after` already; they are part of the numbers.
+    """
     found: list[StreamId] = []
-    total = 0
+    total = counted
     size = PageSize(_COUNT_PAGE)
-    while True:
-        asked = size.now
+    while total < most:
+        asked = min(size.now, most - total)
         buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
         page = _page(connection, stream, buffer, stop)
         if page is None:
-            return found, total
+            break
         first = (grid - 1 - total) % grid
         found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
         total += page.count
         after = StreamId.parse(page.last_id())
         if page.count < asked:
-            return found, total
+            break
         size.learn(page.count, stop)
+    return found, total
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:

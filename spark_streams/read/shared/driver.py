@@ -19,7 +19,8 @@ from spark_streams.errors import fail
 from spark_streams.read import belonging, loss, planning
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets, SharedBatch
-from spark_streams.read.selection import start_of, streams_of
+from spark_streams.read.quiet import Quiet
+from spark_streams.read.selection import Selection, start_of
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
@@ -40,6 +41,8 @@ class SharedSource:
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
+        self._selection = Selection(options)
+        self._quiet = Quiet(options.idle_wait, options.group)
         self._target: dict[str, StreamId] | None = None  # where to stop
         self._latest: Offsets | None = None
         self._finished = -1  # the last batch that was acknowledged
@@ -61,7 +64,7 @@ class SharedSource:
         """Create missing groups, and count on from the last batch of the query's earlier runs."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(streams_of(self._options, server), self._group)
+            states = server.states(self._selection.streams(server), self._group)
             since = 0
             for stream, state in states.items():
                 if state is None or state.group is None:
@@ -85,7 +88,7 @@ class SharedSource:
         """Fix the end of a query that stops when it has read what is there now."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(streams_of(self._options, server), self._group)
+            states = server.states(self._selection.streams(server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool) -> Offsets:
@@ -96,8 +99,10 @@ class SharedSource:
         del durable
         with borrow(self._address) as connection:
             server = open_server(connection)
-            streams = streams_of(self._options, server)
+            streams = self._selection.streams(server)
             last = self._shared(begin, streams)
+            if self._quiet.lasts(server, begin, streams, durable=True, waits=self._target is None):
+                return begin
             self._finish(connection, server, last)
             states = server.states(streams, self._group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
@@ -112,6 +117,11 @@ class SharedSource:
                     claims[stream] = found
         batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
         if not any(map(sum, batch.reads.values())) and not claims:
+            pending = any(
+                state is not None and state.group is not None and state.group.pending for state in states.values()
+            )
+            if not pending or self._options.claim_idle is None:  # else there may be something to claim at any time
+                self._quiet.begins(begin, states, durable=True)
             return begin
         return Offsets({}, shared=batch, source=belonging.source_of(self._options, begin))
 
@@ -231,7 +241,7 @@ class SharedSource:
         """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""
         if self._finished >= finished.number:
             return
-        streams: Iterable[str] = {*finished.reads, *streams_of(self._options, server)}
+        streams: Iterable[str] = {*finished.reads, *self._selection.streams(server)}
         for stream in streams:
             if finished.number > finished.since:
                 for name, pending in server.consumers(stream, self._group):

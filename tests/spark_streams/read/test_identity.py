@@ -175,7 +175,7 @@ def test_a_finished_stream_of_a_pattern_may_go(site: Site, caplog: pytest.LogCap
     """A stream that was read whole and deleted is retired with one line in the log; a new one of its name is new."""
     site.add("in:a", 5)
     site.add("in:b", 5)
-    query = site.query(streamPattern="in:*", group="g", trimOnCommit="true")
+    query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, group="g", trimOnCommit="true")
     assert len(query.drain()) == 10
     site.client.delete("in:a")
     if restarts:

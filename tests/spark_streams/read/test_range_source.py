@@ -89,7 +89,7 @@ def test_a_pattern_finds_new_streams(site: Site) -> None:
     """A stream that appears while the query runs is read from its first entry; others are left alone."""
     site.add("in:a", 5)
     site.add("other", 5)
-    query = site.query(streamPattern="in:*", startingOffsets="latest", group="g")
+    query = site.query(streamPattern="in:*", startingOffsets="latest", group="g", streamPatternRefreshMs=0)
     assert query.trigger() is None
     site.add("in:b", 3)
     site.add("in:a", 2, first=5)

@@ -255,7 +255,8 @@ def test_available_now_ends(site: Site) -> None:
 def test_a_pattern_with_a_group(site: Site) -> None:
     """A stream that is found later gets the group, from its first entry."""
     site.add("in:a", 3)
-    query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", consume="shared", startingOffsets="earliest")
+    said = {"consume": "shared", "startingOffsets": "earliest", "streamPatternRefreshMs": 0}
+    query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", **said)
     assert numbers(query.drain()) == [0, 1, 2]
     site.add("in:b", 2, first=10)
     assert numbers(query.drain()) == [10, 11]

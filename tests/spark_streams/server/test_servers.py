@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import redis
 
@@ -10,7 +12,7 @@ from spark_streams.errors import StreamError
 from spark_streams.server import redis as redis_server
 from spark_streams.server import xrange
 from spark_streams.server.engine import EngineServer
-from spark_streams.server.model import Range
+from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
 from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import LAST, ZERO, StreamId
@@ -42,6 +44,68 @@ def test_states(client: redis.Redis, connection: Connection) -> None:
     assert state.backlog(StreamId(10, 0)) == (0, True)
     assert state.backlog(ZERO) == (10, True)
     assert state.backlog(StreamId(5, 0))[1] is False
+
+
+def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Connection) -> None:
+    """States, counts, cuts and sizes of a stream of large entries are had without them, and are the same as before."""
+    add(client, "s", 30, size=100_000)
+    client.xgroup_create("s", "g", "0")
+    server = open_server(connection)
+    seen = server.states(["s"], "g")  # Redis sends two entries once; after that it is known that they are large
+    before = client.info("stats")["total_net_output_bytes"]
+    assert server.states(["s", "none"], "g") == {**seen, "none": None}
+    assert server.count("s", StreamId(4, 0), StreamId(20, 0)) == 16
+    assert server.nth("s", StreamId(4, 0), 9, LAST) == (StreamId(13, 0), 9)
+    assert server.nth("s", StreamId(4, 0), 99, StreamId(30, 0)) == (StreamId(30, 0), 26)
+    cuts = server.split(Range("s", ZERO, StreamId(30, 0), 0), 3, None, exact=True)
+    assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
+    if isinstance(server, EngineServer):
+        return  # it samples the size of entries, as it has no command for it
+    assert server.average_entry_bytes("s", ZERO) == pytest.approx(100_001)
+    assert client.info("stats")["total_net_output_bytes"] - before < 20_000
+
+
+def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
+    """Where a script is refused everything is as before, but that entries are sent."""
+    add(client, "s", 5, size=100_000)
+    try:
+        client.execute_command("ACL", "SETUSER", "default", "-eval")
+        server = RedisServer(connection)
+        seen = server.states(["s"], None)
+        assert server.states(["s"], None) == seen
+        assert server.nth("s", ZERO, 3, LAST) == (StreamId(3, 0), 3)
+        assert server.average_entry_bytes("s", ZERO) > 100_000
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+
+
+def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connection: Connection) -> None:
+    """Additions, deletions, new and missing streams are noticed; a wait ends with the first entry."""
+    add(client, "s", 5)
+    server = open_server(connection)
+
+    def seen() -> dict[str, StreamState | None]:
+        return server.states(["s", "t"], None)
+
+    assert server.unchanged(seen(), None, 0)
+    for change in (
+        lambda: client.xadd("s", {"n": 6}),
+        lambda: client.xdel("s", "2-0"),
+        lambda: client.xadd("t", {"n": 1}, id="1-0"),
+        lambda: client.xtrim("s", maxlen=1, approximate=False),
+        lambda: client.delete("s"),
+    ):
+        states = seen()
+        assert server.unchanged(states, None, 0)
+        change()
+        assert not server.unchanged(states, None, 0)
+    states = seen()
+    adding = threading.Timer(0.05, lambda: client.xadd("s", {"n": 1}))
+    adding.start()
+    assert not server.unchanged(states, None, 60_000)
+    adding.join()
+    client.set("u", "x")
+    assert not server.unchanged({"u": None}, None, 0)
 
 
 def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:

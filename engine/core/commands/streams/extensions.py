@@ -16,6 +16,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
+from engine.core.streams.position import UNKNOWN
 from engine.text.messages import general, streams
 
 
@@ -23,6 +24,31 @@ def _take_range(args: Args) -> tuple[int, int]:
     """``after upto``: the first and the last ID that belong to the range."""
     after, upto = ids.parse_bound(args.take()), ids.parse_bound(args.take(), ids.U64_MAX)
     return after + 1, upto
+
+
+@stream_command("ps.state key [group]", "readonly fast", since="8.10.0", complexity="O(1)")
+def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns what XINFO STREAM and XINFO GROUPS count, without entries.
+
+    The reply is ``[last generated ID, length, first ID, entries added, largest deleted ID, group]``; nil for a key that
+    does not exist. The first ID is nil in an empty stream. The group is ``[last delivered ID, lag, pending entries,
+    entries read]``, of which lag and entries read may be unknown (nil); nil if the stream does not have it.
+    """
+    args = Args(argv, 2)
+    name = args.take() if len(args) else None
+    if len(args):
+        raise CommandError(general.SYNTAX)
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return None
+    group = stream.groups.get(name) if name is not None else None
+    position: Reply = None
+    if group is not None:
+        read = None if group.entries_read == UNKNOWN else group.entries_read
+        position = [ids.text(group.last_id), group.lag(stream), len(group.pending), read]
+    first = ids.text(stream.first_id) if stream.length else None
+    deleted = ids.text(stream.max_deleted_id)
+    return [ids.text(stream.last_id), stream.length, first, stream.entries_added, deleted, position]
 
 
 @stream_command(

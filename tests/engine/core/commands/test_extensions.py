@@ -50,6 +50,22 @@ def test_nth_counts_as_a_range_does(stream, after, count):
     assert run("PS.NTH", "s", after, count) == expected
 
 
+@given(STREAMS, st.integers(0, 9))
+def test_state_says_what_xinfo_says(stream, read):
+    """PS.STATE has the numbers of XINFO STREAM and XINFO GROUPS, and the first entry's ID in its place."""
+    run = filled(*stream)
+    run("XGROUP", "CREATE", "s", "g", "0")
+    run("XREADGROUP", "GROUP", "g", "c", "COUNT", read or 1, "STREAMS", "s", ">")
+    info, (group,) = run("XINFO", "STREAM", "s"), run("XINFO", "GROUPS", "s")
+    info, group = (dict(zip(reply[0::2], reply[1::2], strict=True)) for reply in (info, group))
+    names = (b"last-generated-id", b"length", b"recorded-first-entry-id", b"entries-added", b"max-deleted-entry-id")
+    expected = [info[name] for name in names]
+    expected[2] = expected[2] if info[b"length"] else None
+    position = [group[name] for name in (b"last-delivered-id", b"lag", b"pending", b"entries-read")]
+    assert run("PS.STATE", "s", "g") == [*expected, position]
+    assert run("PS.STATE", "s", "h") == run("PS.STATE", "s") == [*expected, None]
+
+
 @given(STREAMS, st.integers(0, 61), st.integers(0, 61), st.integers(1, 9))
 def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
     """PS.SPLIT's parts follow each other, hold all entries of the range, differ by one at most, and end at upto."""
@@ -99,10 +115,13 @@ def test_refusals():
     """Missing streams and groups, other types and counts below one are answered as the plain commands answer."""
     run = filled([1], set())
     run("SET", "text", "x")
+    assert run("PS.STATE", "none", "g") is None
     assert run("PS.NTH", "none", 0, 1) == [None, 0]
     assert run("PS.SPLIT", "none", 0, 1, 1) == []
     assert run("PS.ACKRANGE", "none", "g", 0, 1) == 0
     for words, code in (
+        (("PS.STATE", "text"), b"WRONGTYPE"),
+        (("PS.STATE", "s", "g", "h"), b"ERR syntax error"),
         (("PS.NTH", "text", 0, 1), b"WRONGTYPE"),
         (("PS.NTH", "s", 0, 0), b"ERR count must be a positive integer"),
         (("PS.NTH", "s", "x", 1), b"ERR Invalid stream ID"),
@@ -117,10 +136,10 @@ def test_refusals():
 
 
 def test_a_client_finds_them():
-    """COMMAND INFO knows all four."""
+    """COMMAND INFO knows all five."""
     run = Client()
-    found = run("COMMAND", "INFO", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange")
-    assert [row[0] for row in found] == [b"ps.nth", b"ps.split", b"ps.deliver", b"ps.ackrange"]
+    found = run("COMMAND", "INFO", "ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange")
+    assert [row[0] for row in found] == [b"ps.state", b"ps.nth", b"ps.split", b"ps.deliver", b"ps.ackrange"]
 
 
 _RANGES = st.lists(
