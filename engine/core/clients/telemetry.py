@@ -96,11 +96,14 @@ class Event:
     """A kind of latency event: samples of (second, milliseconds), the newest last, and the longest ever."""
 
     longest: int = 0
+    #: What was being done for the longest time.
+    worst: bytes = b""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
 
-    def add(self, second: int, milliseconds: int) -> None:
+    def add(self, second: int, milliseconds: int, what: bytes) -> None:
         """One more; of several in one second the longest counts."""
-        self.longest = max(self.longest, milliseconds)
+        if milliseconds > self.longest:
+            self.longest, self.worst = milliseconds, what
         if self.samples and self.samples[-1][0] == second:
             milliseconds = max(milliseconds, self.samples.pop()[1])
         self.samples.append((second, milliseconds))
@@ -113,13 +116,14 @@ class Telemetry:
         "_all",
         "_config",
         "_keep",
-        "_latency_ms",
         "_next_number",
         "_slow_us",
         "commands",
         "errors",
         "events",
+        "latency_ms",
         "measured_ns",
+        "on_latency",
         "slow_log",
         "stats",
         "stopwatch",
@@ -139,6 +143,10 @@ class Telemetry:
         self.stats: dict[bytes, Stat] = {}
         self.slow_log: deque[Slow] = deque()
         self.events: dict[bytes, Event] = {}
+        #: latency-monitor-threshold, in milliseconds; 0: nobody wants to know what takes long.
+        self.latency_ms = 0
+        #: Told of each latency event: its kind, what was done, and the milliseconds that this took.
+        self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
         #: What takes so long is to be reported by :meth:`note`.
         self.threshold_ns = NEVER_NS
         self._next_number = 0
@@ -149,11 +157,11 @@ class Telemetry:
 
     def _follow(self) -> None:
         self._slow_us = self._config.integer("slowlog-log-slower-than")
-        self._latency_ms = self._config.integer("latency-monitor-threshold")
+        self.latency_ms = self._config.integer("latency-monitor-threshold")
         self._keep = self._config.integer("slowlog-max-len")
         self._shorten()
         slow = self._slow_us * 1000 if self._slow_us >= 0 else NEVER_NS
-        self.threshold_ns = min(slow, self._latency_ms * 1_000_000 or NEVER_NS)
+        self.threshold_ns = min(slow, self.latency_ms * 1_000_000 or NEVER_NS)
         if self._all:
             self.threshold_ns = -NEVER_NS
 
@@ -194,12 +202,22 @@ class Telemetry:
             self._next_number += 1
             self.slow_log.appendleft(entry)
             self._shorten()
-        self.note_latency(b"fast-command" if "fast" in command.flags else b"command", microseconds // 1000, now_ms)
+        event = b"fast-command" if "fast" in command.flags else b"command"
+        self.note_latency(event, command.full_name, microseconds // 1000, now_ms)
 
-    def note_latency(self, event: bytes, milliseconds: int, now_ms: int) -> None:
-        """Something took so long; kept if that is as long as latency-monitor-threshold says."""
-        if self._latency_ms and milliseconds >= self._latency_ms:
-            self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds)
+    def is_latency(self, milliseconds: int) -> bool:
+        """Whether so long is as long as latency-monitor-threshold says."""
+        return 0 < self.latency_ms <= milliseconds
+
+    def note_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
+        """``what``, an event of that kind, took so long: keep that, and tell of it, if it is long enough."""
+        if self.is_latency(milliseconds):
+            self.keep_latency(event, what, milliseconds, now_ms)
+            self.on_latency(event, what, milliseconds)
+
+    def keep_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
+        """Keep an event for LATENCY."""
+        self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, what)
 
     def _shorten(self) -> None:
         while len(self.slow_log) > self._keep:

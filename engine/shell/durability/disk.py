@@ -195,8 +195,13 @@ class DiskDurability:
 
     def flush(self) -> bool:
         """Write what was taken; whether it is as safe as ``appendfsync`` promises."""
+        core = self.core
+        began = self._clock() if core.telemetry.latency_ms else 0.0
         safe = self.log.flush()
-        if (not safe) != bool(self.core.admission.refuse_writes):
+        if began:
+            event = b"aof-fsync-always" if self.log.policy == ALWAYS else b"aof-write"
+            core.telemetry.note_latency(event, event, int((self._clock() - began) * 1000), core.changes.now)
+        if (not safe) != bool(core.admission.refuse_writes):
             self._judge()
         return safe
 

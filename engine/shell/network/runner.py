@@ -27,6 +27,7 @@ from engine.shell.network.reply_batch import ReplyBatch
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic
+from engine.shell.observation.watchdog import Watchdog
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode, encoded
@@ -57,7 +58,8 @@ class Runner:
         self.traffic = Traffic()
         self.limits = Limits(core.config)
         self.limits.on_change = self._follow_limits
-        self.timers = Timers(core, loop, self.connections, self.settle, self.fail)
+        self.watchdog = Watchdog(core.telemetry, loop)
+        self.timers = Timers(core, loop, self.connections, self.settle, self.fail, self.watchdog)
         #: :meth:`fail` was called: nothing is run any more, and ``on_failure`` sees to the end of the process.
         self.failed = False
         self.on_failure: Callable[[], None] = lambda: None
@@ -99,7 +101,7 @@ class Runner:
         core = self.core
         session = connection.session
         commands = connection.commands
-        at = connection.at
+        at = first = connection.at
         count = len(commands)
         execute = core.execute
         outbox = core.outbox
@@ -194,6 +196,8 @@ class Runner:
         self._flush(connection, out)
         if core.changes.next_expiry != timers.expiry_at:
             timers.follow_expiry()
+        if core.telemetry.latency_ms:
+            self.watchdog.worked(began, commands[first:at])
         if session.close_after_reply or session.close_requested:
             connection.close()
 
@@ -220,6 +224,8 @@ class Runner:
         self._flush(connection, [*replies])
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
+        if core.telemetry.latency_ms:
+            self.watchdog.worked(now, b"%d * xadd" % run.count)
         return True
 
     # -- an error that nobody foresaw ---------------------------------------------------------------------------------
@@ -342,8 +348,11 @@ class Runner:
 
     def _free(self) -> None:
         """Free a piece of what was discarded, and go on in the next event-loop iteration."""
+        began = now_us()
         if self.core.changes.discarded and self.core.changes.free():
             self.loop.call_soon(self._free)
+        if self.core.telemetry.latency_ms:
+            self.watchdog.worked(began, b"freeing what was deleted")
 
     def tick(self) -> None:
         """Once a second: what depends on nothing happening."""

@@ -15,6 +15,7 @@ from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER
 from engine.shell.clock import now_us
 from engine.shell.network.connection import Connection
+from engine.shell.observation.watchdog import Watchdog
 
 #: A timer for expiry is set for so many microseconds at least and at most: keys that expire one after the other go
 #: together, and where the system's clock is set forward that is noticed.
@@ -26,7 +27,7 @@ class Timers:
     is called with an error that leaves the core in no state to go on.
     """
 
-    __slots__ = ("_connections", "_core", "_expiry", "_fail", "_loop", "_pause", "_settle", "expiry_at")
+    __slots__ = ("_connections", "_core", "_expiry", "_fail", "_loop", "_pause", "_settle", "_watchdog", "expiry_at")
 
     def __init__(
         self,
@@ -35,12 +36,14 @@ class Timers:
         connections: Mapping[int, Connection],
         settle: Callable[[], None],
         fail: Callable[[BaseException], None],
+        watchdog: Watchdog,
     ) -> None:
         self._core = core
         self._loop = loop
         self._connections = connections
         self._settle = settle
         self._fail = fail
+        self._watchdog = watchdog
         self._expiry: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         #: The time of the next expiry that the timer is set for. Whoever finds another one with the core calls
@@ -90,6 +93,8 @@ class Timers:
             finally:
                 if session.waiter is not None:
                     self.follow(connection, now)
+            if self._core.telemetry.latency_ms:
+                self._watchdog.worked(now, session.last_command)
         elif session.waiter is not None:
             self.follow(connection, now)
 
@@ -108,8 +113,9 @@ class Timers:
     def _expire(self) -> None:
         self._expiry = None
         self.expiry_at = NEVER
+        now = now_us()
         try:
-            self._core.expire_due(now_us())
+            self._core.expire_due(now)
         except (FatalError, Exception) as error:  # noqa: BLE001 - as above
             self._fail(error)
             return
@@ -118,6 +124,8 @@ class Timers:
         finally:
             if self._expiry is None:
                 self.follow_expiry()
+        if self._core.telemetry.latency_ms:
+            self._watchdog.worked(now, b"keys that expire", b"expire-cycle")
 
     # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network.runner import Runner
 from engine.shell.network.server import Server
 from engine.shell.network.timers import Timers
+from engine.shell.observation.watchdog import Watchdog
 from tests.injection import MistakeError
 
 
@@ -66,7 +67,7 @@ def look_for_cold_segments(loop: Any, core: Core, monkeypatch: Any) -> Any:
 def expiry(loop: Any, core: Core, monkeypatch: Any) -> Any:
     del monkeypatch
     core.changes.next_expiry = NEVER - 1
-    timers = Timers(core, loop, {}, fails, fails)
+    timers = Timers(core, loop, {}, fails, fails, Watchdog(core.telemetry, loop))
     return timers._expire
 
 
@@ -87,7 +88,7 @@ def test_an_error_while_keys_expire_stops_the_engine(monkeypatch):
     """Keys that expire half way leave no state to go on with: what the runner does in that case is done."""
     core, loop, told = Core(Config(), lambda n: 0), Loop(), []
     monkeypatch.setattr(Core, "expire_due", fails)
-    timers = Timers(core, loop, {}, fails, told.append)  # type: ignore[arg-type]
+    timers = Timers(core, loop, {}, fails, told.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
     timers._expire()
     assert [type(error) for error in told] == [MistakeError]
     assert not loop.later

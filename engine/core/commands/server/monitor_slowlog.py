@@ -125,8 +125,8 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
     telemetry = ctx.telemetry
     if telemetry.events:
         lines = [
-            b"%b: %d samples, the latest %d ms, the longest %d ms."
-            % (name, len(event.samples), event.samples[-1][1], event.longest)
+            b"%b: %d samples, the latest %d ms, the longest %d ms (%b)."
+            % (name, len(event.samples), event.samples[-1][1], event.longest, event.worst)
             for name, event in telemetry.events.items()
         ]
         return Verbatim(b"\n".join([*lines, b"SLOWLOG GET tells which commands took long."]))
