@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +45,11 @@ def engine_command() -> list[str]:
 
 
 @contextmanager
-def running(name: str, command: list[str]) -> Iterator[Server]:
-    """Run a server while the block runs."""
-    with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as directory:
+def running(name: str, command: list[str], directory: str | None = None) -> Iterator[Server]:
+    """Run a server while the block runs, in a directory of its own that goes with it, or in one that stays."""
+    with ExitStack() as stack:
+        if directory is None:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"bench-{name}-"))
         port = free_port()
         output = Path(directory) / "output.txt"
         with (

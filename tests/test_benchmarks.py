@@ -6,11 +6,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
+from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks import cases, report, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
+from benchmarks.soak import plot, samples
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
 from tests.servers import Running
@@ -66,6 +68,33 @@ def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scen
         for case in next(cases for one, cases in CASES if one is scene):
             answered, _ = table.run_case(replace(case, after=0.0, spoils=False), [stage], 1)
             assert len(answered["engine"]) == 1, case.name
+
+
+def soaked(**grows: float) -> list[samples.Sample]:
+    """Samples of twenty minutes in which the named values grow from sample to sample."""
+    constant = dict.fromkeys(samples.NAMES, 100)
+    return [
+        samples.Sample(**{**constant, "seconds": 5.0 * at, **{name: 100 + at * by for name, by in grows.items()}})
+        for at in range(240)
+    ]
+
+
+def test_a_soak_tells_what_grows() -> None:
+    """Memory that grows by a megabyte a minute and descriptors that are not closed are told, a log's saw is not."""
+    assert samples.grown(soaked()) == []
+    assert [line.split()[0] for line in samples.grown(soaked(memory=(1 << 20) / 12))] == ["memory"]
+    assert [line.split()[0] for line in samples.grown(soaked(descriptors=1, commands=1000))] == ["descriptors"]
+    saw = [replace(one, log=at % 30 << 20) for at, one in enumerate(soaked())]
+    assert samples.grown(saw) == []
+    assert samples.grown(soaked(memory=1 << 20)[:40]) == []
+
+
+def test_a_soak_is_drawn(tmp_path: Path) -> None:
+    """The picture is well-formed, and has a line of every sample for each value that is shown."""
+    root = ElementTree.fromstring(plot.svg(soaked(memory=1000), "<soak>"))
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == sum(len(panel.lines) for panel in plot.PANELS)
+    assert {len(line.get("points", "").split()) for line in lines} == {240}
 
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:

@@ -1,0 +1,217 @@
+"""The load: what a busy server goes through in a day, in small portions, for as long as it is told to.
+
+Everything that is kept is bounded: streams are trimmed, keys expire or are deleted, consumers and connections come and
+go. So the data have one size after the first minutes, and whatever still grows is a leak. A portion is due ten times a
+second; where the server cannot follow, portions are left out rather than made up for.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+
+from benchmarks.soak.client import Client
+
+STREAMS = [f"stream:{number}" for number in range(4)]
+GROUPS = ["readers", "auditors"]
+#: Entries that a stream keeps.
+KEPT = 20_000
+#: Portions a second.
+PACE = 10
+#: Entries that each stream gets in a portion.
+_ADDED = 50
+_CONSUMERS = 3
+_SECOND = PACE
+#: Database of keys that are all dropped from time to time.
+_OTHER_DB = 1
+
+
+class Load:
+    """The clients of one server. ``portion`` does the next one; ``count`` are those that were done."""
+
+    def __init__(self, port: int, seed: int, stack: ExitStack) -> None:
+        self._port = port
+        self._chooser = random.Random(seed)
+        self._stack = stack
+        self._producer, self._consumer, self._keys, self._admin = (self._open() for _ in range(4))
+        self._listener = self._open()
+        self._waiting: list[Client] = []
+        self.count = 0
+        self._every: list[tuple[int, Callable[[], None]]] = [
+            (1, self._produce),
+            (1, self._consume),
+            (1, self._change_keys),
+            (2, self._come_and_go),
+            (3, self._wait),
+            (5, self._claim),
+            (7, self._transact),
+            (10, self._publish),
+            (2 * _SECOND, self._renew_consumers),
+            (5 * _SECOND, self._renew_streams),
+            (20 * _SECOND, self._save),
+            (45 * _SECOND, self._rewrite),
+            (60 * _SECOND, self._drop_database),
+            (150 * _SECOND, self._switch_log),
+        ]
+        for stream in STREAMS:
+            for group in GROUPS:
+                self._admin.run("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+        self._listener.run("PSUBSCRIBE", "news:*")
+
+    def _open(self) -> Client:
+        return self._stack.enter_context(closing(Client(self._port)))
+
+    def portion(self) -> None:
+        """Do what is due."""
+        self.count += 1
+        for every, work in self._every:
+            if self.count % every == 0:
+                work()
+
+    # -- streams ------------------------------------------------------------------------------------------------------
+
+    def _produce(self) -> None:
+        value = self._chooser.randbytes(self._chooser.choice((8, 30, 200))).hex()
+        for number, stream in enumerate(STREAMS):
+            trim = ("MAXLEN", "~" if number % 2 else "=", KEPT)
+            words = ("XADD", stream, *trim, "*", "sensor", self._chooser.randrange(1000), "value", value)
+            self._producer.run_all([words] * _ADDED)
+        sender, message = self._chooser.randrange(200), self._chooser.randrange(10_000)
+        once = ("XADD", STREAMS[0], "IDMP", f"sender-{sender}", f"message-{message}", "*", "f", value)
+        self._producer.run_all([once, once])
+
+    def _consume(self) -> None:
+        for stream in STREAMS:
+            for group in GROUPS:
+                name = f"consumer-{self._chooser.randrange(_CONSUMERS)}"
+                read = ("XREADGROUP", "GROUP", group, name, "COUNT", 2 * _ADDED, "STREAMS", stream, ">")
+                found = self._consumer.run(*read)
+                ids = [entry[0] for entry in found[0][1]] if found else []
+                # A few stay pending: they are claimed later.
+                done = [one for one in ids if self._chooser.random() < 0.95]
+                if done:
+                    self._consumer.run("XACK", stream, group, *done)
+        stream = self._chooser.choice(STREAMS)
+        some = self._consumer.run("XREVRANGE", stream, "+", "-", "COUNT", 20)
+        self._consumer.run("XDEL", stream, *[one[0] for one in some[::4]])
+
+    def _claim(self) -> None:
+        for stream in STREAMS:
+            for group in GROUPS:
+                claimed = self._consumer.run(
+                    "XAUTOCLAIM", stream, group, "rescuer", 5000, "0-0", "COUNT", 500, "JUSTID"
+                )
+                if claimed[1]:
+                    self._consumer.run("XACK", stream, group, *claimed[1])
+            self._consumer.run("XINFO", "STREAM", stream, "FULL", "COUNT", 5)
+
+    def _renew_consumers(self) -> None:
+        for stream in STREAMS:
+            group = self._chooser.choice(GROUPS)
+            self._consumer.run("XGROUP", "CREATECONSUMER", stream, group, f"guest-{self.count}")
+            for consumer in self._consumer.run("XINFO", "CONSUMERS", stream, group):
+                if consumer[1].startswith(b"guest-"):
+                    self._consumer.run("XGROUP", "DELCONSUMER", stream, group, consumer[1])
+
+    def _renew_streams(self) -> None:
+        name = f"short:{self.count}"
+        self._producer.run_all([("XADD", name, "*", "f", number) for number in range(2000)])
+        self._producer.run("XGROUP", "CREATE", name, "g", "0")
+        self._producer.run("XREADGROUP", "GROUP", "g", "c", "COUNT", 1500, "STREAMS", name, ">")
+        self._producer.run("PEXPIRE" if self.count % 100 else "UNLINK", name, *([3000] if self.count % 100 else []))
+
+    # -- other keys ---------------------------------------------------------------------------------------------------
+
+    def _change_keys(self) -> None:
+        choose = self._chooser
+        number = choose.randrange(1 << 30)
+        body = choose.randbytes(choose.choice((10, 100, 2000)))
+        self._keys.run_all(
+            [
+                ("SET", f"text:{number}", body, "PX", choose.randrange(100, 30_000)),
+                ("SET", f"slot:{number % 1000}", body),
+                ("HSET", f"hash:{number % 50}", f"field:{number % 97}", body),
+                ("LPUSH", f"list:{number % 20}", body),
+                ("LTRIM", f"list:{number % 20}", 0, 50),
+                ("INCR", "count"),
+                ("DEL", f"slot:{choose.randrange(1000)}"),
+                ("SELECT", _OTHER_DB),
+                ("SET", f"other:{number}", body),
+                ("SELECT", 0),
+                ("SCAN", 0, "MATCH", "text:*", "COUNT", 20),
+            ]
+        )
+
+    def _transact(self) -> None:
+        self._keys.run("WATCH", "count")
+        self._keys.run_all([("MULTI",), ("INCR", "count"), ("XADD", STREAMS[1], "*", "f", "v"), ("EXEC",)])
+
+    def _publish(self) -> None:
+        self._keys.run_all([("PUBLISH", f"news:{number}", "x" * 100) for number in range(5)])
+        for _ in range(5):
+            self._listener.receive()
+
+    def _drop_database(self) -> None:
+        self._keys.run_all([("SELECT", _OTHER_DB), ("FLUSHDB",), ("SELECT", 0)])
+
+    # -- connections --------------------------------------------------------------------------------------------------
+
+    def _come_and_go(self) -> None:
+        """Clients that leave in every way: politely, in the middle of a command, with replies that they never read."""
+        leave = self._chooser.randrange(5)
+        with closing(Client(self._port)) as one:
+            one.run("CLIENT", "SETNAME", f"guest-{self.count}")
+            if leave == 0:
+                one.run("QUIT")
+            elif leave == 1:
+                one.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n" + b"x" * 5000)
+            elif leave == 2:
+                one.send("XRANGE", STREAMS[2], "-", "+", "COUNT", 5000)
+            elif leave == 3:
+                one.run_all([("WATCH", "count"), ("MULTI",), ("SET", "k", "x" * 10_000)])
+            else:
+                one.run("SUBSCRIBE", f"channel-{self.count}")
+
+    def _wait(self) -> None:
+        """Clients that wait for entries, and go before or after they got some."""
+        one = Client(self._port)
+        stream = self._chooser.choice([*STREAMS, "never"])
+        one.send("XREAD", "BLOCK", self._chooser.choice((50, 5000)), "STREAMS", stream, "$")
+        self._waiting.append(one)
+        if len(self._waiting) > 10:
+            self._waiting.pop(self._chooser.randrange(10)).close()
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        with suppress(RuntimeError):  # a rewrite is under way
+            self._admin.run("BGSAVE", "SCHEDULE")
+
+    def _rewrite(self) -> None:
+        with suppress(RuntimeError):
+            self._admin.run("BGREWRITEAOF")
+
+    def _switch_log(self) -> None:
+        self._admin.run("CONFIG", "SET", "appendonly", "no")
+        self._admin.run("CONFIG", "SET", "appendonly", "yes")
+
+    def close(self) -> None:
+        """End the clients that wait."""
+        for one in self._waiting:
+            one.close()
+
+
+def run(port: int, seconds: float, seed: int) -> int:
+    """Put the load on the server for so long; how many portions there were. An error reply is a RuntimeError."""
+    with ExitStack() as stack:
+        load = Load(port, seed, stack)
+        stack.callback(load.close)
+        begin = time.monotonic()
+        while (now := time.monotonic()) < begin + seconds:
+            load.portion()
+            rest = 1 / PACE - (time.monotonic() - now)
+            if rest > 0:
+                time.sleep(rest)
+        return load.count

@@ -1,0 +1,154 @@
+"""What is watched: memory, descriptors, files and PINGs, a sample every few seconds; and the verdict on it all.
+
+Something grows without bound where the last quarter of the run needs clearly more than the second one. The first
+quarter does not count: caches fill, the allocator and the files find their size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from benchmarks.soak.client import Client
+
+_PAGE = 4096
+#: Seconds between two PINGs.
+_PING_EVERY = 0.02
+_MB = 1 << 20
+#: Seconds after which the load keeps no more than it will.
+WARM = 180.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One moment; the PINGs are those since the sample before it. Sizes in bytes, PINGs in milliseconds."""
+
+    seconds: float
+    memory: int
+    log: int
+    snapshot: int
+    temporary: int
+    descriptors: int
+    threads: int
+    clients: int
+    keys: int
+    commands: int
+    ping_p50: float
+    ping_p99: float
+    ping_max: float
+
+
+NAMES = [field.name for field in fields(Sample)]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``name`` may grow from the second quarter to the last one by ``ratio``, and by ``slack`` more."""
+
+    name: str
+    ratio: float
+    slack: float
+
+
+#: A log grows until it is rewritten, so its largest sizes are compared; of the others, the medians.
+BOUNDS = [
+    Bound("memory", 1.1, 8 * _MB),
+    Bound("log", 1.3, 8 * _MB),
+    Bound("snapshot", 1.3, 4 * _MB),
+    Bound("descriptors", 1.0, 8),
+    Bound("threads", 1.0, 1),
+    Bound("keys", 1.2, 100),
+    Bound("ping_p99", 2.0, 5.0),
+]
+_LARGEST = {"log", "snapshot"}
+
+
+def grown(samples: Sequence[Sample]) -> list[str]:
+    """What grew without bound, each as a line; a run whose first quarter is no warm-up tells nothing."""
+    quarter = len(samples) // 4
+    if not quarter or samples[quarter].seconds < WARM:
+        return []
+    found = []
+    for bound in BOUNDS:
+        values = [getattr(sample, bound.name) for sample in samples]
+        of = max if bound.name in _LARGEST else median
+        before, after = of(values[quarter : 2 * quarter]), of(values[-quarter:])
+        if after > before * bound.ratio + bound.slack:
+            found.append(f"{bound.name} grew from {before:g} (second quarter) to {after:g} (last quarter)")
+    return found
+
+
+def csv(samples: Sequence[Sample]) -> str:
+    """The samples as a table of comma-separated values."""
+    rows = [
+        ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in asdict(one).values())
+        for one in samples
+    ]
+    return "\n".join([",".join(NAMES), *rows, ""])
+
+
+def watch(port: int, pid: int, seconds: float, every: float) -> Iterator[Sample]:
+    """PING the server for so long, and look at it every so many seconds."""
+    client = Client(port)
+    directory = Path(client.run("CONFIG", "GET", "dir")[1].decode())
+    begin = due = time.monotonic()
+    try:
+        while due < begin + seconds:
+            due += every
+            pings = list(_pings(client, due))
+            yield _sample(client, pid, directory, due - begin, pings)
+    finally:
+        client.close()
+
+
+def _pings(client: Client, until: float) -> Iterator[float]:
+    while (now := time.monotonic()) < until:
+        client.run("PING")
+        spent = time.monotonic() - now
+        yield spent * 1000
+        time.sleep(max(_PING_EVERY - spent, 0.001))
+
+
+def _sample(client: Client, pid: int, directory: Path, seconds: float, pings: Sequence[float]) -> Sample:
+    info = dict(line.split(b":", 1) for line in client.run("INFO").split(b"\r\n") if b":" in line)
+    sizes = file_sizes(directory)
+    process = Path(f"/proc/{pid}")
+    p50, p99, longest = np.percentile(pings, [50, 99, 100])
+    return Sample(
+        seconds=round(seconds, 1),
+        memory=int((process / "statm").read_text().split()[1]) * _PAGE,
+        log=sizes["log"],
+        snapshot=sizes["snapshot"],
+        temporary=sizes["temporary"],
+        descriptors=len(list((process / "fd").iterdir())),
+        threads=len(list((process / "task").iterdir())),
+        clients=int(info[b"connected_clients"]),
+        keys=sum(int(value.split(b"=")[1].split(b",")[0]) for name, value in info.items() if name[:2] == b"db"),
+        commands=int(info[b"total_commands_processed"]),
+        ping_p50=round(float(p50), 3),
+        ping_p99=round(float(p99), 3),
+        ping_max=round(float(longest), 3),
+    )
+
+
+def file_sizes(directory: Path) -> dict[str, int]:
+    """Bytes of the server's log, of its snapshot, and of files that are being written."""
+    sizes = dict.fromkeys(("log", "snapshot", "temporary"), 0)
+    for path in directory.rglob("*"):
+        if path.name.startswith("temp-"):
+            kind = "temporary"
+        elif path.suffix == ".rdb" and path.parent == directory:
+            kind = "snapshot"
+        elif path.suffix in (".aof", ".rdb"):
+            kind = "log"
+        else:
+            continue
+        with suppress(FileNotFoundError):  # it has got its name, or was removed
+            sizes[kind] += path.stat().st_size
+    return sizes
