@@ -162,8 +162,22 @@ CONDITIONS: dict[str, Condition] = {
     "GROUP_TAKEN": Condition(
         StreamError,
         "Another query (ID {owner}) reads the stream '{stream}' with the consumer group '{group}'.",
-        "Give each query a group of its own. If the other one is gone, wait: it loses the group after {seconds} "
-        "seconds without a batch. To take the group from it at once, set the option groupTakeover to true.",
+        "Give each query a group of its own. If the other one was killed, wait: its group is free after {seconds} "
+        "seconds. To take the group from it at once, set the option groupTakeover to true.",
+    ),
+    "CONSUMERS_TAKEN": Condition(
+        StreamError,
+        "Another query (ID {owner}) shares the group '{group}' of the stream '{stream}' under the same consumer "
+        "names ('{prefix}-...').",
+        "Give each query of the group another value of the option consumer. If the other one was killed, wait: its "
+        "names are free after {seconds} seconds.",
+    ),
+    "RUN_REPLACED": Condition(
+        StreamError,
+        "This query (ID {owner}) was started once more while it ran: the later run has its consumer group '{group}' "
+        "of the stream '{stream}'.",
+        "Run a query once. A copy of its checkpoint is the same query: give a second one a checkpoint and a group of "
+        "its own.",
     ),
     "GROUP_IN_USE": Condition(
         StreamError,

@@ -125,9 +125,9 @@ class GroupOptions:
     lease: int = option(
         "groupLeaseMs",
         whole(1000),
-        300_000,
-        "How long a group is kept for a query that plans no batches, in milliseconds. The query that has it when it is "
-        "started again, with its checkpoint, need not wait.",
+        30_000,
+        "How long a group stays with a query whose driver was killed, in milliseconds. The same query, started again "
+        "with its checkpoint, need not wait.",
     )
     claim_idle: int | None = option(
         "claimIdleMs",

@@ -1,68 +1,169 @@
 """The lease on a consumer group: of two queries with one group, the second is refused.
 
-A lease is a key beside the stream with the query's ID. It expires by itself, and the query renews it as it plans
-batches; a query that was killed has the same ID when it is started again with its checkpoint. A server that refuses the
-key (its user may not write it, its memory is full) is read without a lease.
+A lease is a key beside the stream with the query's ID and the run's: `<query>:<run>`. It expires by itself. A thread
+renews it every third of its time for as long as the process lives, so neither a long batch nor a JVM that stands still
+loses it, and it is free soon after its process was killed. A query that is started again with its checkpoint has the
+same ID and takes the lease from its earlier run at once; a run that still goes on, because somebody has copied the
+checkpoint, finds its lease taken and fails.
+
+Rows never depend on a lease, only on offsets. It keeps a second query from moving the group and acknowledging, and in
+a shared group from having the first one's consumer names. A server that refuses the key (its user may not write it, its
+memory is full) is read without a lease.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import secrets
+import threading
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NoReturn
 
+from spark_streams.client.connection import Connection
+from spark_streams.client.routing import UNREACHABLE
+from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import ServerError, fail
+from spark_streams.errors import PystreamsError, ServerError, fail
 from spark_streams.server.api import StreamServer
+from spark_streams.server.open import open_server
 
 _log = logging.getLogger("spark_streams")
+_STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way
+
+
+def _clock() -> float:
+    """Seconds, those included in which the machine was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
-    """A query's leases on its group in each of its streams. `clock` gives seconds."""
+    """One run's leases on its group in each of its streams. `clock` gives seconds."""
 
-    def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, options: ReadOptions, address: Address, clock: Callable[[], float] = _clock) -> None:
         self._options = options
+        self._address = address
         self._clock = clock
-        self._renewed: dict[str, float] = {}
         self._query = ""
+        self._run = secrets.token_hex(4)
+        self._renewed: dict[str, float] = {}
+        self._lost: tuple[str, str] | None = None  # a stream, and who has its lease now
         self._refused = options.group is None or options.ack == "none"
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._options, self._address)
 
     @property
-    def held(self) -> bool:
-        """Whether the query has a lease that it could give up."""
-        return bool(self._renewed) and not self._refused
+    def _holder(self) -> str:
+        return f"{self._query}:{self._run}"
 
     def renew(self, server: StreamServer) -> None:
-        """Renew the leases that are due. Raises GROUP_TAKEN if another query has got one meanwhile."""
+        """Renew the leases if the thread could not. Raises as `hold` does if another query has got one meanwhile."""
         if self._renewed:
             self.hold(server, self._query, self._renewed)
 
     def hold(self, server: StreamServer, query: str, streams: Iterable[str]) -> None:
-        """Take or renew the leases on these streams that are due. Raises GROUP_TAKEN if another query has one."""
+        """Take the leases on these streams, or renew those that are due.
+
+        Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query has one, RUN_REPLACED if a later run of
+        this query has one.
+        """
         if self._refused:
             return
-        options, now = self._options, self._clock()
-        due = now - options.lease / 3000
-        wanted = [stream for stream in streams if self._renewed.get(stream, due) <= due]
+        if self._lost is not None:
+            self._fail(*self._lost)
+        due = self._clock() - self._options.lease / 2000
+        wanted = sorted(stream for stream in streams if self._renewed.get(stream, due) <= due)
         if not wanted:
             return
         self._query = query
+        old = [stream for stream in wanted if stream in self._renewed]
         new = [stream for stream in wanted if stream not in self._renewed]
         try:
-            owners = server.hold(wanted, options.group or "", query, options.lease, new if options.takeover else ())
+            # Of two queries that begin at the same time, the one that gets the first stream gets the others too.
+            taken = self._take(server, old) or self._take_new(server, new[:1]) or self._take_new(server, new[1:])
+            if taken is not None:
+                server.let_go(new, lease_name(self._options), self._holder)
         except ServerError as refusal:
             if refusal.condition != "SERVER_REFUSED":
                 raise
-            _log.warning("The group %s is read without a lease: %s", options.group, refusal)
+            _log.warning("The group %s is read without a lease: %s", self._options.group, refusal)
             self._refused = True
             return
-        for stream, owner in owners.items():
-            if owner not in (query, None):
-                fail("GROUP_TAKEN", group=options.group, stream=stream, owner=owner, seconds=options.lease // 1000)
-        self._renewed.update(dict.fromkeys(wanted, now))
+        if taken is not None:
+            self._fail(*taken)
+        if self._thread is None:
+            seconds = self._options.lease / 3000
+            self._thread = threading.Thread(target=_keep, args=(weakref.ref(self), self._ended, seconds), daemon=True)
+            weakref.finalize(self, self._ended.set)
+            self._thread.start()
 
-    def give_up(self, server: StreamServer) -> None:
+    def _take(self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()) -> tuple[str, str] | None:
+        """Take or renew these leases. Returns a stream whose lease another one has, and who that is."""
+        if not streams:
+            return None
+        name, now = lease_name(self._options), self._clock()
+        owners = server.hold(streams, name, self._holder, self._options.lease, forced)
+        others = {stream: owner for stream, owner in owners.items() if owner is not None and owner != self._holder}
+        self._renewed.update(dict.fromkeys(owners.keys() - others.keys(), now))
+        return next(iter(others.items()), None)
+
+    def _take_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
+        """As `_take`, but what an earlier run of this query has is taken from it; with groupTakeover, all."""
+        forced: Sequence[str] = streams if self._options.takeover else ()
+        taken = self._take(server, streams, forced)
+        while taken is not None and taken[1].partition(":")[0] == self._query:
+            forced = [*forced, taken[0]]
+            taken = self._take(server, streams, forced)
+        return taken
+
+    def _fail(self, stream: str, owner: str) -> NoReturn:
+        options, query = self._options, owner.partition(":")[0]
+        if query == self._query:
+            fail("RUN_REPLACED", group=options.group, stream=stream, owner=query)
+        seconds = -(-options.lease // 1000)
+        if options.shared:
+            prefix = options.consumer
+            fail("CONSUMERS_TAKEN", group=options.group, stream=stream, owner=query, prefix=prefix, seconds=seconds)
+        fail("GROUP_TAKEN", group=options.group, stream=stream, owner=query, seconds=seconds)
+
+    def beat(self) -> None:
+        """Renew all leases, through a connection of its own. If that fails, the next beat or trigger does it."""
+        with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
+            self._lost = self._lost or self._take(server, list(self._renewed))
+
+    @contextlib.contextmanager
+    def _server(self) -> Iterator[StreamServer]:
+        with contextlib.closing(Connection(replace(self._address, retry_ms=0))) as connection:
+            yield open_server(connection)
+
+    def give_up(self) -> None:
         """Let another query have the group at once."""
-        server.let_go(list(self._renewed), self._options.group or "", self._query)
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+        if self._renewed and not self._refused:
+            with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
+                server.let_go(list(self._renewed), lease_name(self._options), self._holder)
         self._renewed.clear()
+
+
+def lease_name(options: ReadOptions) -> str:
+    """What a query's lease is on: its group; in a shared group the names of its consumers."""
+    group = options.group or ""
+    return f"{len(group)}:{group}" + (f":{options.consumer}" if options.shared else "")
+
+
+def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> None:
+    """Renew a lease until its query has ended, or is there no more."""
+    while not ended.wait(seconds):
+        held = lease()
+        if held is None:
+            return
+        held.beat()
+        del held

@@ -14,6 +14,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.backlog import added_upto
+from spark_streams.read.lease import lease_name
 from spark_streams.read.offsets import Offsets
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
@@ -66,7 +67,7 @@ class OwnedGroup:
             pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
-        if moves and (self._options.takeover or not server.is_held(stream, group)):
+        if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options))):
             server.set_group_position(stream, group, after, self._count(server, stream, after, state))
         return after
 

@@ -6,15 +6,12 @@ that decides which rows a batch has is in its two offsets; the group (`owned_gro
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 
-from spark_streams.client import pool
 from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import PystreamsError
 from spark_streams.read import belonging, planning
 from spark_streams.read.admission import Limits
 from spark_streams.read.continuity import Begin, Continuity, baseline_of
@@ -45,7 +42,7 @@ class RangeSource:
         self._limits = Limits(options)
         self._quiet = Quiet(options.idle_wait)
         self._group = OwnedGroup(options, address)
-        self._lease = Lease(options)
+        self._lease = Lease(options, address)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
         self._continuity = Continuity(options, address, self._group)
@@ -295,14 +292,14 @@ class RangeSource:
 
     def stop(self) -> None:
         """The query has ended: another one may have its group at once."""
-        if self._lease.held and pool.has(self._address):
-            with contextlib.suppress(PystreamsError), borrow(self._address) as connection:
-                self._lease.give_up(open_server(connection))
+        self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to `end`: acknowledge and trim it."""
         with borrow(self._address) as connection:
-            self._group.finish(open_server(connection), end, durable=True)
+            server = open_server(connection)
+            self._lease.renew(server)
+            self._group.finish(server, end, durable=True)
 
 
 def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:

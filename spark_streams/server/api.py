@@ -84,20 +84,20 @@ class StreamServer(Protocol):
         ...
 
     def hold(
-        self, streams: Sequence[str], group: str, query: str, milliseconds: int, forced: Sequence[str]
+        self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
     ) -> dict[str, str | None]:
-        """Take or renew the query's lease on the group in each stream. Returns who has it now.
+        """Take or renew the holder's lease of that name beside each stream. Returns who has it now.
 
-        The lease is taken from another query in the streams `forced`. Raises SERVER_REFUSED.
+        The lease is taken from another one beside the streams `forced`. Raises SERVER_REFUSED.
         """
         ...
 
-    def is_held(self, stream: str, group: str) -> bool:
-        """Whether any query has a lease on the group."""
+    def is_held(self, stream: str, name: str) -> bool:
+        """Whether anybody has the lease of that name beside the stream."""
         ...
 
-    def let_go(self, streams: Sequence[str], group: str, query: str) -> None:
-        """Delete the query's leases."""
+    def let_go(self, streams: Sequence[str], name: str, holder: str) -> None:
+        """Delete the holder's leases of that name."""
         ...
 
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:

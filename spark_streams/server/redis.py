@@ -223,30 +223,30 @@ class RedisServer:
         self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer)])
 
     def hold(
-        self, streams: Sequence[str], group: str, query: str, milliseconds: int, forced: Sequence[str]
+        self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
     ) -> dict[str, str | None]:
-        keys = [_lease_key(stream, group) for stream in streams]
+        keys = [_lease_key(stream, name) for stream in streams]
         commands: list[Command] = []
         for stream, key in zip(streams, keys, strict=True):
             condition = () if stream in forced else ("NX",)
-            commands += [("SET", key, query, *condition, "PX", milliseconds), ("GET", key)]
+            commands += [("SET", key, holder, *condition, "PX", milliseconds), ("GET", key)]
         replies = self._connection.commands(commands)
-        names = [None if owner is None else owner.decode() for owner in replies[1::2]]
-        owners = dict(zip(streams, names, strict=True))
-        # Renewed apart from the look at it: should it expire in between, another query may have it, and keeps it.
-        old = zip(keys, names, replies[::2], strict=True)
-        ours = [key for key, owner, is_new in old if owner == query and not is_new]
+        owner_names = [None if owner is None else owner.decode() for owner in replies[1::2]]
+        owners = dict(zip(streams, owner_names, strict=True))
+        # Renewed apart from the look at it: should it expire in between, another one may have it, and keeps it.
+        old = zip(keys, owner_names, replies[::2], strict=True)
+        ours = [key for key, owner, is_new in old if owner == holder and not is_new]
         if ours:
             self._connection.commands([("PEXPIRE", key, milliseconds) for key in ours])
         return owners
 
-    def is_held(self, stream: str, group: str) -> bool:
-        return bool(self._connection.command("EXISTS", _lease_key(stream, group)))
+    def is_held(self, stream: str, name: str) -> bool:
+        return bool(self._connection.command("EXISTS", _lease_key(stream, name)))
 
-    def let_go(self, streams: Sequence[str], group: str, query: str) -> None:
-        keys = [_lease_key(stream, group) for stream in streams]
+    def let_go(self, streams: Sequence[str], name: str, holder: str) -> None:
+        keys = [_lease_key(stream, name) for stream in streams]
         owners = self._connection.commands([("GET", key) for key in keys])
-        ours = [key for key, owner in zip(keys, owners, strict=True) if owner == query.encode()]
+        ours = [key for key, owner in zip(keys, owners, strict=True) if owner == holder.encode()]
         if ours:
             self._connection.commands([("DEL", key) for key in ours])
 
@@ -350,10 +350,10 @@ class RedisServer:
         return int(self._connection.command("XTRIM", stream, "MINID", "=", str(before)))
 
 
-def _lease_key(stream: str, group: str) -> bytes:
-    """The key of the lease on a group, in the stream's slot."""
+def _lease_key(stream: str, name: str) -> bytes:
+    """The key of the lease of that name, in the stream's slot."""
     tag = same_slot_tag(stream.encode())
-    return b"pystreams:{" + tag + b"}:lease:" + f"{len(stream)}:{stream}:{group}".encode()
+    return b"pystreams:{" + tag + b"}:lease:" + f"{len(stream)}:{stream}:{name}".encode()
 
 
 def _entries_read(read: int | None) -> Command:

@@ -17,6 +17,7 @@ from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read import belonging, loss, planning
+from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets, SharedBatch
 from spark_streams.read.quiet import Quiet
@@ -48,6 +49,8 @@ class SharedSource:
         self._finished = -1  # the last batch that was acknowledged
         self._rotation = 0
         self._run = secrets.token_hex(8)
+        self._lease = Lease(options, address)
+        self._base: SharedBatch | None = None  # where this run counts on from, if not from its checkpoint
         self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
 
@@ -101,9 +104,11 @@ class SharedSource:
             server = open_server(connection)
             streams = self._selection.streams(server)
             last = self._shared(begin, streams)
+            self._lease.renew(server)
             if self._quiet.lasts(server, begin, streams, durable=True, waits=self._target is None):
                 return begin
             self._finish(connection, server, last)
+            last = self._counted_on(connection, server, streams, last)
             states = server.states(streams, self._group)
             self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
             lag: dict[str, int] = {}
@@ -115,15 +120,31 @@ class SharedSource:
                 found = 0 if state is None else self._claimable(connection, server, stream, last)
                 if found:
                     claims[stream] = found
-        batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
-        if not any(map(sum, batch.reads.values())) and not claims:
-            pending = any(
-                state is not None and state.group is not None and state.group.pending for state in states.values()
-            )
-            if not pending or self._options.claim_idle is None:  # else there may be something to claim at any time
-                self._quiet.begins(begin, states, durable=True)
-            return begin
+            batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
+            if not any(map(sum, batch.reads.values())) and not claims:
+                pending = any(
+                    state is not None and state.group is not None and state.group.pending for state in states.values()
+                )
+                if not pending or self._options.claim_idle is None:  # else there may be something to claim at any time
+                    self._quiet.begins(begin, states, durable=True)
+                return begin
+            self._lease.hold(server, belonging.query_of(begin), batch.reads)
         return Offsets({}, shared=batch, source=belonging.source_of(self._options, begin))
+
+    def _counted_on(
+        self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
+    ) -> SharedBatch:
+        """The batch to count on from: `last`, or a later one that an earlier run began and did not write down.
+
+        With asynchronous progress tracking, and with an old copy of a checkpoint, the group has seen batches that the
+        checkpoint does not know. What of them is pending was perhaps never output: it is claimed, as by a new query.
+        """
+        if self._base is None:
+            seen = max((self._last_batch(connection, server, stream) for stream in streams), default=0)
+            self._base = last if seen <= last.number else SharedBatch(seen, seen)
+            if seen > last.number:
+                _log.warning("The checkpoint has batch %d, the group %s batch %d.", last.number, self._group, seen)
+        return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
         """The batch of an offset of this query; the errors of `belonging.check` for one of another."""
@@ -207,6 +228,8 @@ class SharedSource:
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
+        with borrow(self._address) as connection:
+            self._lease.hold(open_server(connection), belonging.query_of(end), batch.reads)
         planned: list[SharedPartition] = []
         for stream, counts in sorted(batch.reads.items()):
             for index, count in enumerate(counts):
@@ -231,11 +254,14 @@ class SharedSource:
 
     def stop(self) -> None:
         """The query has ended. What it has not finished stays pending for its consumers."""
+        self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:
         """Spark has finished everything up to the batch of `end`: acknowledge and trim it."""
         with borrow(self._address) as connection:
-            self._finish(connection, open_server(connection), self._shared(end))
+            server = open_server(connection)
+            self._lease.renew(server)
+            self._finish(connection, server, self._shared(end))
 
     def _finish(self, connection: Connection, server: StreamServer, finished: SharedBatch) -> None:
         """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""

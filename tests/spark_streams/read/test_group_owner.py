@@ -7,11 +7,13 @@ import json
 import pytest
 
 from spark_streams.client.connection import Connection
+from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import StreamError
 from spark_streams.read.lease import Lease
 from spark_streams.server.open import open_server
 from tests.spark_streams.driver import Site, numbers
+from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "group", "3-1"])
@@ -112,26 +114,107 @@ def test_a_query_that_died_before_its_first_batch_begins_again(site: Site) -> No
     assert query.trigger() is None
 
 
-def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: Connection) -> None:
-    """A third of the lease's time is between renewals; a query that lost it to another one fails at the next."""
-    now = [0.0]
+def key_of_lease(site: Site) -> bytes:
+    """The key of the one lease that there is."""
+    (key,) = site.client.scan_iter("pystreams:*:lease:*")
+    return bytes(key)
+
+
+def test_a_query_that_fails_gives_its_group_up(site: Site) -> None:
+    """Spark stops a reader that has failed: another query, with a new checkpoint, has the group at once."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g")
+    query.drain()
+    site.client.delete("s")
+    with pytest.raises(StreamError, match="STREAM_LOST"):
+        query.trigger()
+    query.reader.stop()
+    site.add("s", 5)
+    assert numbers(site.query(stream="s", group="g").drain()) == list(range(5))
+
+
+def test_a_group_is_kept_while_its_query_lives_and_not_much_longer(site: Site) -> None:
+    """A lease is renewed without triggers, however long a batch takes; that of a killed query expires."""
+    site.add("s", 10)
+    said = {"stream": "s", "group": "g", "groupLeaseMs": 1000}
+    one = site.query(**said)
+    one.drain()
+    lease = key_of_lease(site)
+    wait_for(lambda: site.client.pttl(lease) < 800, "the lease to grow older")
+    wait_for(lambda: site.client.pttl(lease) > 900, "the lease to be renewed")
+    other = site.query(**said)
+    with pytest.raises(StreamError, match="GROUP_TAKEN"):
+        other.trigger()
+    del one  # the process is killed
+    wait_for(lambda: not site.client.exists(lease), "the lease to expire")
+    other = site.query(**said)
+    assert numbers(other.drain()) == list(range(10))
+    other.reader.stop()
+
+
+def test_a_copied_checkpoint_does_not_run_twice(site: Site) -> None:
+    """A restart takes the lease from the earlier run; should that one live still, it fails and moves nothing more."""
+    site.add("s", 10)
+    one = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
+    one.trigger()
+    copy = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
+    copy.log = list(one.log)
+    assert numbers(copy.trigger() or []) == list(range(5, 10))
+    before = site.group()
+    one.reader._source._lease.beat()  # its thread does so every ten seconds
+    with pytest.raises(StreamError, match="RUN_REPLACED"):
+        one.trigger()
+    with pytest.raises(StreamError, match="RUN_REPLACED"):
+        one.reader.commit(json.loads(one.log[-1]))
+    assert site.group() == before
+    assert copy.trigger() is None
+
+
+def lease_of(site: Site, now: list[float]) -> Lease:
     options = ReadOptions(stream="s", group="g", lease=30_000)
+    return Lease(options, Address(site.url), lambda: now[0])
+
+
+def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: Connection) -> None:
+    """A lease that was evicted is taken again; a query that stood still and lost it to another one fails."""
+    now = [0.0]
     server = open_server(connection)
-    lease = Lease(options, lambda: now[0])
+    lease = lease_of(site, now)
     lease.hold(server, "one", ["s"])
-    (key,) = site.client.scan_iter("pystreams:*")
+    key = key_of_lease(site)
     site.client.pexpire(key, 5000)
-    now[0] = 9.0
+    now[0] = 14.0
     lease.renew(server)
     assert site.client.pttl(key) <= 5000
-    now[0] = 10.5
+    now[0] = 15.5
     lease.renew(server)
     assert site.client.pttl(key) > 25_000
+    site.client.flushall()
+    lease.beat()
+    assert site.client.exists(key)
+    lease.renew(server)
     site.client.delete(key)
-    Lease(options, lambda: now[0]).hold(server, "two", ["s"])
-    now[0] = 21.0
-    with pytest.raises(StreamError, match="GROUP_TAKEN"):
-        lease.renew(server)
+    other = lease_of(site, now)
+    other.hold(server, "two", ["s"])
+    lease.beat()
+    for _ in range(2):
+        with pytest.raises(StreamError, match=r"GROUP_TAKEN.*two"):
+            lease.renew(server)
+    lease.give_up()
+    assert site.client.exists(key)
+    other.give_up()
+    assert not site.client.exists(key)
+
+
+def test_of_two_queries_that_begin_at_once_one_goes_on(site: Site, connection: Connection) -> None:
+    """A query that gets some of its streams only leaves them to the one that has the others."""
+    server = open_server(connection)
+    one, other = lease_of(site, [0.0]), lease_of(site, [0.0])
+    one.hold(server, "one", ["b"])
+    with pytest.raises(StreamError, match=r"GROUP_TAKEN.*'b'"):
+        other.hold(server, "other", ["a", "b"])
+    one.hold(server, "one", ["a", "b"])
+    one.give_up()
 
 
 def test_a_user_who_may_not_write_the_lease_reads_without(site: Site, caplog: pytest.LogCaptureFixture) -> None:

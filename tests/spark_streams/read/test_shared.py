@@ -234,6 +234,7 @@ def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
     site.add("s", 10)
     old = query_of(site, maxEntriesPerTrigger=4)
     assert numbers(old.trigger() or []) == [0, 1, 2, 3]
+    old.reader.stop()
     new = query_of(site, maxEntriesPerTrigger=100)
     assert sorted(numbers(new.drain())) == list(range(10))
     assert site.group()["pending"] == 0
@@ -260,6 +261,40 @@ def test_a_pattern_with_a_group(site: Site) -> None:
     assert numbers(query.drain()) == [0, 1, 2]
     site.add("in:b", 2, first=10)
     assert numbers(query.drain()) == [10, 11]
+
+
+def test_two_queries_of_one_group_have_names_of_their_own(site: Site) -> None:
+    """Under the same consumer names the second query is refused; with names of its own it takes part."""
+    site.add("s", 20)
+    one = query_of(site, maxEntriesPerTrigger=5)
+    rows = numbers(one.trigger() or [])
+    other = query_of(site)
+    with pytest.raises(StreamError, match=r"CONSUMERS_TAKEN.*'spark-...'.*consumer"):
+        other.trigger()
+    other = query_of(site, consumer="other", maxEntriesPerTrigger=5)
+    for _ in range(2):
+        rows += numbers(other.trigger() or []) + numbers(one.trigger() or [])
+    assert sorted(rows) == list(range(20))
+    assert one.trigger() is other.trigger() is None
+    assert site.group()["pending"] == 0
+
+
+def test_a_batch_that_no_checkpoint_knows_is_read_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Batches that the checkpoint lacks (Spark may write it late) are not lost, whatever partitions follow them."""
+    site.add("s", 30)
+    query = query_of(site, minPartitions=3, maxEntriesPerTrigger=10)
+    for _ in range(3):
+        query.trigger()
+    assert query.partitions == [[3, 3, 4]] * 3
+    del query.log[2:]
+    query.restart(minPartitions=1)
+    rows = query.drain()
+    assert sorted(numbers(rows)) == list(range(20, 30))
+    assert {row["_deliveries"] for row in rows} == {2}
+    assert "The checkpoint has batch 1, the group g batch 3." in caplog.text
+    site.add("s", 2, first=30)
+    assert numbers(query.drain()) == [30, 31]
+    assert site.group()["pending"] == 0
 
 
 def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
