@@ -35,7 +35,7 @@ from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.streams.appending import Streams
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import COMMANDS, Command, called_by
 from engine.core.waiting import Blocked
 from engine.settings.config import Config
 from engine.text.messages import clients, general
@@ -162,8 +162,9 @@ class Core:
         try:
             command = look_up(argv)
         except CommandError as error:
-            self._count_refused_form(argv)
+            self._note_refused_form(session, argv)
             return self._refused(session, argv, error)
+        session.last_command = command.full_name
         admission = self.admission
         if (
             session.limited
@@ -185,7 +186,6 @@ class Core:
                 return self._refused(session, argv, CommandError(clients.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
-        session.last_command = command.full_name
         first = len(changes.effects)
         try:
             reply = self._call(session, command, argv)
@@ -198,11 +198,10 @@ class Core:
             self.blocked.serve()
         return reply
 
-    def _count_refused_form(self, argv: list[bytes]) -> None:
+    def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
         """Count a command that exists and was called with a wrong number of words."""
-        command = COMMANDS.get(argv[0].upper())
-        if command is not None and command.subcommands and len(argv) > 1:
-            command = command.subcommands.get(argv[1].upper())
+        command = called_by(argv)
+        session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:
             self.telemetry.stat(command.full_name).rejected += 1
 
@@ -246,6 +245,7 @@ class Core:
             stat.failed += 1
         if retry is None:
             telemetry.commands += 1
+            session.calls += 1
             # (A clock that was set back makes it negative.)
             stat.buckets[spent.bit_length()] += 1
         if spent >= telemetry.threshold_ns:
@@ -332,6 +332,7 @@ class Core:
             spent = max(end - telemetry.measured_ns, 0)
             telemetry.measured_ns = end
             telemetry.stat(b"xadd").add_run(run.count, spent)
+            session.calls += run.count
             if spent >= telemetry.threshold_ns * run.count:
                 telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, changes.now)
         return added

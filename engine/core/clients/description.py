@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.core.clients.session import Session
 
 
@@ -24,8 +26,14 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
     return b"".join(mark for mark, on in marks if on) or b"N"
 
 
-def describe(session: Session, now_ms: int) -> bytes:
-    """The line of CLIENT LIST for a session, without its end."""
+def words_held(session: Session) -> int:
+    """The bytes of the command that waits."""
+    return 0 if session.waiter is None else sum(map(len, session.waiter.argv))
+
+
+def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
+    """The line of CLIENT LIST for a session, without its end. ``running`` is the command that it runs now."""
+    words = sum(map(len, running)) + words_held(session)
     buffers = session.buffers()
     flags = _flags(session, held_back=buffers.held_back)
     queued, queued_bytes = session.queued()
@@ -46,14 +54,14 @@ def describe(session: Session, now_ms: int) -> bytes:
         (b"watch", len(session.watching)),
         (b"qbuf", buffers.commands),
         (b"qbuf-free", 0),
-        (b"argv-mem", session.argv_bytes),
+        (b"argv-mem", words),
         (b"multi-mem", queued_bytes),
         (b"rbs", 0),
         (b"rbp", 0),
         (b"obl", 0),
         (b"oll", int(buffers.replies > 0)),
         (b"omem", buffers.replies),
-        (b"tot-mem", buffers.commands + buffers.replies + queued_bytes),
+        (b"tot-mem", buffers.commands + buffers.replies + queued_bytes + words),
         (b"events", b"r"),
         (b"cmd", session.last_command),
         (b"user", session.user.name),
@@ -61,5 +69,9 @@ def describe(session: Session, now_ms: int) -> bytes:
         (b"resp", session.proto),
         (b"lib-name", session.lib_name),
         (b"lib-ver", session.lib_ver),
+        (b"io-thread", 0),
+        (b"tot-net-in", buffers.received),
+        (b"tot-net-out", buffers.sent),
+        (b"tot-cmds", session.calls),
     ]
     return b" ".join(name + b"=" + (value if isinstance(value, bytes) else b"%d" % value) for name, value in fields)

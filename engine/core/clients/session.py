@@ -24,11 +24,16 @@ HasNews = Callable[[bytes, Any], bool]
 
 
 class Buffers(NamedTuple):
-    """What waits at a connection: bytes of commands and of replies; whether CLIENT PAUSE holds a command back."""
+    """What waits at a connection: bytes of commands and of replies; whether CLIENT PAUSE holds a command back.
+
+    ``received`` and ``sent`` are all bytes that have passed over it.
+    """
 
     commands: int = 0
     replies: int = 0
     held_back: bool = False
+    received: int = 0
+    sent: int = 0
 
 
 class Session:
@@ -36,9 +41,9 @@ class Session:
 
     __slots__ = (
         "addr",
-        "argv_bytes",
         "authenticated",
         "buffers",
+        "calls",
         "channels",
         "close_after_reply",
         "close_requested",
@@ -108,8 +113,9 @@ class Session:
         self.fd = -1
         self.created_ms = now_ms
         self.last_ms = now_ms
+        #: The last command's full name, NULL if there is none of that name; how many have run, and are not waiting.
         self.last_command = b"NULL"
-        self.argv_bytes = 0
+        self.calls = 0
         self.no_evict = False
         self.no_touch = False
         #: Given by the shell: the state of the connection's buffers now.

@@ -55,6 +55,7 @@ class Sessions:
     def end_wait(self, session: Session, reply: Reply) -> None:
         """The session no longer waits, and gets ``reply``."""
         self.cancel_wait(session)
+        session.calls += 1
         self._outbox.append((session, reply))
 
     def time_out(self, session: Session) -> None:

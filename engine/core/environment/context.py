@@ -105,6 +105,8 @@ class Context:
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
             waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
+            # It counts when it has its reply.
+            self.session.calls -= 1
             self.db.waiting.add(waiter)
         else:
             waiter = self.retry

@@ -90,9 +90,11 @@ class Connection(asyncio.Protocol):
         "limits",
         "over_soft_since",
         "parser",
+        "received",
         "replies",
         "runner",
         "scanner",
+        "sent",
         "session",
         "slow",
         "timer",
@@ -131,6 +133,8 @@ class Connection(asyncio.Protocol):
         #: Bytes of replies that wait for the end of the event-loop iteration, and how many.
         self.held: Out = []
         self.held_size = 0
+        #: All bytes that came, and that were sent.
+        self.received = self.sent = 0
         self._reading = True
 
     # -- the transport's calls ----------------------------------------------------------------------------------------
@@ -161,10 +165,12 @@ class Connection(asyncio.Protocol):
         self.backlog_size = self.held_size = self.at = 0
 
     def data_received(self, data: bytes) -> None:
-        self.traffic.bytes_in += len(data)
+        size = len(data)
+        self.traffic.bytes_in += size
+        self.received += size
         if self.stopped:
             self.backlog.append(data)
-            self.backlog_size += len(data)
+            self.backlog_size += size
             self.check_input()
             return
         self.read(data)
@@ -307,6 +313,7 @@ class Connection(asyncio.Protocol):
             if size > _WRITE_HIGH and self._is_too_much(size):
                 return
             self.traffic.bytes_out += size
+            self.sent += size
             self.replies.send(self, parts, size)
 
     def _is_too_much(self, size: int) -> bool:
@@ -355,7 +362,8 @@ class Connection(asyncio.Protocol):
     def buffers(self) -> Buffers:
         """What waits here, for CLIENT LIST."""
         replies = self.transport.get_write_buffer_size() + self.held_size
-        return Buffers(self.parser.buffered + self.backlog_size, replies, self.held_back)
+        waiting = self.parser.buffered + self.backlog_size
+        return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 
     def fail(self, error: bytes) -> None:
         """Answer what is no request, and end."""

@@ -143,7 +143,7 @@ def getredir(ctx: Context, argv: list[bytes]) -> Reply:
 @client_subcommand("info", since="6.2.0")
 def info(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns what CLIENT LIST says of the current connection."""
-    return Verbatim(describe(ctx.session, ctx.now) + b"\n")
+    return Verbatim(describe(ctx.session, ctx.now, argv) + b"\n")
 
 
 @client_subcommand(
@@ -163,7 +163,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         sessions = [one for one in map(ctx.sessions.get, numbers) if one is not None]
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
-    return Verbatim(b"".join(describe(one, ctx.now) + b"\n" for one in sessions))
+    return Verbatim(b"".join(describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in sessions))
 
 
 @client_subcommand(

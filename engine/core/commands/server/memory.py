@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.core.clients.description import words_held
 from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
@@ -48,7 +49,7 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
     used, peak, start = facts.memory, facts.memory_peak, facts.memory_start
     keys = sum(map(len, ctx.databases))
     dataset = max(used - start, 0)
-    clients = sum(session.argv_bytes for session in ctx.sessions)
+    clients = sum(words_held(session) for session in ctx.sessions)
     per_db = {
         b"db.%d" % db.index: Map.of({b"overhead.hashtable.main": 0, b"overhead.hashtable.expires": 0})
         for db in ctx.databases
