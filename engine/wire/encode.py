@@ -7,7 +7,7 @@ the same table. Long values and entries' frames are passed on as they are, never
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.core.protocol.replies import (
@@ -17,6 +17,7 @@ from engine.core.protocol.replies import (
     CommandError,
     Frames,
     Map,
+    Pages,
     Push,
     Raw,
     Reply,
@@ -61,6 +62,36 @@ def encoded(reply: Reply, proto: int = 2) -> bytes:
     out: Out = []
     encode(reply, proto, out)
     return b"".join(out)
+
+
+def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
+    """The bytes of a long reply, in pieces that each take a few milliseconds at the most to make."""
+    table, header = (_RESP3 if proto == 3 else _RESP2), _HEADERS[proto == 3][reply.kind]
+    out: Out = [header % (reply.size // 2 if reply.kind is Map and proto == 3 else reply.size)]
+    for page in reply.pages:
+        for item in page:
+            value = item
+            if reply.kind is ByKey:
+                key, value = item
+                out.append(b"%b$%d\r\n%b\r\n" % (b"" if proto == 3 else b"*2\r\n", len(key), key))
+            if type(value) is Pages:
+                for part in pages_of(value, proto):
+                    out += part
+                    yield out
+                    out = []
+            else:
+                table[type(value)](value, out)
+        yield out
+        out = []
+    if out:
+        yield out
+
+
+#: How each kind of long reply begins, in RESP2 and RESP3.
+_HEADERS: tuple[dict[type, bytes], dict[type, bytes]] = (
+    dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"),
+    {list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},
+)
 
 
 # -- the same in both protocols ---------------------------------------------------------------------------------------
@@ -146,6 +177,14 @@ def _by_key(header: bytes, pair: bytes, table: _Table) -> Encoder:
     return run
 
 
+def _whole(proto: int) -> Encoder:
+    def run(reply: Pages, out: Out) -> None:
+        for part in pages_of(reply, proto):
+            out += part
+
+    return run
+
+
 def _constant(text: bytes) -> Encoder:
     def run(reply: Any, out: Out) -> None:  # noqa: ARG001
         out.append(text)
@@ -192,6 +231,7 @@ _RESP2.update(
         Set: _RESP2[list],
         Push: _RESP2[list],
         ByKey: _by_key(b"*%d\r\n", b"*2\r\n", _RESP2),
+        Pages: _whole(2),
     }
 )
 _RESP3.update(
@@ -204,5 +244,6 @@ _RESP3.update(
         Set: _aggregate(b"~%d\r\n", _RESP3),
         Push: _aggregate(b">%d\r\n", _RESP3),
         ByKey: _by_key(b"%%%d\r\n", b"", _RESP3),
+        Pages: _whole(3),
     }
 )

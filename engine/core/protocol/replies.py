@@ -15,6 +15,7 @@
     Push                out-of-band message (RESP2: array)
     Raw                 one value that is wire bytes already, equal in both protocols
     Frames              an array of entries as slices of segments: the bytes are in place, only the header is missing
+    Pages               a long list, Map, Set or ByKey, made page by page while other clients are served
     CommandError        error
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
@@ -24,10 +25,13 @@ The encoder is :mod:`engine.wire.encode`; a command never makes protocol bytes i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, starmap
+from typing import Any, Final, TypeVar
 
 Reply = Any
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class CommandError(Exception):
@@ -88,13 +92,54 @@ class Several:
 
     __slots__ = ("count", "parts")
 
-    def __init__(self, count: int, parts: Sequence[bytes]) -> None:
+    def __init__(self, count: int, parts: Sequence[bytes | memoryview]) -> None:
         self.count = count
         self.parts = parts
 
 
 class Array(list[Any]):
     """An array in which a :class:`Several` stands for as many values as it says."""
+
+
+class Pages:
+    """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, which are made page by page.
+
+    Between two pages other clients' commands run. So whatever ``pages`` makes its elements of must be fixed when the
+    command returns. A page has a few thousand elements at the most, depending on what each costs. An element may be
+    Pages, or a :class:`Several`.
+    """
+
+    __slots__ = ("kind", "pages", "size")
+
+    def __init__(self, kind: type[list[Any]], size: int, pages: Iterator[Sequence[Reply]]) -> None:
+        self.kind = kind
+        self.size = size
+        self.pages = pages
+
+
+#: Words on a page, and up to how many a reply has no pages; rows on a page.
+_WORDS, _SHORT = 4000, 10_000
+_ROWS, _FEW_ROWS = 500, 20
+
+
+def paged(items: list[Reply]) -> Reply:
+    """The reply that a list, Map or Set of simple elements is, in pages if it is long. It must not change any more."""
+    if len(items) <= _SHORT:
+        return items
+    return Pages(type(items), len(items), (items[at : at + _WORDS] for at in range(0, len(items), _WORDS)))
+
+
+def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:
+    """A list of the ``row`` of each of the first ``size`` items, in pages but for very few."""
+    rows = starmap(row, islice(items, size))
+    if size <= _FEW_ROWS:
+        return list(rows)
+    return Pages(list, size, iter(lambda: list(islice(rows, _ROWS)), []))
+
+
+def holding(items: list[Reply]) -> Reply:
+    """The reply that a list, Map or Set is: Pages, if one of its elements is."""
+    return Pages(type(items), len(items), iter([items])) if Pages in map(type, items) else items
 
 
 class _Marker:

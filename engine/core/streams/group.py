@@ -6,6 +6,12 @@ arguments, in milliseconds since the epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from weakref import ref
+
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import position
 from engine.core.streams.pending import NOBODY, PendingList, Record
@@ -26,10 +32,53 @@ class Consumer:
         self.active_time = active_time
 
 
+class Listing:
+    """The consumers of a group at one moment, for a reply that is made page by page while the group changes."""
+
+    __slots__ = ("__weakref__", "_consumers", "_pending", "_times")
+
+    def __init__(self, group: Group) -> None:
+        self._consumers = list(group.consumers.values())
+        self._pending = group.pending.per_owner.copy()
+        #: The times of those that have been seen since.
+        self._times: dict[Consumer, tuple[int, int]] = {}
+        group.listings.append(ref(self, group.listings.remove))
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    def keep(self, consumer: Consumer) -> None:
+        """To be called before a consumer's times change."""
+        self._times.setdefault(consumer, (consumer.seen_time, consumer.active_time))
+
+    def times(self, consumer: Consumer) -> tuple[int, int]:
+        """When the consumer was seen last, and when it got an entry last."""
+        return self._times.get(consumer) or (consumer.seen_time, consumer.active_time)
+
+    def pending_of(self, consumer: Consumer) -> int:
+        """How many entries were pending with the consumer."""
+        return self._pending.get(consumer.number, 0)
+
+    def batches(self) -> Iterator[list[Consumer]]:
+        """All consumers, by name. Between two batches, of which the first ones are empty, others may do something."""
+        runs = []
+        for at in range(0, len(self._consumers), _SORTED_AT_ONCE):
+            runs.append(sorted(self._consumers[at : at + _SORTED_AT_ONCE], key=_name_of))
+            yield []
+        ordered = merge(*runs, key=_name_of)
+        while batch := list(islice(ordered, _BATCH)):
+            yield batch
+
+
+#: Consumers that a :class:`Listing` sorts, or gives, at once.
+_SORTED_AT_ONCE, _BATCH = 4000, 500
+_name_of = attrgetter("name")
+
+
 class Group:
     """One consumer group of one stream."""
 
-    __slots__ = ("_last_number", "by_number", "consumers", "entries_read", "last_id", "nacked", "pending")
+    __slots__ = ("_last_number", "by_number", "consumers", "entries_read", "last_id", "listings", "nacked", "pending")
 
     def __init__(self, last_id: int, entries_read: int = UNKNOWN) -> None:
         #: The last-delivered ID.
@@ -41,6 +90,8 @@ class Group:
         #: IDs of the records that no consumer owns (XNACK), in the order in which they were given back.
         self.nacked: dict[int, None] = {}
         self._last_number = NOBODY
+        #: Who lists the consumers at present. A consumer's times change in a command that has called :meth:`consumer`.
+        self.listings: list[ref[Listing]] = []
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
@@ -48,12 +99,20 @@ class Group:
         """The consumer of this name, seen ``now``, created where there is none; and whether it was created."""
         consumer = self.consumers.get(name)
         if consumer is not None:
+            if self.listings:
+                self._keep(consumer)
             consumer.seen_time = now
             return consumer, False
         self._last_number += 1
         consumer = Consumer(name, self._last_number, now)
         self.consumers[name] = self.by_number[consumer.number] = consumer
         return consumer, True
+
+    def _keep(self, consumer: Consumer) -> None:
+        for one in self.listings:
+            listing = one()
+            if listing is not None:
+                listing.keep(consumer)
 
     def delete_consumer(self, consumer: Consumer) -> int:
         """Delete a consumer with its pending records; returns how many those were."""

@@ -104,6 +104,16 @@ class PendingList:
             if begin < end:
                 yield block, begin, end
 
+    def still(self, low: int, high: int, most: int) -> list[Block]:
+        """Copies of the first records with low <= ID <= high, ``most`` of them or the rest of a block more."""
+        found = []
+        for block, begin, end in self.blocks(low, high):
+            found.append(block.tail(begin, end))
+            most -= end - begin
+            if most <= 0:
+                break
+        return found
+
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
         """The records with low <= ID <= high in order, of ``owner`` and delivered at ``before`` or earlier, if given.
 

@@ -7,7 +7,10 @@ these once. Else it stores an array of each.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from itertools import compress
+
+import numpy as np
 
 from engine.core.protocol.ids import U64_MAX, position
 
@@ -132,6 +135,19 @@ class Block:
             self.counts += array("q", (count,)) * size
         self.oldest = min(self.oldest, time)
 
+    def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
+        """The indices of the records of ``owner``, delivered at ``before`` or earlier, if given."""
+        if self.owners is None:
+            misses = (owner is not None and self.owner != owner) or (before is not None and self.time > before)
+            return range(0 if misses else len(self.ms))
+        matches = np.ones(len(self.ms), bool)
+        if owner is not None:
+            matches &= np.frombuffer(self.owners, np.uint32) == owner
+        if before is not None:
+            matches &= np.frombuffer(self.times, np.int64) <= before
+        found: list[int] = np.flatnonzero(matches).tolist()
+        return found
+
     def tighten(self) -> None:
         """Make ``oldest`` exact."""
         self.oldest = min(self.times) if self.owners is not None else self.time
@@ -162,11 +178,12 @@ class Block:
         self.ms, self.seq = array("Q", compress(self.ms, stays)), array("Q", compress(self.seq, stays))
         return owners
 
-    def tail(self, index: int) -> Block:
-        """A copy of the records from ``index`` on, as a block."""
-        other = Block(self.ms[index:], self.seq[index:], self.owner, self.time, self.count)
+    def tail(self, index: int, end: int | None = None) -> Block:
+        """A copy of the records from ``index`` on, before ``end`` if that is given, as a block."""
+        part = slice(index, end)
+        other = Block(self.ms[part], self.seq[part], self.owner, self.time, self.count)
         if self.owners is not None:
-            other.owners, other.times, other.counts = self.owners[index:], self.times[index:], self.counts[index:]
+            other.owners, other.times, other.counts = self.owners[part], self.times[part], self.counts[part]
         other.oldest = self.oldest
         return other
 

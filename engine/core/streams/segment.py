@@ -304,6 +304,13 @@ class Segment:
         self.dead = None
         self.note_sealed()
 
+    def still(self) -> Segment:
+        """The live entries that it has now, for reading: what becomes of the segment does not show."""
+        other = Segment(self._sealed_queue, self.body)
+        other.start, other.dead_count, other.sealed = self.start, self.dead_count, True
+        other.dead = None if self.dead is None else bytearray(self.dead)
+        return other
+
     def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
         """An independent copy with a queue and a cache of its own; what never changes is shared with it."""
         body = self.body.copy(cache) if isinstance(self.body, Packed) else self.body.copy()

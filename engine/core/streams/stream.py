@@ -93,8 +93,8 @@ class Stream:
         """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
-    def runs(self, low: int, high: int) -> Iterator[Run]:
-        """The live entries with low <= ID <= high, in order."""
+    def _stretches(self, low: int, high: int) -> Iterator[Run]:
+        """(segment, i, j), in order: its entries [i, j), dead ones too, have low <= ID <= high."""
         segments = self._segments
         for number in range(self._locate(low), len(segments)):
             segment = segments[number]
@@ -103,6 +103,11 @@ class Stream:
             begin = segment.position(low) if self._firsts[number] < low else 0
             # The last ID tells whether the range ends in this segment: only then is it searched.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+            yield segment, begin, end
+
+    def runs(self, low: int, high: int) -> Iterator[Run]:
+        """The live entries with low <= ID <= high, in order."""
+        for segment, begin, end in self._stretches(low, high):
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
@@ -156,6 +161,10 @@ class Stream:
             if len(parts) == count:
                 break
         return Frames(len(parts), parts)
+
+    def parts(self, low: int, high: int) -> list[Run]:
+        """The segments with the entries of [low, high] as they are now, not all live: nobody changes these segments."""
+        return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def ids(self, low: int, high: int) -> list[int]:
         """The IDs of all live entries of [low, high]."""
@@ -212,10 +221,7 @@ class Stream:
         """The IDs at these ``places`` (from 1, ascending) among the live entries of [low, high]. All must exist."""
         found: list[int] = []
         before = 0
-        for number in range(self._locate(low), len(self._segments)):
-            segment = self._segments[number]
-            begin = segment.position(low) if self._firsts[number] < low else 0
-            end = len(segment) if segment.last_id <= high else segment.position(high + 1)
+        for segment, begin, end in self._stretches(low, high):
             here = segment.count(begin, end)
             if len(found) < len(places) and places[len(found)] > before + here:
                 before += here

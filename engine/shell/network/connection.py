@@ -4,6 +4,10 @@ It owns the buffers and the reasons for which a client's commands do not run: it
 CLIENT PAUSE, does not read its replies, or has had its share of this event-loop iteration. What a command does is none
 of its business; a :class:`CommandRunner` runs them, and calls back.
 
+A long reply leaves in pieces, one in an event-loop iteration, so that other clients are served in between; the next
+piece is not made before the client has taken most of the ones before it. The client's next command waits for the last
+piece, and so does whatever else it is sent.
+
 A connection never drops input that it has accepted, and never runs two commands out of order: whoever adds a path must
 put what cannot run yet behind what already waits (``commands`` from ``at`` on, the parser's bytes, then ``backlog``).
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol, cast
 
 from engine.core.clients.session import Buffers, Session
@@ -19,10 +24,11 @@ from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.network.limits import Limits
 from engine.shell.network.reply_batch import ReplyBatch
+from engine.shell.network.writing import GONE, gathered
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
 from engine.wire.bulk import AddRun, Scanner, next_start
-from engine.wire.encode import LONG, Out, encoded
+from engine.wire.encode import Out, encoded
 from engine.wire.parser import RequestParser
 
 #: Replies of at most this many bytes go out as one copy; longer ones as the buffers that they are.
@@ -56,25 +62,6 @@ class CommandRunner(Protocol):
         """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
 
 
-class _Gone(asyncio.Transport):
-    """The transport of a connection that is closed: whoever still has the connection finds it closed."""
-
-    def is_closing(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        """It is closed."""
-
-    def abort(self) -> None:
-        """It is closed."""
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-
-_GONE = _Gone()
-
-
 class Connection(asyncio.Protocol):
     """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
 
@@ -83,6 +70,7 @@ class Connection(asyncio.Protocol):
         "at",
         "backlog",
         "backlog_size",
+        "behind",
         "commands",
         "held",
         "held_back",
@@ -90,6 +78,7 @@ class Connection(asyncio.Protocol):
         "limits",
         "over_soft_since",
         "parser",
+        "pieces",
         "received",
         "replies",
         "runner",
@@ -133,6 +122,9 @@ class Connection(asyncio.Protocol):
         #: Bytes of replies that wait for the end of the event-loop iteration, and how many.
         self.held: Out = []
         self.held_size = 0
+        #: The pieces of a long reply that are still to be made, and what is to be sent behind it.
+        self.pieces: Iterator[Out] | None = None
+        self.behind: Out = []
         #: All bytes that came, and that were sent.
         self.received = self.sent = 0
         self._reading = True
@@ -156,12 +148,14 @@ class Connection(asyncio.Protocol):
         self.session.buffers = Buffers
         self.session.multi = None
         self.replies.forget(self)
-        self.transport = _GONE
+        self.transport = GONE
         self.parser = RequestParser(0)
         self.scanner = Scanner()
         self.commands = []
         self.backlog.clear()
         self.held = []
+        self.pieces = None
+        self.behind = []
         self.backlog_size = self.held_size = self.at = 0
 
     def data_received(self, data: bytes) -> None:
@@ -265,7 +259,9 @@ class Connection(asyncio.Protocol):
         """Run what has waited, as far as it can run now."""
         self.yielding = False
         while not self.stopped and not self.transport.is_closing():
-            if self.at < len(self.commands):
+            if self.pieces is not None:
+                self.send_piece()
+            elif self.at < len(self.commands):
                 self.runner.run(self)
                 self.parser.trusted = self.session.authenticated
             elif self.parser.error is not None:
@@ -306,8 +302,34 @@ class Connection(asyncio.Protocol):
 
     # -- output -------------------------------------------------------------------------------------------------------
 
+    def send_piece(self) -> None:
+        """Send the next piece of a long reply."""
+        assert self.pieces is not None
+        try:
+            piece = next(self.pieces, None)
+        except Exception:  # noqa: BLE001 - it only reads; but its client has half a reply
+            LOG.exception("the rest of a long reply cannot be made")
+            self.transport.abort()
+            return
+        if piece is not None:
+            self._send(piece)
+            self.yield_to_others()
+            return
+        self.pieces = None
+        behind, self.behind = self.behind, []
+        if behind:
+            self._send(behind)
+        if self.session.close_after_reply or self.session.close_requested:
+            self.close()
+
     def send(self, parts: Out) -> None:
-        """Send bytes of replies, now or at the end of the event-loop iteration."""
+        """Send bytes of replies, now or at the end of the event-loop iteration; behind a long reply if there is one."""
+        if self.pieces is None:
+            self._send(parts)
+        elif not self._is_too_much(sum(map(len, self.behind)) + sum(map(len, parts))):
+            self.behind += parts
+
+    def _send(self, parts: Out) -> None:
         if not self.transport.is_closing():
             size = sum(map(len, parts))
             if size > _WRITE_HIGH and self._is_too_much(size):
@@ -339,7 +361,7 @@ class Connection(asyncio.Protocol):
         elif size <= _COPY_LIMIT:
             transport.write(b"".join(parts))
         else:
-            transport.writelines(_gathered(parts))
+            transport.writelines(gathered(parts))
         if self.slow:
             self.check_output()
 
@@ -361,7 +383,7 @@ class Connection(asyncio.Protocol):
 
     def buffers(self) -> Buffers:
         """What waits here, for CLIENT LIST."""
-        replies = self.transport.get_write_buffer_size() + self.held_size
+        replies = self.transport.get_write_buffer_size() + self.held_size + sum(map(len, self.behind))
         waiting = self.parser.buffered + self.backlog_size
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 
@@ -373,20 +395,3 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close it, behind what has been sent."""
         self.replies.close(self)
-
-
-def _gathered(parts: Out) -> Out:
-    """The same bytes, short parts put together, long ones left where they are."""
-    out: Out = []
-    run: Out = []
-    for part in parts:
-        if len(part) < LONG:
-            run.append(part)
-        else:
-            if run:
-                out.append(b"".join(run))
-                run = []
-            out.append(part)
-    if run:
-        out.append(b"".join(run))
-    return out

@@ -10,13 +10,13 @@ until the client has had its share of the iteration; their replies leave togethe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER, Effects
-from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Push, Reply
+from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
@@ -30,7 +30,7 @@ from engine.shell.observation.traffic import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
-from engine.wire.encode import Out, encode, encoded
+from engine.wire.encode import Out, encode, encoded, pages_of
 
 #: A client's share of an event-loop iteration, in microseconds, and after how many commands that is looked at.
 _SHARE_US = 2000
@@ -114,6 +114,7 @@ class Runner:
         if self.memory_limit.limit:
             self.memory_limit.look(now)
         out: Out = []
+        pieces: Iterator[Out] | None = None
         #: Bytes of the replies in ``out`` that have several parts.
         made = 0
         if count - at > 1 and core.databases[session.db].waiting:
@@ -140,6 +141,11 @@ class Runner:
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
             before = len(out)
+            if type(reply) is Pages:
+                pieces = pages_of(reply, session.proto)
+                if after_reply:
+                    self._do_after_reply()
+                break
             if reply is not NO_REPLY:
                 try:
                     encode(reply, session.proto, out)
@@ -196,9 +202,12 @@ class Runner:
         self._flush(connection, out)
         if core.changes.next_expiry != timers.expiry_at:
             timers.follow_expiry()
+        if pieces is not None:
+            connection.pieces = pieces
+            connection.send_piece()
         if core.telemetry.latency_ms:
             self.watchdog.worked(began, commands[first:at])
-        if session.close_after_reply or session.close_requested:
+        if pieces is None and (session.close_after_reply or session.close_requested):
             connection.close()
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:

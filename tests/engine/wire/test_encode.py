@@ -10,9 +10,11 @@ from engine.core.protocol.replies import (
     NIL_ARRAY,
     OK,
     Array,
+    ByKey,
     CommandError,
     Frames,
     Map,
+    Pages,
     Push,
     Raw,
     Set,
@@ -20,7 +22,7 @@ from engine.core.protocol.replies import (
     Simple,
     Verbatim,
 )
-from engine.wire.encode import LONG, encode, encoded
+from engine.wire.encode import LONG, encode, encoded, pages_of
 
 CASES: list[tuple[Any, bytes, bytes]] = [
     (0, b":0\r\n", b":0\r\n"),
@@ -56,6 +58,33 @@ CASES: list[tuple[Any, bytes, bytes]] = [
     (CommandError(b"ERR a\r\nb"), b"-ERR a  b\r\n", b"-ERR a  b\r\n"),
     ([CommandError(b"ERR x"), Simple(b"y")], b"*2\r\n-ERR x\r\n+y\r\n", b"*2\r\n-ERR x\r\n+y\r\n"),
 ]
+
+
+def pages(kind: type[list[Any]], size: int, *pages: list[Any]) -> Pages:
+    return Pages(kind, size, iter(pages))
+
+
+LONG_REPLIES: list[tuple[Any, Any]] = [
+    (lambda: pages(list, 0), []),
+    (lambda: pages(list, 3, [1], [], [b"x", None]), [1, b"x", None]),
+    (lambda: pages(Map, 4, [b"a", 1, b"b"], [2]), Map([b"a", 1, b"b", 2])),
+    (lambda: pages(Set, 2, [b"a"], [b"b"]), Set([b"a", b"b"])),
+    (
+        lambda: pages(ByKey, 2, [(b"s", pages(list, 2, [1], [2]))], [(b"t", [3])]),
+        ByKey([(b"s", [1, 2]), (b"t", [3])]),
+    ),
+    (lambda: pages(list, 3, [Several(2, [b":1\r\n", b":2\r\n"]), pages(list, 0)]), [1, 2, []]),
+    (lambda: [pages(Map, 2, [b"a", b"b"])], [Map([b"a", b"b"])]),
+]
+
+
+@pytest.mark.parametrize("proto", [2, 3])
+@pytest.mark.parametrize(("long", "short"), LONG_REPLIES)
+def test_pages_are_the_bytes_of_the_whole(long: Any, short: Any, proto: int) -> None:
+    """Page by page, and at once, a long reply has the bytes of the reply that has no pages."""
+    assert encoded(long(), proto) == encoded(short, proto)
+    if isinstance(long(), Pages):
+        assert b"".join(b"".join(page) for page in pages_of(long(), proto)) == encoded(short, proto)
 
 
 @pytest.mark.parametrize(("reply", "resp2", "resp3"), CASES, ids=[repr(case[0])[:40] for case in CASES])

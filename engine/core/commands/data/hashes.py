@@ -9,13 +9,17 @@ from engine.core.commands.data.scan import parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Map, Reply
+from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply, paged
 from engine.text import longdouble
 from engine.text.globs import matcher
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
+
+
+#: A hash of more fields is replied with in pages of so many.
+_MANY, _PAGE = 5000, 2000
 
 
 def _hash(ctx: Context, key: bytes) -> Hash | None:
@@ -85,25 +89,31 @@ def hget(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the values of several fields of a hash."""
-    return list(map(_read(ctx, argv[1]).get, argv[2:]))
+    return paged(list(map(_read(ctx, argv[1]).get, argv[2:])))
 
 
 @hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
-    return Map(word for pair in _read(ctx, argv[1]).items() for word in pair)
+    fields = _read(ctx, argv[1])
+    if len(fields) <= _MANY:
+        return Map(word for pair in fields.items() for word in pair)
+    names, values = list(fields), list(fields.values())
+    parts = (slice(at, at + _PAGE) for at in range(0, len(names), _PAGE))
+    pages = ([word for pair in zip(names[part], values[part], strict=True) for word in pair] for part in parts)
+    return Pages(Map, 2 * len(names), pages)
 
 
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
-    return list(_read(ctx, argv[1]))
+    return paged(list(_read(ctx, argv[1])))
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
-    return list(_read(ctx, argv[1]).values())
+    return paged(list(_read(ctx, argv[1]).values()))
 
 
 @hash_command("hlen key", "readonly fast", access="RO")

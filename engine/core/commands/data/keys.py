@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import database_command, key_command
 from engine.core.keyspace.database import Database, Value, type_name
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply, Simple
+from engine.core.protocol.replies import OK, CommandError, Reply, Simple, paged
 from engine.core.table.registry import ALL_KEYS, NO_KEYS, Keys
 from engine.text.globs import matcher
 from engine.text.messages import data, general
@@ -101,7 +101,7 @@ def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys that match a pattern."""
     keys = ctx.db.keys()
-    return keys if argv[1] == b"*" else list(filter(matcher(argv[1]), keys))
+    return paged(keys if argv[1] == b"*" else list(filter(matcher(argv[1]), keys)))
 
 
 # -- renaming, copying, moving --------------------------------------------------------------------------------------

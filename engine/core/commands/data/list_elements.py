@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.data.lists import List, changed, list_at
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MIN, Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.text.messages import data, general
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def lrange(ctx: Context, argv: list[bytes]) -> Reply:
         return []
     if low > len(items) // 2:
         # A deque is walked from the end that is nearer.
-        return list(islice(reversed(items), len(items) - high, len(items) - low))[::-1]
-    return list(islice(items, low, high))
+        return paged(list(islice(reversed(items), len(items) - high, len(items) - low))[::-1])
+    return paged(list(islice(items, low, high)))
 
 
 @list_command("lindex key index", "readonly", complexity="O(index)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import key_command
 from engine.core.keyspace.database import type_name
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.replies import CommandError, Reply, holding, paged
 from engine.core.table.registry import NO_KEYS
 from engine.text.globs import matcher
 from engine.text.messages import data, general
@@ -71,4 +71,4 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         keys = list(filter(matcher(pattern), keys))
     if kind:
         keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
-    return [b"%d" % following, keys]
+    return holding([b"%d" % following, paged(keys)])

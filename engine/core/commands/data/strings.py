@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.data.expiry import expire_key, is_past, persist_key, positive_deadline
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.replies import OK, CommandError, Reply, paged
 from engine.core.table.registry import ALL_KEYS, Keys
 from engine.text.messages import general
 
@@ -195,7 +195,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the strings at several keys, nil for a key that holds none."""
     found = map(ctx.db.read, argv[1:])
-    return [bytes(value) if isinstance(value, bytes | bytearray) else None for value in found]
+    return paged([bytes(value) if isinstance(value, bytes | bytearray) else None for value in found])
 
 
 @string_command("getdel key", "write fast", access="RW access delete", since="6.2.0")

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import transaction_command
-from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Reply
+from engine.core.protocol.replies import NIL_ARRAY, OK, Array, CommandError, Pages, Reply, Several
 from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
     from engine.core.environment.context import Context
+
+
+#: More replies of one transaction are sent in pages, of so many.
+_MANY, _PAGE = 5000, 1000
 
 
 def discard_transaction(ctx: Context, session: Session) -> None:
@@ -53,9 +57,14 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         replies = Array()
         for one in queued:
             replies += ctx.run_queued(session, one)
-        return replies
+        return _in_pages(replies) if len(replies) > _MANY or Pages in map(type, replies) else replies
     finally:
         session.in_exec = False
+
+
+def _in_pages(replies: Array) -> Pages:
+    size = sum(one.count if type(one) is Several else 1 for one in replies)
+    return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)))
 
 
 @transaction_command("discard", since="2.0.0")

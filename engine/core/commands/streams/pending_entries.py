@@ -9,11 +9,15 @@ from engine.core.commands.streams.lookups import need_group
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, rows_in_pages
 from engine.core.streams.group import Group
 from engine.core.streams.pending import NOBODY
+from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.text.messages import general, streams
+
+#: More pending entries are listed in pages.
+_MANY = 2000
 
 
 @stream_command("xack key group id [id ...]", "write fast", complexity="O(1) for each ID.")
@@ -172,21 +176,19 @@ def _summary(group: Group) -> Reply:
     pending = group.pending
     if not len(pending):
         return [0, None, None, NIL_ARRAY]
-    consumers = [
-        [consumer.name, b"%d" % group.pending_of(consumer)]
-        for consumer in group.sorted_consumers()
-        if group.pending_of(consumer)
-    ]
+    names = group.by_number
+    owners = sorted((names[owner].name, count) for owner, count in pending.per_owner.items() if owner != NOBODY)
+    consumers = [[name, b"%d" % count] for name, count in owners]
     return [len(pending), ids.text(pending.first_id), ids.text(pending.last_id), consumers]
 
 
-def _listing(
-    ctx: Context, group: Group, low: int, high: int, count: int, owner: int | None, min_idle: int
-) -> list[Reply]:
+def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner: int | None, min_idle: int) -> Reply:
     listed: list[Reply] = []
     if not count:
         return listed
     before = ctx.now - min_idle if min_idle > 0 else None
+    if count > _MANY and len(group.pending) > _MANY:
+        return _long_listing(ctx.now, group, low, high, count, owner, before)
     for record in group.pending.records(low, high, owner, before):
         block, index = record
         idle = -1 if block.owner_at(index) == NOBODY else max(ctx.now - block.time_at(index), 0)
@@ -194,3 +196,23 @@ def _listing(
         if len(listed) == count:
             break
     return listed
+
+
+def _long_listing(
+    now: int, group: Group, low: int, high: int, count: int, owner: int | None, before: int | None
+) -> Reply:
+    """The same in pages, which show the list as it is now."""
+    every = owner is None and before is None
+    blocks = group.pending.still(low, high, count if every else len(group.pending))
+    size = sum(len(block) if every else len(block.matching(owner, before)) for block in blocks)
+    consumers = group.by_number.copy()
+
+    def row(block: Block, index: int) -> Reply:
+        number, idle = block.owner_at(index), -1
+        name = consumers[number].name if number != NOBODY else b""
+        if number != NOBODY:
+            idle = max(now - block.time_at(index), 0)
+        return [ids.text(block.id_at(index)), name, idle, block.count_at(index)]
+
+    records = ((block, index) for block in blocks for index in block.matching(owner, before))
+    return rows_in_pages(min(size, count), records, row)

@@ -7,6 +7,8 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
+from engine.core.streams.runs import reply_of_parts
+from engine.core.streams.stream import Stream
 from engine.text.messages import general
 
 
@@ -15,6 +17,21 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of entries of a stream."""
     stream = ctx.db.read_stream(argv[1])
     return stream.length if stream is not None else 0
+
+
+#: More entries of more segments make a long reply.
+_MANY, _MANY_SEGMENTS = 20_000, 8
+
+
+def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
+    """The first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages where they are many."""
+    if (not count or count > _MANY) and len(stream.segments()) > _MANY_SEGMENTS:
+        parts = stream.parts(low, high)
+        found = sum(segment.count(first, last) for segment, first, last in parts)
+        found = min(found, count) if count else found
+        if found and len(parts) > _MANY_SEGMENTS:
+            return reply_of_parts(parts, found, backward=backward)
+    return (stream.range_backward if backward else stream.range)(low, high, count)
 
 
 def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bool) -> Reply:
@@ -29,7 +46,7 @@ def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bo
         return []
     if count is not None and count <= 0:
         return NIL_ARRAY
-    return (stream.range_backward if backward else stream.range)(low, high, count or 0)
+    return entries_between(stream, low, high, count or 0, backward=backward)
 
 
 @stream_command(

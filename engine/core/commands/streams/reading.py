@@ -10,9 +10,9 @@ from engine.core.commands.streams.read_arguments import Budget, Read, find_keys,
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
-from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Raw, Reply
+from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply
 from engine.core.streams.group import Consumer, Group
-from engine.core.streams.runs import Run, frames_of
+from engine.core.streams.runs import Run, reply_of
 from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
@@ -24,6 +24,14 @@ NEW = ids.MAX_ID
 
 
 # -- XREAD ------------------------------------------------------------------------------------------------------------
+
+
+def _by_key(found: list[tuple[bytes, Reply]]) -> Reply:
+    """The reply of what was found under some keys."""
+    for _, reply in found:
+        if type(reply) is Pages:
+            return Pages(ByKey, len(found), iter([found]))
+    return ByKey(found)
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
@@ -49,7 +57,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     read = parse_read(ctx, argv)
     starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = Budget(read)
-    found = ByKey()
+    found: list[tuple[bytes, Reply]] = []
     for key, start in zip(read.keys, starts, strict=True):
         if budget.spent:
             break
@@ -58,9 +66,9 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
             continue
         runs = budget.take(stream, start + 1)
         if runs:
-            found.append((key, frames_of(runs)))
+            found.append((key, reply_of(runs)))
     if found:
-        return found
+        return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
@@ -106,7 +114,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         return _only_new(ctx, argv, read, read.group)
     places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = Budget(read)
-    found = ByKey()
+    found: list[tuple[bytes, Reply]] = []
     claims = read.claim
     for key, (stream, group, start) in zip(read.keys, places, strict=True):
         if budget.spent:
@@ -121,7 +129,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         if reply is not None:
             found.append((key, reply))
     if found:
-        return found
+        return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
     wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
@@ -137,7 +145,8 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
         runs = stream.first_runs(group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
             deliver(ctx, key, stream, name, group, consumer, runs, read.noack)
-            return ByKey([(key, frames_of(runs))])
+            reply = reply_of(runs)
+            return ByKey([(key, reply)]) if type(reply) is Frames else _by_key([(key, reply)])
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
 
 
@@ -196,7 +205,7 @@ def _new_entries(
     if runs:
         deliver(ctx, key, stream, read.group, group, consumer, runs, read.noack)
     if claims is None:
-        return frames_of(runs) if runs else None
+        return reply_of(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
     return claimed + fresh or None
 

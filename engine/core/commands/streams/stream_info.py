@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from engine.core.commands.streams.lookups import need_stream
+from engine.core.commands.streams.pending_records import PendingRecords
+from engine.core.commands.streams.ranges import entries_between
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Map, Raw, Reply
-from engine.core.streams.group import Consumer, Group
-from engine.core.streams.pending import Record
+from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, holding
+from engine.core.streams.group import Consumer, Group, Listing
 from engine.core.streams.position import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
@@ -26,6 +30,8 @@ xinfo_subcommand = container(
 )
 
 _FULL_COUNT = 10
+#: More consumers are listed in pages.
+_MANY_CONSUMERS = 500
 
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
@@ -77,60 +83,58 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
-    return Map.of(
-        {
-            **_head(ctx, stream),
-            b"entries": stream.range(0, ids.MAX_ID, count),
-            b"groups": [_full_group(stream, name, count) for name in sorted(stream.groups)],
-        }
+    return holding(
+        Map.of(
+            {
+                **_head(ctx, stream),
+                b"entries": entries_between(stream, 0, ids.MAX_ID, count),
+                b"groups": holding([_full_group(stream, name, count) for name in sorted(stream.groups)]),
+            }
+        )
     )
 
 
 def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
     group = stream.groups[name]
-    pending = []
-    for record in group.pending.records(0, ids.MAX_ID):
-        pending.append([_id(record), group.owner_name(record), *_delivery(record)])
-        if len(pending) == count:
-            break
-    return Map.of(
-        {
-            b"name": name,
-            b"last-delivered-id": ids.text(group.last_id),
-            b"entries-read": _read(group),
-            b"lag": group.lag(stream),
-            b"pel-count": len(group.pending),
-            b"nacked-count": len(group.nacked),
-            b"pending": pending,
-            b"consumers": [_full_consumer(group, consumer, count) for consumer in group.sorted_consumers()],
-        }
+    records = PendingRecords(group, count)
+    return holding(
+        Map.of(
+            {
+                b"name": name,
+                b"last-delivered-id": ids.text(group.last_id),
+                b"entries-read": _read(group),
+                b"lag": group.lag(stream),
+                b"pel-count": len(group.pending),
+                b"nacked-count": len(group.nacked),
+                b"pending": records.of_all(),
+                b"consumers": _consumers(group, partial(_full_consumer, records)),
+            }
+        )
     )
 
 
-def _full_consumer(group: Group, consumer: Consumer, count: int) -> Reply:
-    pending = []
-    for record in group.pending.records(0, ids.MAX_ID, consumer.number):
-        pending.append([_id(record), *_delivery(record)])
-        if len(pending) == count:
-            break
-    return Map.of(
-        {
-            b"name": consumer.name,
-            b"seen-time": consumer.seen_time,
-            b"active-time": consumer.active_time,
-            b"pel-count": group.pending_of(consumer),
-            b"pending": pending,
-        }
+def _full_consumer(records: PendingRecords, listing: Listing, consumer: Consumer) -> Reply:
+    seen, active = listing.times(consumer)
+    return holding(
+        Map.of(
+            {
+                b"name": consumer.name,
+                b"seen-time": seen,
+                b"active-time": active,
+                b"pel-count": listing.pending_of(consumer),
+                b"pending": records.of(consumer),
+            }
+        )
     )
 
 
-def _id(record: Record) -> bytes:
-    return ids.text(record[0].id_at(record[1]))
-
-
-def _delivery(record: Record) -> list[Reply]:
-    block, index = record
-    return [block.time_at(index), block.count_at(index)]
+def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply]) -> Reply:
+    """What ``row`` makes of each consumer, in pages where there are many."""
+    listing = Listing(group)
+    pages = ([row(listing, consumer) for consumer in batch] for batch in listing.batches())
+    if len(listing) <= _MANY_CONSUMERS:
+        return holding([one for page in pages for one in page])
+    return Pages(list, len(listing), pages)
 
 
 @xinfo_subcommand("groups key")
@@ -159,14 +163,16 @@ def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[3])
     if group is None:
         raise CommandError(streams.no_group_for_key(argv[3], argv[2]))
-    return [
-        Map.of(
-            {
-                b"name": consumer.name,
-                b"pending": group.pending_of(consumer),
-                b"idle": max(ctx.now - consumer.seen_time, 0),
-                b"inactive": -1 if consumer.active_time < 0 else max(ctx.now - consumer.active_time, 0),
-            }
-        )
-        for consumer in group.sorted_consumers()
-    ]
+    return _consumers(group, partial(_consumer, ctx.now))
+
+
+def _consumer(now: int, listing: Listing, consumer: Consumer) -> Reply:
+    seen, active = listing.times(consumer)
+    return Map.of(
+        {
+            b"name": consumer.name,
+            b"pending": listing.pending_of(consumer),
+            b"idle": max(now - seen, 0),
+            b"inactive": -1 if active < 0 else max(now - active, 0),
+        }
+    )

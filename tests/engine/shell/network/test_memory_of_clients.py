@@ -129,7 +129,10 @@ def test_replies_are_not_made_before_they_are_taken(policy):
 
 
 def test_a_reply_above_the_hard_limit_ends_its_client():
-    """One reply that is longer than client-output-buffer-limit allows ends its client, as with Redis."""
+    """One value that is longer than client-output-buffer-limit allows ends its client, as with Redis.
+
+    A long list does so too with Redis; the engine makes it piece by piece, so that it never waits in full.
+    """
     for server_of in (servers.engine, servers.redis):
         with (
             server_of("--client-output-buffer-limit", "normal 2mb 0 0") as server,
@@ -139,7 +142,10 @@ def test_a_reply_above_the_hard_limit_ends_its_client():
             for _ in range(40):
                 client.run("RPUSH", "list", *["x" * 100] * 1000)
             assert len(client.run("LRANGE", "list", 0, 9999)) == 10_000
-            client.send("LRANGE", "list", 0, -1)
+            if server_of is servers.engine:
+                assert len(client.run("LRANGE", "list", 0, -1)) == 40_000
+            client.run("SET", "value", "x" * 4_000_000)
+            client.send("GET", "value")
             with pytest.raises(ConnectionError):
                 client.receive()
             assert other.run("PING") == b"PONG"

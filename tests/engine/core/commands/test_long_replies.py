@@ -1,0 +1,181 @@
+"""Long replies are made page by page: each shows what was there when its command ran, and every page is small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.core.commands.data import hashes
+from engine.core.commands.server import transactions
+from engine.core.commands.streams import pending_entries, pending_records, ranges, stream_info
+from engine.core.dispatch import Core
+from engine.core.protocol import replies
+from engine.core.protocol.replies import Pages
+from engine.core.streams import group, pending, runs, segment
+from engine.wire.encode import encoded, pages_of
+from tests.engine.core.streams.test_storage import pack_cold
+from tests.replay import NOW_US, new_core
+
+ENTRIES = 300
+#: Entries and other elements of a page at most, as the limits below have it, with the entries of one segment more.
+PAGE = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_segments() -> Iterator[None]:
+    """Segments and blocks of pending entries are short, so that there are many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "SEGMENT_ENTRIES", 12)
+        patch.setattr(segment, "SEGMENT_STEP", 1)
+        patch.setattr(pending, "BLOCK", 8)
+        yield
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies of some elements are long, their pages short."""
+    limits: list[tuple[Any, dict[str, int]]] = [
+        (replies, {"_WORDS": 10, "_SHORT": 20, "_ROWS": 7, "_FEW_ROWS": 2}),
+        (ranges, {"_MANY": 20, "_MANY_SEGMENTS": 2}),
+        (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
+        (pending_entries, {"_MANY": 20}),
+        (pending_records, {"_MANY": 20}),
+        (stream_info, {"_MANY_CONSUMERS": 5}),
+        (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
+        (hashes, {"_MANY": 20, "_PAGE": 10}),
+        (transactions, {"_MANY": 20, "_PAGE": 10}),
+    ]
+    for module, values in limits:
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+
+class Side:
+    """A core with a stream, partly packed, with gaps; a group of many consumers; a hash, a list and other keys."""
+
+    def __init__(self) -> None:
+        self.core: Core = new_core()
+        self.session = self.core.open_session(NOW_US)
+        for number in range(1, ENTRIES + 1):
+            self.run(f"XADD s {number}-1 field value-{number}")
+        self.run("XGROUP CREATE s g 0")
+        for number in range(12):
+            self.run(f"XGROUP CREATECONSUMER s g idle-{number * 7 % 12}")
+        for number in range(10):
+            self.run(f"XREADGROUP GROUP g c-{9 - number} COUNT 25 STREAMS s >")
+        self.run("XCLAIM s g c-3 0 3-1 7-1 33-1 100-1 101-1 200-1")
+        self.run("XNACK s g FAIL IDS 2 5-1 6-1")
+        self.run("XDEL s 1-1 2-1 50-1 51-1 77-1 299-1")
+        for number in range(0, ENTRIES, 3):
+            self.run(f"XDEL s {number}-1")
+        for number in range(50):
+            self.run(f"HSET h field-{number} {number}")
+            self.run(f"RPUSH l {number}")
+            self.run(f"SET key-{number} {number}")
+        stream = self.core.databases[0].stream(b"s")
+        assert stream is not None
+        pack_cold(stream, 6)
+
+    def run(self, command: str, *, after_ms: int = 0) -> Any:
+        reply: Any = None
+        for line in command.split(";"):
+            argv = [word.encode() for word in line.split()]
+            reply = self.core.execute(self.session, argv, NOW_US + after_ms * 1000)
+        return reply
+
+
+#: What others do between two pages.
+MEANWHILE = """XADD s * field new; XDEL s 10-1 11-1 13-1 150-1 151-1 152-1; XTRIM s MAXLEN 100; XACK s g 4-1 8-1 22-1;
+    XCLAIM s g other 0 100-1 110-1 111-1; XREADGROUP GROUP g c-3 STREAMS s >; XREADGROUP GROUP g idle-4 STREAMS s >;
+    XGROUP DELCONSUMER s g c-5; XGROUP CREATECONSUMER s g a-new-one; XNACK s g FATAL IDS 2 121-1 122-1;
+    HSET h field-3 changed new new; HDEL h field-40 field-41; RPUSH l new; LPOP l; DEL key-1; SET key-3 changed"""
+
+COMMANDS = [
+    "XRANGE s - +",
+    "XRANGE s (20-1 222 COUNT 60",
+    "XREVRANGE s + -",
+    "XREVRANGE s 290 20-1 COUNT 71",
+    "XREAD COUNT 150 STREAMS s 0",
+    "XREAD STREAMS s nothing 0 0",
+    "XPENDING s g - + 1000",
+    "XPENDING s g 20-1 (222-1 100",
+    "XPENDING s g - + 1000 c-3",
+    "XPENDING s g IDLE 1 - + 1000",
+    "XINFO CONSUMERS s g",
+    "XINFO STREAM s FULL",
+    "XINFO STREAM s FULL COUNT 0",
+    "XINFO STREAM s FULL COUNT 22",
+    "HGETALL h",
+    "HKEYS h",
+    "HVALS h",
+    "LRANGE l 3 -1",
+    "LRANGE l 28 -1",
+    "KEYS *",
+    "SCAN 0 COUNT 1000",
+    "MGET " + " ".join(f"key-{number}" for number in range(60)),
+    "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
+    "MULTI" + "; XLEN s" * 30 + "; EXEC",
+    "XREADGROUP GROUP g late STREAMS s >",
+]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[tuple[str, int], bytes]:
+    """Each command's reply on a core that makes no pages."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges, "_MANY_SEGMENTS", 1000)
+        for command in COMMANDS:
+            reply = Side().run(command, after_ms=5)
+            assert type(reply) is not Pages
+            found.update({(command, proto): encoded(reply, proto) for proto in (2, 3)})
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:30])
+def test_a_long_reply_shows_what_was_there_when_the_command_ran(whole, small_pages, command):
+    """Whatever others do between its pages, a long reply is what the command would have answered in one piece."""
+    for proto, made_before in ((2, 0), (3, 2)):
+        side = Side()
+        reply = side.run(command, after_ms=5)
+        assert type(reply) is Pages
+        pages: Iterator[Any] = pages_of(reply, proto)
+        made = [next(pages) for _ in range(made_before)]
+        side.run(MEANWHILE, after_ms=1000)
+        if proto == 3:
+            side.run("FLUSHALL", after_ms=2000)
+        made += pages
+        assert b"".join(b"".join(page) for page in made) == whole[command, proto]
+        assert len(made) > 2
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] in "XH"], ids=lambda command: command[:30])
+def test_every_page_is_small(small_pages, command):
+    """No page of a long reply has more than some elements, however many the reply has."""
+    pages = [b"".join(page) for page in pages_of(Side().run(command, after_ms=5), 2)]
+    assert len(pages) > 2
+    assert max(page.count(b"-1\r\n") for page in pages) <= PAGE
+    assert max(map(len, pages)) < 2500
+
+
+def test_a_listing_that_nobody_takes_is_forgotten(small_pages):
+    """A group remembers nothing for a reply whose client has gone."""
+    side = Side()
+    stream = side.core.databases[0].stream(b"s")
+    assert stream is not None
+    pages = pages_of(side.run("XINFO CONSUMERS s g"), 2)
+    next(pages)
+    another = side.run("XINFO CONSUMERS s g")
+    assert len(stream.groups[b"g"].listings) == 2
+    del pages, another
+    assert not stream.groups[b"g"].listings
+
+
+def test_copies_of_pending_entries_are_limited():
+    """XPENDING with a COUNT copies as many blocks as it shows, not the whole list."""
+    side = Side()
+    stream = side.core.databases[0].stream(b"s")
+    assert stream is not None
+    assert sum(map(len, stream.groups[b"g"].pending.still(0, 1 << 128, 20))) <= 20 + 2 * 8

@@ -1,0 +1,209 @@
+"""Long replies leave in pieces: what other clients, and the client itself, see of it. No socket, no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.protocol import replies
+from engine.settings.config import Config
+from engine.shell.network.connection import Connection
+from engine.shell.network.runner import Runner
+
+
+class Turns:
+    """An event loop that runs one iteration when it is told to."""
+
+    def __init__(self) -> None:
+        self._soon: deque[Callable[[], None]] = deque()
+
+    def call_soon(self, work: Callable[..., None], *words: Any) -> None:
+        self._soon.append(lambda: work(*words))
+
+    def run(self) -> bool:
+        """One iteration; whether there was anything to do."""
+        for _ in range(count := len(self._soon)):
+            self._soon.popleft()()
+        return bool(count)
+
+
+class Socket:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.ended = ""
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        """Nothing waits here."""
+
+    def get_extra_info(self, name: str) -> Any:
+        return None
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def writelines(self, parts: list[bytes]) -> None:
+        self.written += b"".join(parts)
+
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
+    def close(self) -> None:
+        self.ended = "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def taken(self) -> bytes:
+        """What was written since the last call."""
+        data, self.written = self.written, b""
+        return data
+
+
+class Shell:
+    """A runner and its clients."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.runner = Runner(Core(Config(), lambda n: 0), cast(asyncio.AbstractEventLoop, self.turns))
+
+    def client(self) -> tuple[Connection, Socket]:
+        connection, transport = Connection(self.runner), Socket()
+        connection.connection_made(cast(asyncio.Transport, transport))
+        return connection, transport
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """One with a list of 50 elements, whose replies of more than ten have pages of five."""
+    monkeypatch.setattr(replies, "_SHORT", 10)
+    monkeypatch.setattr(replies, "_WORDS", 5)
+    shell = Shell()
+    connection, transport = shell.client()
+    connection.data_received(b"RPUSH l " + b" ".join(b"%d" % number for number in range(50)) + b"\r\n")
+    assert transport.taken() == b":50\r\n"
+    return shell
+
+
+WHOLE = b"*50\r\n" + b"".join(b"$%d\r\n%d\r\n" % (len(b"%d" % number), number) for number in range(50))
+LRANGE = b"LRANGE l 0 -1\r\n"
+
+
+def rest(shell: Shell) -> None:
+    """Let the loop run until nothing is left."""
+    for _ in range(1000):
+        if not shell.turns.run():
+            return
+    raise AssertionError("it never ends")
+
+
+def test_others_are_answered_between_two_pieces(shell):
+    """Each iteration brings one piece of a long reply, and another client's commands are answered in between."""
+    first, reader = shell.client()
+    second, other = shell.client()
+    first.data_received(LRANGE)
+    received = [reader.taken()]
+    while first.pieces is not None:
+        assert received[-1].count(b"$") <= 5
+        second.data_received(b"PING\r\n")
+        assert other.taken() == b"+PONG\r\n"
+        assert shell.turns.run()
+        received.append(reader.taken())
+    assert len(received) == 11
+    assert b"".join(received) == WHOLE
+
+
+def test_the_next_commands_wait_for_the_last_piece(shell):
+    """What the client has sent behind the command, with it or later, is answered behind its reply, in order."""
+    first, reader = shell.client()
+    second, _ = shell.client()
+    first.data_received(b"PING one\r\n" + LRANGE + b"LLEN l\r\n")
+    first.data_received(LRANGE + b"PING two\r\n")
+    second.data_received(b"RPUSH l more\r\n")
+    rest(shell)
+    later = WHOLE.replace(b"*50", b"*51") + b"$4\r\nmore\r\n"
+    assert reader.taken() == b"$3\r\none\r\n" + WHOLE + b":51\r\n" + later + b"$3\r\ntwo\r\n"
+
+
+def test_messages_come_behind_the_last_piece(shell):
+    """A message that is published meanwhile does not stand in the middle of the reply."""
+    first, reader = shell.client()
+    second, _ = shell.client()
+    first.data_received(b"HELLO 3\r\nSUBSCRIBE news\r\n")
+    reader.taken()
+    first.data_received(LRANGE)
+    second.data_received(b"PUBLISH news hello\r\n")
+    rest(shell)
+    assert reader.taken() == WHOLE + b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n"
+
+
+def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
+    """While the client's bytes pile up, no piece is made; when they have left, the next ones are."""
+    first, reader = shell.client()
+    first.data_received(LRANGE)
+    first.pause_writing()
+    rest(shell)
+    begun = reader.taken()
+    assert begun
+    assert len(begun) < len(WHOLE) // 3
+    first.resume_writing()
+    rest(shell)
+    assert begun + reader.taken() == WHOLE
+
+
+def test_a_connection_that_is_to_be_closed_is_closed_behind_the_last_piece(shell):
+    """A transaction that ends the connection answers in full first."""
+    first, reader = shell.client()
+    first.data_received(b"CLIENT ID\r\n")
+    number = reader.taken()[1:-2]
+    first.data_received(b"MULTI\r\n" + LRANGE + b"CLIENT KILL ID " + number + b" SKIPME no\r\nEXEC\r\nPING\r\n")
+    rest(shell)
+    assert reader.taken().endswith(b"*2\r\n" + WHOLE + b":1\r\n")
+    assert reader.ended == "closed"
+
+
+def test_a_client_that_goes_leaves_nothing(shell):
+    """With the connection the rest of its reply goes."""
+    first, _ = shell.client()
+    first.data_received(LRANGE)
+    first.connection_lost(None)
+    rest(shell)
+    assert first.pieces is None
+
+
+def test_a_reply_that_cannot_be_finished_ends_the_connection(shell, monkeypatch):
+    """Where a piece cannot be made, its client is cut off: half a reply must not be followed by another one."""
+    first, reader = shell.client()
+
+    def pages(items: list[Any]) -> replies.Pages:
+        return replies.Pages(list, len(items), iter([items[:3], [object()]]))
+
+    monkeypatch.setattr("engine.core.commands.data.list_elements.paged", pages)
+    first.data_received(LRANGE + b"PING\r\n")
+    rest(shell)
+    assert reader.taken() == b"*50\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n2\r\n"
+    assert reader.ended == "aborted"
+
+
+def test_muted_clients_get_no_piece(shell):
+    """CLIENT REPLY OFF holds for long replies too."""
+    first, reader = shell.client()
+    first.data_received(b"CLIENT REPLY OFF\r\n" + LRANGE + b"CLIENT REPLY ON\r\n")
+    rest(shell)
+    assert reader.taken() == b"+OK\r\n"
