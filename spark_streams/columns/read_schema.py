@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,9 @@ from spark_streams.errors import fail
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
+
+Origin = str | Sequence[tuple[str, int]]
+"""The stream of a page; or its streams, in order, with the number of entries of each."""
 
 _LATEST_MS = (2**63 - 1) // 1000
 _SHOWN = 80  # characters of a value in an error
@@ -90,7 +94,7 @@ class ReadSchema:
         """Whether a column needs the number of deliveries."""
         return DELIVERIES in self.arrow.names
 
-    def batch(self, page: Page, stream: str, deliveries: Any = None, kept: Any = None) -> Any:
+    def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
         """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
         `deliveries` is an int32 array of each entry's deliveries, or None. Raises MALFORMED_ENTRY in mode FAILFAST, and
@@ -118,10 +122,10 @@ class ReadSchema:
         batch = batch if kept is None else batch.filter(kept)
         for field, column in zip(self.arrow, batch.columns, strict=True):
             if not field.nullable and column.null_count:
-                entry = (page.ids() if kept is None else page.ids().filter(kept))[
-                    pc.index(pc.is_null(column), True).as_py()
-                ]
-                fail("NULL_IN_COLUMN", stream=stream, entry=entry.as_py().decode(), column=field.name)
+                row = pc.index(pc.is_null(column), True).as_py()
+                row = row if kept is None else pc.indices_nonzero(kept)[row].as_py()
+                entry, name = page.ids()[row].as_py().decode(), _stream_at(stream, row)
+                fail("NULL_IN_COLUMN", stream=name, entry=entry, column=field.name)
         return batch
 
     def _members(self, page: Page) -> dict[str, Converted]:
@@ -139,7 +143,7 @@ class ReadSchema:
     def _read_as(self, kind: Any) -> Any:
         return zones.type_in(kind, self.zone or self.home)
 
-    def _column(self, field: Any, page: Page, stream: str, deliveries: Any, rows: dict[str, Converted]) -> Converted:
+    def _column(self, field: Any, page: Page, stream: Origin, deliveries: Any, rows: dict[str, Converted]) -> Converted:
         """A column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
         name, kind = field.name, field.type
         if name == FIELDS and pa.types.is_map(kind):
@@ -149,11 +153,11 @@ class ReadSchema:
         column, wrong = rows[name] if self.json_field is not None else self._field(name, self._read_as(kind), page)
         return column if column.type == kind else column.cast(kind), wrong
 
-    def _special(self, name: str, kind: Any, page: Page, stream: str, deliveries: Any) -> Any:
+    def _special(self, name: str, kind: Any, page: Page, stream: Origin, deliveries: Any) -> Any:
         if name == ID:
             return pc.cast(page.ids(), kind)
         if name == STREAM:
-            return pa.repeat(pa.scalar(stream, kind), page.count)
+            return _streams(stream, page.count).cast(kind)
         if name == TIMESTAMP:
             return _timestamps(page.milliseconds(), kind)
         if name == DELIVERIES:
@@ -214,8 +218,8 @@ class ReadSchema:
             ensure_ascii=False,
         )
 
-    def _fail(self, field: Any, page: Page, stream: str, row: int) -> None:
-        entry = page.ids()[row].as_py().decode()
+    def _fail(self, field: Any, page: Page, origin: Origin, row: int) -> None:
+        entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
         if field.name == FIELDS and pa.types.is_map(field.type):
             offsets, names, _ = page.fields()
             ours = names[offsets[row].as_py() : offsets[row + 1].as_py()]
@@ -225,6 +229,22 @@ class ReadSchema:
         text = (page.column(name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace")
         shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
+
+
+def _stream_at(origin: Origin, row: int) -> str:
+    """The stream of a page's row."""
+    if isinstance(origin, str):
+        return origin
+    ends = np.cumsum([count for _, count in origin])
+    return origin[int(np.searchsorted(ends, row, side="right"))][0]
+
+
+def _streams(origin: Origin, count: int) -> Any:
+    """The stream of each of `count` rows."""
+    if isinstance(origin, str):
+        return pa.repeat(pa.scalar(origin), count)
+    places = np.repeat(np.arange(len(origin)), [size for _, size in origin])
+    return pa.array([name for name, _ in origin]).take(pa.array(places))
 
 
 def _is_text(name: bytes) -> bool:

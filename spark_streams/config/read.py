@@ -197,6 +197,14 @@ class LimitOptions:
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."
     )
+    max_partitions: int | None = option(
+        "maxPartitions",
+        whole(1),
+        None,
+        "Maximum partitions per micro-batch or batch; small ranges of several streams share one. With "
+        "`maxEntriesPerPartition` there may be more.",
+        default_text="three for each core of the driver's machine; one more for every 50,000 entries",
+    )
     max_per_partition: int | None = option(
         "maxEntriesPerPartition", whole(1), None, "Maximum entries per partition; streams are split to keep it."
     )
@@ -271,6 +279,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
         self._check_dead_letters()
         if self.min_entries is not None and self.max_entries is not None and self.min_entries > self.max_entries:
             refuse(self, "min_entries", "it must not be more than maxEntriesPerTrigger")
+        if self.max_partitions is not None and self.min_partitions > self.max_partitions:
+            refuse(self, "min_partitions", "it must not be more than maxPartitions")
         if self.starting is not None and "group" in self.starting.kinds() and self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "starting_offsets"), value="group")
         _ = self.ending  # parsed now, so that a mistake is refused now

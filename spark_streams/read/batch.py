@@ -59,9 +59,11 @@ class BatchReader(DataSourceReader):
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)
+        sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
+        ranges = planning.ranges(starts, ends, cuts, sizes=sizes)
         return [
             RangePartition(self._address, part, options.page_size, fails=options.fails)
-            for part in planning.ranges(starts, ends, cuts)
+            for part in planning.shared(ranges, planning.tasks(ranges, options))
         ]
 
     def _cuts(

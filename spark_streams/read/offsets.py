@@ -4,7 +4,7 @@ Owns the text form that is stored in checkpoints. It is versioned, and every ver
 readable by today's code: add versions, never change one. Pure: knows no server and no Spark.
 
 An offset holds everything that a replay needs to read the same rows in the same partitions, whatever the options and
-the server say by then. Version 3 consists of:
+the server say by then. Version 4 consists of:
 
 * `source`: what the checkpoint belongs to: the way of consuming, the streams or the pattern, the group, and an ID of
   the query that is drawn when it begins.
@@ -13,6 +13,7 @@ the server say by then. Version 3 consists of:
   two offsets is how many entries a batch must have; fewer means that data was lost.
 * `deleted`: the largest ID known to be deleted, if it lies ahead of the position.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
+* `tasks`: how many of the batch's ranges, in their order, each task reads; empty if each has a task of its own.
 * `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or, ahead of the
   stream's position, where the query is to begin once the stream reaches it.
 * `lost`: how many entries the query has noticed to be lost so far.
@@ -22,12 +23,14 @@ the server say by then. Version 3 consists of:
 * `shared`: instead of positions, what the tasks of a batch may read from a shared consumer group (see
   `spark_streams.read.shared.protocol`).
 
-Version 2 has no `source`, `firsts` and `unread`; version 1 has nothing but `streams`.
+`added`, `firsts` and `unread` have a value for almost every stream. In the text they do not repeat the names: they are
+lists in the order of `streams`, `unread` of positions in it. Version 3 has objects and a list of names there, and no
+`tasks`. Version 2 has no `source`, `firsts` and `unread` besides; version 1 has nothing but `streams`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +38,7 @@ from spark_streams.errors import error, fail
 from spark_streams.server.model import Cut
 from spark_streams.stream_id import ZERO, StreamId
 
-VERSION = 3
+VERSION = 4
 _NONE: Mapping[str, Any] = {}
 
 
@@ -90,6 +93,7 @@ class Offsets:
     added: Mapping[str, int] = field(default_factory=dict)
     deleted: Mapping[str, StreamId] = field(default_factory=dict)
     cuts: Mapping[str, tuple[Cut, ...]] = field(default_factory=dict)
+    tasks: tuple[int, ...] = ()
     begins: Mapping[str, StreamId] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     firsts: Mapping[str, StreamId] = field(default_factory=dict)
@@ -104,17 +108,18 @@ class Offsets:
     def to_json(self) -> dict[str, Any]:
         """The form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted order."""
         form: dict[str, Any] = {"version": VERSION, "streams": _sorted(self.streams, str)}
-        optional: list[tuple[str, dict[str, Any]]] = [
-            ("added", _sorted(self.added, int)),
+        names = list(form["streams"])
+        optional: list[tuple[str, Any]] = [
+            ("added", _in_order(self.added, names, int)),
             ("deleted", _sorted(self.deleted, str)),
             ("cuts", _sorted(self.cuts, lambda cuts: [[str(upto), count] for upto, count in cuts])),
+            ("tasks", list(self.tasks)),
             ("begins", _sorted(self.begins, str)),
             ("lost", _sorted(self.lost, int)),
-            ("firsts", _sorted(self.firsts, str)),
+            ("firsts", _in_order(self.firsts, names, str)),
+            ("unread", [at for at, name in enumerate(names) if name in self.unread]),
         ]
         form.update((name, value) for name, value in optional if value)
-        if self.unread:
-            form["unread"] = sorted(self.unread)
         if self.source is not None:
             form["source"] = self.source.to_json()
         if self.shared is not None:
@@ -133,30 +138,49 @@ class Offsets:
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
         try:
-            if version not in (1, 2, 3):
+            if version not in (1, 2, 3, 4):
                 raise ValueError(f"version {version!r}")
             streams = _each(form["streams"], StreamId.parse)
             if version == 1:
                 return cls(streams, unread=frozenset(streams))
             shared, source = form.get("shared"), form.get("source")
+            names = sorted(streams)
             return cls(
                 streams,
-                added=_each(form.get("added", _NONE), int),
+                added=_each(_by_name(form.get("added", _NONE), names), int),
                 deleted=_each(form.get("deleted", _NONE), StreamId.parse),
                 cuts=_each(form.get("cuts", _NONE), lambda cuts: tuple(map(_cut, cuts))),
+                tasks=tuple(map(int, form.get("tasks", ()))),
                 begins=_each(form.get("begins", _NONE), StreamId.parse),
                 lost=_each(form.get("lost", _NONE), int),
-                firsts=_each(form.get("firsts", _NONE), StreamId.parse),
-                unread=frozenset(streams) if version == 2 else frozenset(map(str, form.get("unread", ()))),
+                firsts=_each(_by_name(form.get("firsts", _NONE), names), StreamId.parse),
+                unread=frozenset(streams) if version == 2 else _unread(form.get("unread", ()), names),
                 source=None if source is None else Source.from_json(source),
                 shared=None if shared is None else _shared(shared),
             )
-        except (KeyError, AttributeError, TypeError, ValueError) as cause:
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError) as cause:
             raise error("OFFSET_MALFORMED", offset=dict(form)) from cause
 
 
 def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, Any]:
     return {name: text(values[name]) for name in sorted(values)}
+
+
+def _in_order(values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]) -> list[Any] | dict[str, Any]:
+    """The values of these names, None where there is none; by name if there are others too."""
+    if not values.keys() <= set(names):
+        return _sorted(values, text)
+    return [text(values[name]) if name in values else None for name in names] if values else []
+
+
+def _by_name(form: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    if isinstance(form, Mapping):
+        return form
+    return {name: value for name, value in zip(names, form, strict=True) if value is not None}
+
+
+def _unread(form: Sequence[str | int], names: Sequence[str]) -> frozenset[str]:
+    return frozenset(names[each] if isinstance(each, int) else str(each) for each in form)
 
 
 def _each(form: Mapping[str, Any], parse: Callable[[Any], Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
@@ -19,6 +19,9 @@ from spark_streams.read.offsets import Offsets
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId
+
+Batch = tuple[Sequence[Range], StreamState, int | None]
+"""A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown)."""
 
 _log = logging.getLogger("spark_streams")
 
@@ -102,25 +105,31 @@ class OwnedGroup:
         elif server.create_group(stream, self._options.group, ZERO):
             self._mark(server, stream)
 
-    def deliver(self, server: StreamServer, parts: Sequence[Range], state: StreamState, added: int | None) -> bool:
-        """Add a stream's ranges, in order, to the group's pending list. True if the one task is to do it instead.
+    def deliver(self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str]) -> frozenset[str]:
+        """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.
 
-        `added`: how many entries were ever added before the ranges; None if that is unknown.
-        Raises GROUP_BEHIND if the group's position lies before the batch, with entries in between.
+        `alone`: streams with one range, which has a task of its own. Raises GROUP_BEHIND if the group's position in a
+        stream lies before the batch, with entries in between.
         """
-        group, after, stream = self._options.group, parts[0].after, parts[0].stream
-        added = added if self._tells_count else None
+        group = self._options.group
         if group is None or self._options.ack == "none":
-            return False
-        position = after
-        if state.group is None:
-            server.create_group(stream, group, after, added)
-        elif state.group.last_delivered_id < after:
-            self._catch_up(server, group, stream, state.group.last_delivered_id, after, added)
-        else:
-            position = state.group.last_delivered_id
-        self._delivered_from[stream] = after
-        return self._options.ack == "commit" and not server.deliver(parts, group, self._options.consumer, position)
+            return frozenset()
+        positions: list[tuple[Sequence[Range], StreamId]] = []
+        for parts, state, counted in batches:
+            after, stream = parts[0].after, parts[0].stream
+            added = counted if self._tells_count else None
+            position = after
+            if state.group is None:
+                server.create_group(stream, group, after, added)
+            elif state.group.last_delivered_id < after:
+                self._catch_up(server, group, stream, state.group.last_delivered_id, after, added)
+            else:
+                position = state.group.last_delivered_id
+            self._delivered_from[stream] = after
+            positions.append((parts, position))
+        if self._options.ack != "commit":
+            return frozenset()
+        return server.deliver(positions, group, self._options.consumer, alone)
 
     def _catch_up(
         self, server: StreamServer, group: str, stream: str, position: StreamId, after: StreamId, added: int | None
@@ -151,23 +160,25 @@ class OwnedGroup:
         options, group = self._options, self._options.group
         if not options.trims and (group is None or options.ack == "none"):
             return
-        for stream, upto in finished.streams.items():
-            if upto == ZERO:
-                continue
-            is_new = self._finished.get(stream) != upto
-            if is_new and group is not None and options.ack == "commit":
-                server.acknowledge(stream, group, options.consumer, upto)
-            elif is_new and group is not None and options.ack == "cursor":
-                self._move_forward(server, group, stream, upto, finished.added.get(stream))
-            if options.trims and durable and self._trimmed.get(stream) != upto:
-                unfinished = server.first_unfinished_id(stream)
-                server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
-                self._trimmed[stream] = upto
-            self._finished[stream] = upto
+        reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
+        moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}
+        if group is not None and moved and options.ack == "commit":
+            server.acknowledge(moved, group, options.consumer)
+        elif group is not None and moved and options.ack == "cursor":
+            self._move_forward(server, group, moved, finished.added)
+        if options.trims and durable:
+            for stream, upto in reached.items():
+                if self._trimmed.get(stream) != upto:
+                    unfinished = server.first_unfinished_id(stream)
+                    server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
+                    self._trimmed[stream] = upto
+        self._finished.update(moved)
 
-    def _move_forward(self, server: StreamServer, group: str, stream: str, upto: StreamId, added: int | None) -> None:
-        state = server.states([stream], group)[stream]
-        if state is None or state.group is None:
-            return
-        if state.group.last_delivered_id < upto <= state.last_id:
-            server.set_group_position(stream, group, upto, added)
+    def _move_forward(
+        self, server: StreamServer, group: str, uptos: Mapping[str, StreamId], added: Mapping[str, int]
+    ) -> None:
+        for stream, state in server.states(list(uptos), group).items():
+            if state is None or state.group is None:
+                continue
+            if state.group.last_delivered_id < uptos[stream] <= state.last_id:
+                server.set_group_position(stream, group, uptos[stream], added.get(stream))

@@ -6,10 +6,17 @@ ranges of a batch are disjoint, and together they are exactly the batch.
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Mapping, Sequence
 
+from spark_streams.config.read import LimitOptions
 from spark_streams.server.model import Cut, Range
 from spark_streams.stream_id import StreamId
+
+_RANGE_COST = 200  # what a range costs besides its entries, as a number of entries
+_TASKS_PER_CORE = 3
+_TASK_COST = 50_000  # more than this is worth a task of its own
 
 Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
 """(stream, after, count, upto) -> (ID, number of entries): see `StreamServer.nth`."""
@@ -20,21 +27,63 @@ def ranges(
     ends: Mapping[str, StreamId],
     cuts: Mapping[str, Sequence[Cut]] | None = None,
     counts: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[Range]:
     """The ranges between two positions: one for each stream that has moved, or as many as it has cuts.
 
-    `counts` is the number of entries of a stream that is not cut, where it is known.
+    `counts` is the number of entries of a stream that is not cut, where it is known; `sizes` are estimates of it.
     """
     found: list[Range] = []
     for stream in sorted(ends):
         after, end = starts[stream], ends[stream]
         if end <= after:
             continue
-        whole: Sequence[Cut] = [(end, (counts or {}).get(stream))]
-        for index, (upto, count) in enumerate((cuts or {}).get(stream) or whole):
+        cut = (cuts or {}).get(stream)
+        if not cut:
+            found.append(Range(stream, after, end, 0, (counts or {}).get(stream), (sizes or {}).get(stream)))
+            continue
+        for index, (upto, count) in enumerate(cut):
             found.append(Range(stream, after, upto, index, count))
             after = upto
     return found
+
+
+def tasks(ranges: Sequence[Range], options: LimitOptions, cores: int | None = None) -> list[int]:
+    """How many of the ranges, which stay in their order, each task reads. No task is empty.
+
+    The options limit the number of tasks and the entries of each. Without a limit there are a few tasks for each core,
+    or more if there are so many entries that they are worth it. `cores` are those of this machine by default.
+    """
+    most, limit = options.max_per_partition, options.max_partitions
+    costs = [_RANGE_COST + (one.size or 0) for one in ranges]
+    total = sum(costs)
+    if limit is None:
+        cores = cores or os.cpu_count() or 1
+        limit = max(options.min_partitions, _TASKS_PER_CORE * cores, total // _TASK_COST)
+    if most is None and len(ranges) <= limit:
+        return [1] * len(ranges)
+    found: list[int] = []
+    before, place, entries = 0, -1, 0
+    for one, cost in zip(ranges, costs, strict=True):
+        size = most or 0 if one.count is None else one.count
+        at = (2 * before + cost) * limit // (2 * total)
+        if at == place and (most is None or entries + size <= most):
+            found[-1] += 1
+            entries += size
+        else:
+            found.append(1)
+            entries = size
+        place = at
+        before += cost
+    return found
+
+
+def shared(ranges: Sequence[Range], tasks: Sequence[int]) -> list[tuple[Range, ...]]:
+    """The ranges of each task: as many as `tasks` says, in order. Without tasks, or with others, each has its own."""
+    if sum(tasks) != len(ranges):
+        return [(one,) for one in ranges]
+    ends = list(itertools.accumulate(tasks))
+    return [tuple(ranges[end - count : end]) for count, end in zip(tasks, ends, strict=True)]
 
 
 def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str, int]:

@@ -6,7 +6,9 @@ that decides which rows a batch has is in its two offsets; the group (`owned_gro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
@@ -201,7 +203,7 @@ class RangeSource:
                 lost[stream] = lost.get(stream, 0) + found.lost
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
         cuts = self._cuts(server, begins, ends, counts, states)
-        return Offsets(
+        planned = Offsets(
             streams,
             added=added,
             deleted=deleted,
@@ -212,6 +214,12 @@ class RangeSource:
             unread=frozenset(unread & streams.keys()),
             source=belonging.source_of(self._options, begin),
         )
+        sizes = {
+            stream: 0 if state is None else state.backlog(begins[stream].baseline.after)[0]
+            for stream, state in states.items()
+        }
+        tasks = planning.tasks(_ranges(begin, planned, sizes), self._options)
+        return planned if len(tasks) == sum(tasks) else replace(planned, tasks=tuple(tasks))
 
     def _added_at(
         self, stream: str, end: StreamId, baseline: Baseline, count: int | None, state: StreamState
@@ -265,29 +273,32 @@ class RangeSource:
         options = self._options
         if not self._checked:
             belonging.check(options, end, options.streams if options.pattern is None else None)
-        starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
-        parts = planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end))
-        if not parts:
+        tasks = planning.shared(_ranges(begin, end), end.tasks)
+        if not tasks:
             return []
-        streams = sorted({part.stream for part in parts})
-        planned: list[RangePartition] = []
+        by_stream: dict[str, list[Range]] = {}
+        for part in itertools.chain.from_iterable(tasks):
+            by_stream.setdefault(part.stream, []).append(part)
+        streams = list(by_stream)
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, belonging.query_of(end), streams)
             states = server.states(streams, options.group)
-            for stream in streams:
-                ours = [part for part in parts if part.stream == stream]
-                state = states[stream]
-                self._continuity.check_planned(server, begin, end, ours, state)
-                if state is None:
-                    continue
-                delivers = self._group.deliver(server, ours, state, begin.added.get(stream))
-                group = options.group if delivers else None
-                for part in ours:
-                    consumer = f"{options.consumer}-{part.index}"
-                    planned.append(
-                        RangePartition(self._address, part, options.page_size, group, consumer, fails=options.fails)
-                    )
+            for stream, parts in by_stream.items():
+                self._continuity.check_planned(server, begin, end, parts, states[stream])
+            there = {stream: state for stream, state in states.items() if state is not None}
+            alone = {task[0].stream for task in tasks if len(task) == 1}
+            ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
+            left = self._group.deliver(server, ours, alone)
+        planned: list[RangePartition] = []
+        for task in tasks:
+            ranges = tuple(part for part in task if part.stream in there)
+            delivers = left.intersection(part.stream for part in ranges)
+            part = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
+            if delivers:
+                part = replace(part, group=options.group, prefix=options.consumer, delivers=delivers)
+            if ranges:
+                planned.append(part)
         return planned
 
     def stop(self) -> None:
@@ -300,6 +311,12 @@ class RangeSource:
             server = open_server(connection)
             self._lease.renew(server)
             self._group.finish(server, end, durable=True)
+
+
+def _ranges(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
+    """The ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
+    starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
+    return planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end), sizes)
 
 
 def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a task does that reads a range of one stream: its entries as record batches, and their delivery to a group.
+"""What a task does that reads ranges of streams: their entries as record batches, and their delivery to a group.
 
 The partition is pickled on the driver and unpickled in the worker. A worker knows nothing else of the plan.
 """
@@ -6,7 +6,7 @@ The partition is pickled on the driver and unpickled in the worker. A worker kno
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,10 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error
-from spark_streams.server import xrange
+from spark_streams.server import small_ranges, xrange
 from spark_streams.server.model import Range
 from spark_streams.server.open import open_server
+from spark_streams.server.small_ranges import Pages
 from spark_streams.server.xrange import Delivery
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -29,45 +30,53 @@ _log = logging.getLogger("spark_streams")
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """Entries of `range`, read from `address` in pages of `page_size` entries at most.
+    """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
-    With `group`, the task delivers them to its `consumer` as it reads. `fails`: fewer entries than planned are an
-    error rather than a warning.
+    Those of the streams `delivers` the task delivers to `group` as it reads, to the consumers whose names begin with
+    `prefix`. `fails`: fewer entries than planned are an error rather than a warning.
     """
 
     address: Address
-    range: Range
+    ranges: tuple[Range, ...]
     page_size: int
     group: str | None = None
-    consumer: str = ""
+    prefix: str = ""
+    delivers: frozenset[str] = frozenset()
     fails: bool = True
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
         """The entries as record batches of that schema. Raises STREAM_LOST or ENTRIES_LOST."""
         launcher.check_reach(self.address)
         schema = schema.in_session()
-        part = self.range
-        entries = 0
+        entries = dict.fromkeys(self.ranges, 0)
         with borrow(self.address) as connection:
-            delivery = self._delivery(connection)
-            for page in xrange.pages(connection, part.stream, part.after, part.upto, self.page_size, delivery):
-                entries += page.count
+            for page, parts in self._pages(connection):
+                for part, count in parts:
+                    entries[part] += count
                 if page.count:
-                    batch = schema.batch(page, part.stream)
+                    origin = [(part.stream, count) for part, count in parts]
+                    batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0])
                     if batch.num_rows:
                         yield batch
-            if part.count is None or entries < part.count:
-                problem = self._shortfall(connection, entries)
-                if problem is not None and self.fails:
+            for problem in self._shortfalls(connection, entries):
+                if self.fails:
                     raise problem
-                if problem is not None:
-                    _log.warning("%s", problem)
+                _log.warning("%s", problem)
 
-    def _delivery(self, connection: Connection) -> Delivery | None:
-        """How to deliver the entries to the group; None if that is not to be done, or the group is gone."""
-        if self.group is None:
-            return None
-        group, stream = self.group, self.range.stream
+    def _pages(self, connection: Connection) -> Pages:
+        yield from small_ranges.pages(
+            connection, [part for part in self.ranges if part.stream not in self.delivers], self.page_size
+        )
+        for part in self.ranges:
+            if self.group is None or part.stream not in self.delivers:
+                continue
+            delivery = self._delivery(connection, self.group, part)
+            for page in xrange.pages(connection, part.stream, part.after, part.upto, self.page_size, delivery):
+                yield page, [(part, page.count)]
+
+    def _delivery(self, connection: Connection, group: str, part: Range) -> Delivery | None:
+        """How to deliver the range's entries to the group; None if the group is gone."""
+        stream = part.stream
 
         def position() -> StreamId | None:
             state = open_server(connection).states([stream], group)[stream]
@@ -77,19 +86,21 @@ class RangePartition(InputPartition):
         if at_start is None:
             return None
         # If the group disappears meanwhile there is nothing to deliver to; the next batch creates it again.
-        return Delivery(group, self.consumer, at_start, lambda: position() or LAST)
+        return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
-    def _shortfall(self, connection: Connection, entries: int) -> PystreamsError | None:
-        """Why there are fewer entries than planned; None if that is not known to be a loss."""
-        part, address = self.range, self.address
-        state = open_server(connection).states([part.stream], None)[part.stream]
-        if state is None or state.last_id < part.upto:
-            if part.upto == ZERO:
-                return None
-            found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
-            return error("STREAM_LOST", stream=part.stream, address=address, offset=part.upto, found=found)
-        if part.count is None:
-            return None
-        count = f"{part.count - entries} entries"
-        after, upto = part.after, part.upto
-        return error("ENTRIES_LOST", stream=part.stream, address=address, after=after, upto=upto, count=count)
+    def _shortfalls(self, connection: Connection, entries: Mapping[Range, int]) -> Iterator[PystreamsError]:
+        """Why there are fewer entries than planned in some ranges, as far as that is known to be a loss."""
+        short = [part for part, found in entries.items() if part.count is None or found < part.count]
+        if not short:
+            return
+        address = self.address
+        states = open_server(connection).states([*dict.fromkeys(part.stream for part in short)], None)
+        for part in short:
+            stream, state, after, upto = part.stream, states[part.stream], part.after, part.upto
+            if state is None or state.last_id < upto:
+                if upto != ZERO:
+                    found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
+                    yield error("STREAM_LOST", stream=stream, address=address, offset=upto, found=found)
+            elif part.count is not None:
+                count = f"{part.count - entries[part]} entries"
+                yield error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=upto, count=count)

@@ -6,7 +6,7 @@ Two classes implement it: `RedisServer` with the commands of any Redis or Valkey
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from spark_streams.server.model import Cut, Range, StreamState
@@ -112,16 +112,19 @@ class StreamServer(Protocol):
         """The smallest ID pending for the query's consumers; None if nothing is."""
         ...
 
-    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
-        """Add the ranges of one stream to the group's pending list, each for the consumer of its index.
+    def deliver(
+        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
+    ) -> frozenset[str]:
+        """Add ranges to the group's pending list, each for the consumer of its index.
 
-        `parts` are in order; what lies up to `position`, the group's last-delivered ID, is skipped. Returns False, and
-        delivers nothing, where the task does it at no extra cost: one range, on a server that delivers only by reading.
+        `batches` are the ranges of each stream, in order, and the group's last-delivered ID in it: what lies up to
+        there is skipped. `alone`: streams with one range, which has a task of its own. Returns the streams of which
+        nothing was delivered, because their task does it at a smaller cost: it reads the entries anyway.
         """
         ...
 
-    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
-        """Acknowledge all entries up to `upto` that are pending for the query's consumers."""
+    def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
+        """Acknowledge all entries that are pending for the query's consumers, in each stream up to its ID."""
         ...
 
     def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:

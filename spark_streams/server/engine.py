@@ -5,7 +5,7 @@ Everything without a command of its own is inherited from `RedisServer`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_streams.client.connection import Command
@@ -52,23 +52,31 @@ class EngineServer(RedisServer):
         reply = self._connection.command("PS.SPLIT", whole.stream, str(whole.after), str(whole.upto), parts)
         return [(StreamId.parse(upto), int(count)) for upto, count in reply] or [(whole.upto, 0)]
 
-    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
+    def deliver(
+        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
+    ) -> frozenset[str]:
+        del alone
+        left = [part for parts, position in batches for part in parts if part.upto > position]
         commands: list[Command] = [
             ("PS.DELIVER", part.stream, group, f"{prefix}-{part.index}", str(part.after), str(part.upto))
-            for part in parts
-            if part.upto > position
+            for part in left
         ]
-        for part, reply in zip(parts, self._connection.pipeline(commands), strict=False):
+        for part, reply in zip(left, self._connection.pipeline(commands), strict=True):
             self._checked(part.stream, reply, "PS.DELIVER")
-        return True
+        return frozenset()
 
-    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
-        _, counts, others = self._pending(stream, group, prefix)
-        if others:
-            # PS.ACKRANGE acknowledges for every consumer, and some entries in the range are not this query's.
-            super().acknowledge(stream, group, prefix, upto)
-        elif counts:
-            self._connection.command("PS.ACKRANGE", stream, group, "0-0", str(upto))
+    def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
+        ours: list[str] = []
+        shared: dict[str, StreamId] = {}
+        for stream, (_, counts, others) in self._pending(list(uptos), group, prefix).items():
+            if others:
+                # PS.ACKRANGE acknowledges for every consumer, and some entries in the range are not this query's.
+                shared[stream] = uptos[stream]
+            elif counts:
+                ours.append(stream)
+        self._connection.commands([("PS.ACKRANGE", stream, group, "0-0", str(uptos[stream])) for stream in ours])
+        if shared:
+            super().acknowledge(shared, group, prefix)
 
 
 def _state(reply: Any) -> StreamState | None:

@@ -18,7 +18,7 @@ class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 
     `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
-    None if it was not counted.
+    None if it was not counted. `about` is an estimate of it.
     """
 
     stream: str
@@ -26,6 +26,12 @@ class Range:
     upto: StreamId
     index: int
     count: int | None = None
+    about: int | None = None
+
+    @property
+    def size(self) -> int | None:
+        """The number of entries, or an estimate of it; None if there is none."""
+        return self.about if self.count is None else self.count
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ which rows a partition yields.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import redis
@@ -24,6 +25,7 @@ _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
 _MANY_PENDING = 20_000  # a consumer with more pending entries is deleted rather than acknowledged entry by entry
 _DELIVER_PAGE = 10_000  # entries in one XREADGROUP
+_DELIVER_AHEAD = 100  # requests to deliver that are under way at a time
 _SAMPLE = 100  # entries read to learn their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
 _SCAN_PAGE = 10_000
@@ -260,27 +262,38 @@ class RedisServer:
         self._connection.command("XGROUP", "DELCONSUMER", stream, group, consumer)
 
     def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
-        _, counts, _ = self._pending(stream, group, prefix)
+        _, counts, _ = self._pending([stream], group, prefix).get(stream, (ZERO, {}, 0))
         asked: list[Command] = [("XPENDING", stream, group, "-", "+", 1, name) for name in counts]
         replies = [self._checked(stream, reply, "XPENDING") for reply in self._connection.pipeline(asked)]
         return min((StreamId.parse(reply[0][0]) for reply in replies if reply), default=None)
 
-    def deliver(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> bool:
-        if len(parts) < 2:
-            return False
+    def deliver(
+        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
+    ) -> frozenset[str]:
+        left: set[str] = set()
+        under_way: list[bytes] = []
+        for parts, position in batches:
+            stream = parts[0].stream
+            if len(parts) == 1 and (stream in alone or parts[0].count is None):
+                left.add(stream)
+                continue
+            commands = self._deliveries(parts, group, prefix, position)
+            if commands:
+                under_way.append(self._connection.request(commands, partial(self._remaining, parts, group, prefix)))
+            # Where replies cannot be skipped they are received as bytes, at once: nobody needs them parsed.
+            while under_way and (len(under_way) > _DELIVER_AHEAD or not self._connection.can_skip_replies()):
+                self._connection.receive(under_way.pop(0))
+        for token in under_way:
+            self._connection.receive(token)
+        return frozenset(left)
+
+    def _remaining(self, parts: Sequence[Range], group: str, prefix: str) -> list[Command]:
+        """The commands that deliver what the group has not got of the ranges of one stream."""
         stream = parts[0].stream
-
-        def remaining() -> list[Command]:
-            state = self.states([stream], group)[stream]
-            if state is None or state.group is None:
-                return []
-            return self._deliveries(parts, group, prefix, state.group.last_delivered_id)
-
-        commands = self._deliveries(parts, group, prefix, position)
-        if commands:
-            # Where replies cannot be skipped they are received as bytes: nobody needs them parsed.
-            self._connection.receive(self._connection.request(commands, remaining))
-        return True
+        state = self.states([stream], group)[stream]
+        if state is None or state.group is None:
+            return []
+        return self._deliveries(parts, group, prefix, state.group.last_delivered_id)
 
     def _deliveries(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> list[Command]:
         commands: list[Command] = []
@@ -303,25 +316,52 @@ class RedisServer:
             commands.append(xrange.empty_read(parts[0].stream))
         return commands
 
-    def acknowledge(self, stream: str, group: str, prefix: str, upto: StreamId) -> None:
-        last, counts, _ = self._pending(stream, group, prefix)
-        for name, count in counts.items():
-            if last <= upto and count > _MANY_PENDING:
-                # Deleting the consumer drops all it has pending at a fifth of the cost of naming each entry.
-                self.delete_consumer(stream, group, name)
-            else:
-                self.acknowledge_consumer(stream, group, name, upto)
+    def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
+        few: list[tuple[str, bytes]] = []
+        entries = 0
+        for stream, (last, counts, _) in self._pending(list(uptos), group, prefix).items():
+            for name, count in counts.items():
+                if last <= uptos[stream] and count > _MANY_PENDING:
+                    # Deleting the consumer drops all it has pending at a fifth of the cost of naming each entry.
+                    self.delete_consumer(stream, group, name)
+                elif count > _ACK_PAGE:
+                    self.acknowledge_consumer(stream, group, name, uptos[stream])
+                else:
+                    few.append((stream, name))
+                    entries += count
+                if entries > _ACK_PAGE:
+                    self._acknowledge_few(few, group, uptos)
+                    few, entries = [], 0
+        self._acknowledge_few(few, group, uptos)
 
-    def _pending(self, stream: str, group: str, prefix: str) -> tuple[StreamId, dict[bytes, int], int]:
+    def _acknowledge_few(
+        self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]
+    ) -> None:
+        """Acknowledge what is pending for these consumers of streams, none of which has more than a page."""
+        asked: list[Command] = [
+            ("XPENDING", stream, group, "-", str(uptos[stream]), _ACK_PAGE, name) for stream, name in consumers
+        ]
+        acks: list[Command] = []
+        for (stream, _), reply in zip(consumers, self._connection.pipeline(asked), strict=True):
+            ids = [row[0] for row in self._checked(stream, reply, "XPENDING") or ()]
+            acks += [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
+        self._connection.commands(acks)
+
+    def _pending(
+        self, streams: Sequence[str], group: str, prefix: str
+    ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
         """The group's largest pending ID, the query's consumers with their pending entries, and the others' entries."""
-        (summary,) = self._connection.pipeline([("XPENDING", stream, group)])
-        if isinstance(summary, redis.ResponseError) and "NOGROUP" in str(summary):
-            return ZERO, {}, 0  # no such stream or group: nothing is pending there
-        self._checked(stream, summary, "XPENDING")
         ours = re.compile(re.escape(prefix.encode()) + rb"-[0-9]+")
-        counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
-        others = int(summary[0]) - sum(counts.values())
-        return StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
+        found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
+        replies = self._connection.pipeline([("XPENDING", stream, group) for stream in streams])
+        for stream, summary in zip(streams, replies, strict=True):
+            if isinstance(summary, redis.ResponseError) and "NOGROUP" in str(summary):
+                continue  # no such stream or group: nothing is pending there
+            self._checked(stream, summary, "XPENDING")
+            counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
+            others = int(summary[0]) - sum(counts.values())
+            found[stream] = StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
+        return found
 
     def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
         while True:

@@ -61,15 +61,18 @@ def pages(
     upto: StreamId,
     most: int,
     delivery: Delivery | None = None,
+    size: PageSize | None = None,
 ) -> Iterator[Page]:
     """The entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
+
+    `size` is what was learned from pages before.
 
     The next page is requested before a page is decoded and yielded, so that the server works meanwhile. Raises
     NOT_A_STREAM and SERVER_REFUSED.
     """
-    size = PageSize(most)
+    size = size or PageSize(most)
     asked = size.now
-    token = connection.request([_xrange(stream, after, upto, asked)])
+    token = connection.request([command(stream, after, upto, asked)])
     while True:
         buffer, stop = connection.receive(token)
         count, start = _head(connection, stream, buffer)
@@ -82,7 +85,7 @@ def pages(
             guess = None
         if guess is not None:
             asked = size.now
-            token = connection.request([_xrange(stream, guess, upto, asked)])
+            token = connection.request([command(stream, guess, upto, asked)])
         page = decode_page(buffer, start, stop, count)
         last = StreamId.parse(page.last_id())
         finished = not full or last >= upto
@@ -92,7 +95,7 @@ def pages(
         commands: list[Command] = []
         if not finished and guess is None:
             asked = size.now
-            commands.append(_xrange(stream, last, upto, asked))
+            commands.append(command(stream, last, upto, asked))
         resume: Resume | None = None
         if delivery is not None:
             resume = _resumption(connection, stream, delivery, page, commands)
@@ -137,7 +140,7 @@ def marks(
     size = PageSize(_COUNT_PAGE)
     while total < most:
         asked = min(size.now, most - total)
-        buffer, stop = connection.receive(connection.request([_xrange(stream, after, upto, asked)]))
+        buffer, stop = connection.receive(connection.request([command(stream, after, upto, asked)]))
         page = _page(connection, stream, buffer, stop)
         if page is None:
             break
@@ -153,12 +156,13 @@ def marks(
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
     """The average size on the wire, in bytes, of the next `sample` entries behind `after`; 0 if there are none."""
-    buffer, stop = connection.receive(connection.request([_xrange(stream, after, LAST, sample)]))
+    buffer, stop = connection.receive(connection.request([command(stream, after, LAST, sample)]))
     page = _page(connection, stream, buffer, stop)
     return stop / page.count if page is not None else 0.0
 
 
-def _xrange(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+    """The command that reads at most `count` entries in (after, upto]."""
     return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
 
 

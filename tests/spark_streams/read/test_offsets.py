@@ -49,12 +49,21 @@ MEANT = {
         unread=frozenset({"flights"}),
         source=Source("range", (), "*", "g", "8f2e6d0c4b1a9375"),
     ),
+    "offsets_v4": Offsets(
+        FLIGHTS,
+        added={"flights": 336776, "weather": 0},
+        tasks=(2, 1),
+        firsts={"flights": StreamId(1795163000000, 0)},
+        unread=frozenset({"flights"}),
+        source=Source("range", (), "*", "g", "8f2e6d0c4b1a9375"),
+    ),
     "offsets_v3_shared": Offsets(
         {},
         shared=SharedBatch(8, 5, reads={"flights": (500, 500), "weather": (0,)}, claims={"weather": 12}),
         source=Source("shared", ("flights", "weather"), None, "g", "8f2e6d0c4b1a9375"),
     ),
 }
+MEANT["offsets_v4_shared"] = MEANT["offsets_v3_shared"]
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
@@ -84,6 +93,8 @@ def test_every_version_has_a_golden_file() -> None:
         ({"version": 2, "streams": {}, "cuts": {"a": ["1-1"]}}, "OFFSET_MALFORMED"),
         ({"version": 2, "streams": {}, "shared": {}}, "OFFSET_MALFORMED"),
         ({"version": 3, "streams": {}, "source": {"query": "1"}}, "OFFSET_MALFORMED"),
+        ({"version": 4, "streams": {"a": "1-1"}, "added": [1, 2]}, "OFFSET_MALFORMED"),
+        ({"version": 4, "streams": {"a": "1-1"}, "unread": [1]}, "OFFSET_MALFORMED"),
     ],
 )
 def test_offsets_of_another_kind_are_refused(offset: dict[str, object], condition: str) -> None:

@@ -1,0 +1,129 @@
+"""Reads small ranges of many streams: several XRANGE in a request, their entries decoded together.
+
+A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
+asks for as many ranges as make about a megabyte, and the next one is under way while the last is decoded. Whatever is
+not as planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.xrange`,
+which knows how to go on. So the entries are the same either way, and in the order of their stream.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.routing import UNREACHABLE
+from spark_streams.codec.decode import decode_page
+from spark_streams.codec.reply import Page
+from spark_streams.config.address import Endpoint
+from spark_streams.server import xrange
+from spark_streams.server.model import Range
+from spark_streams.server.xrange import PageSize
+from spark_streams.stream_id import StreamId
+
+_MOST_RANGES = 256  # in one request
+_UNKNOWN = 100  # entries that are expected of a range of which nothing is known
+_LINE = b"\r\n"
+_SPARE = bytes(16)  # the codec may look that far behind the last entry
+
+Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
+"""Pages; each with the ranges that its entries are of, in order, and the number of entries of each."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request that is under way: its ranges, how many entries of each were asked for, and what stands between replies."""
+
+    ranges: Sequence[Range]
+    asked: Sequence[int]
+    separator: bytes
+    token: bytes
+
+
+def pages(connection: Connection, ranges: Sequence[Range], most: int) -> Pages:
+    """The entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED."""
+    size = PageSize(most)
+    for of_node in _by_node(connection, ranges):
+        left = list(reversed(of_node))
+        under_way: _Request | None = None
+        while left or under_way is not None:
+            following = None
+            if left and not _is_large(left[-1], size):
+                following = _send(connection, left, size)
+            elif left and under_way is None:
+                part = left.pop()
+                for page in xrange.pages(connection, part.stream, part.after, part.upto, most, size=size):
+                    yield page, [(part, page.count)]
+            if under_way is not None:
+                yield from _received(connection, under_way, size, most)
+            under_way = following
+
+
+def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
+    """The ranges of each node: a request goes to one."""
+    if not connection.topology.is_cluster:
+        return [list(ranges)]
+    nodes: dict[Endpoint | None, list[Range]] = {}
+    for part in ranges:
+        try:
+            node = connection.topology.endpoint(part.stream.encode())
+        except UNREACHABLE:
+            node = None
+        nodes.setdefault(node, []).append(part)
+    return list(nodes.values())
+
+
+def _expected(part: Range) -> int:
+    return _UNKNOWN if part.size is None else part.size
+
+
+def _is_large(part: Range, size: PageSize) -> bool:
+    """Whether the range fills a page by itself."""
+    return _expected(part) >= size.now
+
+
+def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
+    """Ask for the next ranges that make a page together; they are taken from the end of `left`."""
+    ranges, asked = [], []
+    room = size.now
+    while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
+        part = left.pop()
+        ranges.append(part)
+        asked.append(_expected(part) + 1)  # one more: a full reply has entries that nobody expected
+        room -= _expected(part)
+    mark = secrets.token_hex(16).encode()
+    commands: list[Command] = []
+    for part, count in zip(ranges, asked, strict=True):
+        commands += [xrange.command(part.stream, part.after, part.upto, count), ("ECHO", mark)]
+    return _Request(ranges, asked, b"$32\r\n%b\r\n" % mark, connection.request(commands))
+
+
+def _received(connection: Connection, request: _Request, size: PageSize, most: int) -> Pages:
+    """The entries of a request's ranges: those that came as planned in one page, the others behind."""
+    buffer, stop = connection.receive(request.token)
+    bodies = [_LINE]
+    found: list[tuple[Range, int]] = []
+    others: list[Range] = []
+    at = 0
+    with memoryview(buffer) as view:
+        for part, asked in zip(request.ranges, request.asked, strict=True):
+            end = buffer.find(request.separator, at, stop)
+            head = buffer.find(_LINE, at, max(end, at))
+            if end < 0 or head < 0 or buffer[at] != ord("*"):
+                others.append(part)  # an error, perhaps of the whole request
+            elif (count := int(buffer[at + 1 : head])) >= asked:
+                others.append(part)
+            else:
+                found.append((part, max(count, 0)))
+                bodies.append(bytes(view[head + 2 : end]))
+            at = at if end < 0 else end + len(request.separator)
+    total = sum(count for _, count in found)
+    if total:
+        body = b"".join((*bodies, _SPARE))
+        page = decode_page(body, len(_LINE), len(body) - len(_SPARE), total)
+        size.learn(total, len(body))
+        yield page, found
+    for part in others:
+        for page in xrange.pages(connection, part.stream, part.after, part.upto, most, size=size):
+            yield page, [(part, page.count)]
