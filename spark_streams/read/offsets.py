@@ -166,7 +166,9 @@ def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, 
     return {name: text(values[name]) for name in sorted(values)}
 
 
-def _in_order(values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]) -> list[Any] | dict[str, Any]:
+def _in_order(
+    values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]
+) -> list[Any] | dict[str, Any]:
     """The values of these names, None where there is none; by name if there are others too."""
     if not values.keys() <= set(names):
         return _sorted(values, text)

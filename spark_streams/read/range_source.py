@@ -294,11 +294,11 @@ class RangeSource:
         for task in tasks:
             ranges = tuple(part for part in task if part.stream in there)
             delivers = left.intersection(part.stream for part in ranges)
-            part = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
+            made = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
             if delivers:
-                part = replace(part, group=options.group, prefix=options.consumer, delivers=delivers)
+                made = replace(made, group=options.group, prefix=options.consumer, delivers=delivers)
             if ranges:
-                planned.append(part)
+                planned.append(made)
         return planned
 
     def stop(self) -> None:

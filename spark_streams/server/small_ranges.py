@@ -1,8 +1,8 @@
 """Reads small ranges of many streams: several XRANGE in a request, their entries decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
-asks for as many ranges as make about a megabyte, and the next one is under way while the last is decoded. Whatever is
-not as planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.xrange`,
+asks for as many ranges as make about a megabyte, and the next one is under way while one is decoded. Whatever is not as
+planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.xrange`,
 which knows how to go on. So the entries are the same either way, and in the order of their stream.
 """
 
@@ -20,7 +20,6 @@ from spark_streams.config.address import Endpoint
 from spark_streams.server import xrange
 from spark_streams.server.model import Range
 from spark_streams.server.xrange import PageSize
-from spark_streams.stream_id import StreamId
 
 _MOST_RANGES = 256  # in one request
 _UNKNOWN = 100  # entries that are expected of a range of which nothing is known
@@ -33,7 +32,7 @@ Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
 
 @dataclass(frozen=True)
 class _Request:
-    """A request that is under way: its ranges, how many entries of each were asked for, and what stands between replies."""
+    """A request under way: its ranges, how many entries of each were asked for, and what is between their replies."""
 
     ranges: Sequence[Range]
     asked: Sequence[int]
@@ -85,7 +84,8 @@ def _is_large(part: Range, size: PageSize) -> bool:
 
 def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
     """Ask for the next ranges that make a page together; they are taken from the end of `left`."""
-    ranges, asked = [], []
+    ranges: list[Range] = []
+    asked: list[int] = []
     room = size.now
     while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
         part = left.pop()

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_streams.config.read import LimitOptions
 from spark_streams.read import planning
 from spark_streams.server.model import Range
 from spark_streams.stream_id import ZERO, StreamId
@@ -105,6 +106,43 @@ def test_cuts_make_ranges() -> None:
         Range("a", StreamId(4, 0), StreamId(9, 0), 1, None),
         Range("b", ZERO, StreamId(1, 0), 0, 5),
     ]
+
+
+RANGES = st.lists(
+    st.builds(
+        Range, st.just("s"), st.just(ZERO), st.just(ZERO), st.just(0), st.one_of(st.none(), st.integers(0, 200_000))
+    ),
+    max_size=60,
+)
+
+
+@unhurried
+@given(RANGES, st.one_of(st.none(), st.integers(1, 20)), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 999)))
+def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, entries: int | None) -> None:
+    """Every range is in one task, in order; limits are kept, and large ranges are not held up by each other."""
+    options = LimitOptions(max_partitions=most, max_per_partition=entries)
+    counts = planning.tasks(ranges, options, cores)
+    tasks = planning.shared(ranges, counts)
+    assert [one for task in tasks for one in task] == ranges
+    assert all(tasks)
+    if entries is not None:
+        assert all(len(task) == 1 or sum(one.count or 0 for one in task) <= entries for task in tasks)
+        return
+    if most is not None:
+        assert len(tasks) <= most
+    if most is None and len(ranges) > 1:
+        assert all(len(task) == 1 or sum(one.count or 0 for one in task) <= 400_000 for task in tasks)
+        assert len(tasks) == len(ranges) or len(tasks) <= max(
+            3 * cores, sum(one.count or 0 for one in ranges) // 50_000 + 1
+        )
+
+
+def test_many_small_ranges_make_few_even_tasks() -> None:
+    """A thousand ranges of the same size are three tasks a core, of nearly the same size."""
+    ranges = [Range(f"s{n:04}", ZERO, ZERO, 0, 200) for n in range(1000)]
+    counts = planning.tasks(ranges, LimitOptions(), 2)
+    assert len(counts) == 8  # two more than that, as 400,000 entries' worth of work is worth it
+    assert max(counts) - min(counts) <= 1
 
 
 @unhurried

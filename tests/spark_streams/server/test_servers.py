@@ -131,12 +131,12 @@ def test_acknowledging_up_to_an_id(
     client.xreadgroup("g", "other", {"s": ">"}, count=3)
     client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
     server = RedisServer(connection)
-    server.acknowledge("s", "g", "job", StreamId(16, 0))
+    server.acknowledge({"s": StreamId(16, 0)}, "g", "job")
     assert client.xpending("s", "g")["consumers"] == [
         {"name": b"job-1", "pending": 4},
         {"name": b"other", "pending": 3},
     ]
-    server.acknowledge("s", "g", "job", StreamId(20, 0))
+    server.acknowledge({"s": StreamId(20, 0)}, "g", "job")
     assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
     assert server.first_pending_id("s", "g", "job") is None
     client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
@@ -144,8 +144,8 @@ def test_acknowledging_up_to_an_id(
     client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
     client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
     assert server.first_pending_id("s", "g", "job") == StreamId(23, 0)
-    server.acknowledge("s", "nobody", "job", LAST)
-    server.acknowledge("nothing", "g", "job", LAST)
+    server.acknowledge({"s": LAST}, "nobody", "job")
+    server.acknowledge({"nothing": LAST}, "g", "job")
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
@@ -179,9 +179,9 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
         cuts = server.split(Range("s", ZERO, LAST, 0), 3, 100, exact=True)
         server.create_group("s", group, ZERO)
         parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
-        assert server.deliver(parts, group, "job", ZERO)
+        assert server.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
         pending = server.consumers("s", group)
-        server.acknowledge("s", group, "job", StreamId(25, 0))
+        server.acknowledge({"s": StreamId(25, 0)}, group, "job")
         answers.append(
             (
                 counts,

@@ -1,0 +1,117 @@
+"""Queries of many streams: a few tasks read them all, exactly, and the same ones when a batch is replayed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections import deque
+
+import pytest
+
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import address, options
+from spark_streams.errors import StreamError
+from spark_streams.read.batch import BatchReader
+from tests.spark_streams.driver import Query, Site, schema_of
+
+SCHEMA = "_stream string, _id string, n int"
+COUNT = 40
+
+
+def fill(site: Site, first: int = 0, entries: int = 5) -> None:
+    """Streams in:00 to in:39, with `entries` more entries each, and some with other fields in between."""
+    for number in range(COUNT):
+        site.add(f"in:{number:02}", entries + number % 3, first, **({"other": "x" * number} if number % 4 == 0 else {}))
+
+
+def query_of(site: Site, **said: object) -> Query:
+    return Query(site.url, SCHEMA, streamPattern="in:*", startingOffsets="earliest", **said)
+
+
+def by_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
+    found: dict[object, list[object]] = {}
+    for row in rows:
+        found.setdefault(row["_stream"], []).append(row["n"])
+    return found
+
+
+def expected(first: int = 0, entries: int = 5) -> dict[object, list[object]]:
+    return {f"in:{number:02}": list(range(first, first + entries + number % 3)) for number in range(COUNT)}
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"group": "g"}, {"group": "g", "ack": "cursor"}], ids=["no group", "ack", "cursor"]
+)
+def test_small_ranges_share_tasks(site: Site, said: dict[str, str]) -> None:
+    """Forty streams are three tasks, each stream in order; a replay has the same tasks; all is acknowledged."""
+    fill(site)
+    query = query_of(site, maxPartitions=3, **said)
+    assert by_stream(query.trigger() or []) == expected()
+    assert len(query.partitions[0]) == 3
+    query.restart(maxPartitions=7)
+    assert by_stream(query.run()) == expected()
+    assert query.partitions[1] == query.partitions[0]
+    if said == {"group": "g"}:
+        assert [site.group(f"in:{number:02}")["pending"] for number in range(3)] == [5, 6, 7]
+    fill(site, 100, 1)
+    assert by_stream(query.drain()) == expected(100, 1)
+    if said:
+        groups = [site.group(f"in:{number:02}") for number in range(COUNT)]
+        assert {(group["pending"], group["lag"]) for group in groups} == {(0, 0)}
+
+
+def test_limits_are_kept_among_many_streams(site: Site) -> None:
+    """maxEntriesPerTrigger and maxEntriesPerPartition are exact, however the streams share the tasks."""
+    fill(site)
+    query = query_of(site, maxEntriesPerTrigger=100, maxEntriesPerPartition=12)
+    assert by_stream(query.drain()) == expected()
+    assert [len(batch) for batch in query.batches] == [100, 100, 39]
+    assert max(max(sizes) for sizes in query.partitions) <= 12
+    assert len(query.partitions[0]) < 40
+
+
+def test_a_batch_read_shares_tasks(site: Site) -> None:
+    """A batch read of many streams has as few tasks, whose rows are those of the streams."""
+    fill(site)
+    said = options.read_options({"url": site.url, "streamPattern": "in:*", "maxPartitions": "4"})
+    reader = BatchReader(said, ReadSchema.of(schema_of(SCHEMA), said), address.parse(site.url))
+    parts = [pickle.loads(pickle.dumps(part)) for part in reader.partitions()]
+    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    assert len(parts) == 4
+    assert by_stream(rows) == expected()
+
+
+@pytest.mark.parametrize("how", ["trimmed", "deleted", "another key"])
+def test_what_is_gone_from_a_shared_task_is_noticed(site: Site, how: str) -> None:
+    """A loss in one stream of a task is an error that names it; with failOnDataLoss=false the others are read."""
+    fill(site)
+    query = query_of(site, maxPartitions=2)
+    query.plan()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    parts = query.reader.partitions(start, end)
+    if how == "trimmed":
+        site.client.xtrim("in:07", maxlen=2, approximate=False)
+    else:
+        site.client.delete("in:07")
+    if how == "another key":
+        site.client.set("in:07", "x")
+    condition = {"trimmed": "ENTRIES_LOST", "deleted": "STREAM_LOST"}.get(how, "NOT_A_STREAM")
+    with pytest.raises(StreamError, match=rf"{condition}.*in:07"):
+        deque(batch for part in parts for batch in query.reader.read(part))
+    if how == "trimmed":
+        query.restart(failOnDataLoss="false")
+        found = by_stream(query.run())
+        assert found == expected() | {"in:07": [4, 5]}
+
+
+def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
+    """Streams of very different lengths and sizes of values come whole and in order, in small pages too."""
+    lengths = [0, 1, 700, 3, 49, 51, 1, 2000, 0, 120, 7, 1]
+    chance = random.Random(1)
+    for number, length in enumerate(lengths):
+        site.add(f"in:{number:02}", length, payload="x" * chance.choice([0, 10, 30_000 if length < 100 else 10]))
+    for page_size in (10_000, 40):
+        query = query_of(site, maxPartitions=2, pageSize=page_size, group="g" + str(page_size))
+        found = by_stream(query.drain())
+        assert found == {f"in:{number:02}": list(range(length)) for number, length in enumerate(lengths) if length}
