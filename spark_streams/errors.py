@@ -11,7 +11,7 @@
 
 Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`. Its id never changes; its text
 says what happened and where, its advice what to do next. docs/errors.md is generated from the table. No text may hold a
-password: addresses show themselves without one.
+password: addresses show themselves without one. The file is long because it is one table.
 """
 
 from __future__ import annotations
@@ -73,6 +73,10 @@ CONDITIONS: dict[str, Condition] = {
     "UNKNOWN_OPTION": Condition(
         OptionsError, "There is no option '{option}' for {scope}.", "The nearest known name is '{nearest}'."
     ),
+    "OPTION_ELSEWHERE": Condition(
+        OptionsError, "Option '{option}' is for {there}, and cannot be given for {here}.", "Remove it here."
+    ),
+    "FOREIGN_OPTION": Condition(OptionsError, "'{option}' is an option of {peer}, not of pystreams.", "{instead}"),
     "INVALID_OPTION": Condition(OptionsError, "Option '{option}' is '{value}', but {expected}.", "Correct the option."),
     "CONFLICTING_OPTIONS": Condition(
         OptionsError, "Options '{option}' and '{other}' exclude each other.", "Set only one of the two."
@@ -81,7 +85,8 @@ CONDITIONS: dict[str, Condition] = {
         OptionsError,
         "No stream is named.",
         "Set the option 'stream'. Reads also take 'streams' (a list) or 'streamPattern' (a glob), writes a column "
-        "'_stream'.",
+        "'_stream'. Tables of Spark's catalog (saveAsTable, CREATE TABLE) do not keep options: use save and load, or "
+        "CREATE TEMPORARY VIEW.",
     ),
     "MISSING_GROUP": Condition(
         OptionsError,
@@ -95,8 +100,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
-        "A streaming write can only append to a stream.",
-        "Use outputMode 'append'. For results that change, write with foreachBatch.",
+        "A streaming write can only append to a stream: outputMode 'complete' would replace it.",
+        "Use outputMode 'append'. For results that change, write each batch with foreachBatch.",
     ),
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
@@ -117,12 +122,54 @@ CONDITIONS: dict[str, Condition] = {
     "SERVER_UNREACHABLE": Condition(
         ServerError,
         "Cannot connect to {address}: {reason}.",
-        "Check the option 'url', and that the server is running there.",
+        "Check the option 'url' (host and port), and that the server is running there.",
     ),
     "SERVER_REFUSED": Condition(
         ServerError,
         "{address} refused {command}: {reason}.",
-        "Check the permissions of the ACL user and the state of the server.",
+        "See what the server says, and its log. The option 'url' names it.",
+    ),
+    "LOGIN_REFUSED": Condition(
+        ServerError,
+        "{address} refused the login with {given}: {reason}.",
+        "Correct the options 'user' and 'password' (or those in the URL, or the driver's environment variables "
+        "PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and sentinelPassword.",
+    ),
+    "NOT_PERMITTED": Condition(
+        ServerError,
+        "{address} does not allow the user '{user}' to do {command}: {reason}.",
+        "All that this query needs: ACL SETUSER {user} {needs} ('What an ACL user needs' in docs/connecting.md).",
+    ),
+    "UNKNOWN_COMMAND": Condition(
+        ServerError,
+        "{address} does not know the command {command}: {reason}.",
+        "See that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin with "
+        "redis+sentinel://.",
+    ),
+    "NOT_A_CLUSTER": Condition(
+        ServerError,
+        "{address} names a cluster, but the server there is none: {reason}.",
+        "Set the option 'url' to {url}.",
+    ),
+    "CLUSTER_NODE": Condition(
+        ServerError,
+        "{address} names a single server, but it is a node of a cluster: {reason}.",
+        "Set the option 'url' to {url}.",
+    ),
+    "NOT_A_SENTINEL": Condition(
+        ServerError,
+        "{address} names Sentinels, but the server there is none: {reason}.",
+        "Set the option 'url' to {url} to connect to that server, or name the Sentinels' port (26379 by default).",
+    ),
+    "TLS_NEEDED": Condition(
+        ServerError,
+        "{address} names a server without TLS, but the server there speaks TLS only.",
+        "Set the option 'url' to {url}.",
+    ),
+    "TLS_NOT_SPOKEN": Condition(
+        ServerError,
+        "{address} names a server with TLS, but the server there speaks without it.",
+        "Set the option 'url' to {url}, or to the server's TLS port.",
     ),
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError, "The embedded engine did not start: {reason}.", "Read its output in {log}."
@@ -136,6 +183,12 @@ CONDITIONS: dict[str, Condition] = {
         EmbeddedError,
         "The embedded engine belongs to the driver {driver}, but this task runs elsewhere ({here}).",
         "On a cluster, set the option 'url' to a server that every machine can reach.",
+    ),
+    "CONNECTION_BROKEN": Condition(
+        ServerError,
+        "The connection to the server broke in the middle of a command that may have been executed: {reason}.",
+        "See that the server is running, and run the query again. Set the option retryTimeoutMs longer than a failover "
+        "takes.",
     ),
     "NOT_A_STREAM": Condition(
         StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
@@ -156,8 +209,11 @@ CONDITIONS: dict[str, Condition] = {
     "GROUP_BEHIND": Condition(
         StreamError,
         "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's checkpoint "
-        "is at {after} and the group has not read {first} in between: the server lost data, or the group was moved.",
-        "To move the group to the checkpoint and continue, set the option failOnDataLoss to false.",
+        "is at {after} and the group has not read {first} in between: the group was moved (XGROUP SETID), or the "
+        "server lost data.",
+        "If it was moved to read entries again, start with a new checkpoint and startingOffsets=group: a query with a "
+        "checkpoint begins where that is. To go on at the checkpoint, set the option failOnDataLoss to false: that "
+        "moves the group forward to {after}.",
     ),
     "GROUP_TAKEN": Condition(
         StreamError,

@@ -5,6 +5,8 @@ Spark creates this object again and again, in short-lived processes. It checks a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,10 +18,13 @@ from pyspark.sql.types import StructType
 
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import options, time_zones
+from spark_streams.config import options, permissions, time_zones
+from spark_streams.config.address import Address
 from spark_streams.config.option import refuse
+from spark_streams.config.read import ReadOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
+from spark_streams.headline import headed
 from spark_streams.read import infer, pushdown
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.stream import StreamReader
@@ -34,6 +39,7 @@ class PystreamsDataSource(DataSource):
     def name(cls) -> str:
         return "pystreams"
 
+    @headed
     def schema(self) -> StructType | str:
         options.check_names(self.options)
         if options.says_schema(self.options):
@@ -44,20 +50,24 @@ class PystreamsDataSource(DataSource):
                 return DEFAULT_BINARY
         return DEFAULT
 
+    @headed
     def reader(self, schema: StructType) -> DataSourceReader:
         given = options.read_options(self.options, streaming=False)
         reader = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
-        return reader(given, columns, launcher.started(given.address))
+        return reader(given, columns, _address(given))
 
+    @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = options.read_options(self.options, streaming=True)
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
-        return StreamReader(given, columns, launcher.started(given.address))
+        return StreamReader(given, columns, _address(given))
 
+    @headed
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return BatchWriter(self._sink(schema, streaming=False, overwrite=overwrite))
 
+    @headed
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         if overwrite:
             fail("UNSUPPORTED_OUTPUT_MODE")
@@ -70,4 +80,11 @@ class PystreamsDataSource(DataSource):
             fail("MISSING_STREAM")
         if given.key_column is not None and given.key_column not in schema.fieldNames():
             refuse(given, "key_column", f"the rows' columns are {', '.join(schema.fieldNames())}")
-        return sink.plan(launcher.started(given.address), given, columns, streaming, overwrite)
+        address = launcher.started(given.address)
+        address = replace(address, needs=permissions.for_write(given, address, overwrite=overwrite))
+        return sink.plan(address, given, columns, streaming, overwrite)
+
+
+def _address(given: ReadOptions) -> Address:
+    address = launcher.started(given.address)
+    return replace(address, needs=permissions.for_read(given, address))

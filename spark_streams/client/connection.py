@@ -20,11 +20,12 @@ from typing import Any, TypeVar
 
 import redis
 
-from spark_streams.client.link import BROKEN, Command, Link
+from spark_streams.client.link import BROKEN, Command, Link, OtherProtocolError
+from spark_streams.client.refusals import login_refused, refused, speaks_otherwise
 from spark_streams.client.retry import Budget, is_idempotent, is_permanent, is_transient
 from spark_streams.client.routing import UNREACHABLE, Topology, key_of
 from spark_streams.config.address import Address, Endpoint
-from spark_streams.errors import PystreamsError, error, fail
+from spark_streams.errors import PystreamsError, error
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
@@ -124,7 +125,11 @@ class Connection:
         return error("SERVER_UNREACHABLE", address=self.address.shown, reason=_reason(cause))
 
     def raise_permanent(self, cause: BaseException) -> None:
-        """Raise SERVER_UNREACHABLE if a retry cannot help."""
+        """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
+        if isinstance(cause, redis.AuthenticationError):
+            raise login_refused(self.address, cause) from None
+        if isinstance(cause, OtherProtocolError):
+            raise speaks_otherwise(self.address, encrypted=cause.encrypted) from None
         if is_permanent(cause):
             raise self.unreachable(cause) from None
 
@@ -227,8 +232,10 @@ class Connection:
             return reply
 
     def learn_from(self, refusal: str, link: Link | None) -> None:
-        """Update the routing after a temporary refusal by that link's server."""
+        """Update the routing after a temporary refusal by that link's server. Raises CLUSTER_NODE."""
         if refusal.startswith("MOVED "):
+            if self.address.kind == "single":
+                raise refused(self.address, "commands", refusal)
             self.topology.learn_moved(refusal)
         elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
             self.drop(link)
@@ -238,7 +245,7 @@ class Connection:
         replies = self.pipeline(commands)
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, redis.ResponseError):
-                fail("SERVER_REFUSED", address=self.address.shown, command=command[0], reason=reply)
+                raise refused(self.address, command[0], reply)
         return replies
 
     def command(self, *words: bytes | str | int) -> Any:
@@ -349,4 +356,7 @@ def _keys(commands: Sequence[Command]) -> list[bytes | None]:
 
 
 def _reason(cause: BaseException) -> str:
-    return f"{cause}".rstrip(".") or type(cause).__name__
+    text = f"{cause}".rstrip(".") or type(cause).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return f"{text}; tls.caFile names the certificates to trust, tls.verify says what is checked"
+    return text

@@ -18,6 +18,7 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from socket import create_connection, gaierror
 from typing import Any
 
 import hiredis
@@ -34,7 +35,6 @@ BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 _SMALL = 1 << 16
 _NOTHING = object()
-_CONNECT_SECONDS = 10.0
 _ALERT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
 
@@ -47,13 +47,13 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
         "db": login.database,
         "protocol": 2,
         "decode_responses": False,
-        "socket_timeout": _TIMEOUT_SECONDS,
+        "socket_timeout": _TIMEOUT_SECONDS if login.tls is None else login.seconds,  # for the handshake
     }
     if endpoint.path:
         unix: Any = UnixDomainSocketConnection
         return unix(path=endpoint.path, **settings)
     settings |= {"host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
-    settings["socket_connect_timeout"] = _CONNECT_SECONDS
+    settings["socket_connect_timeout"] = login.seconds
     if login.tls is None:
         tcp: Any = TcpConnection
         return tcp(**settings)
@@ -95,6 +95,38 @@ def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
     return None
 
 
+class OtherProtocolError(redis.ConnectionError):
+    """TLS was spoken to a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+
+    def __init__(self, encrypted: bool) -> None:
+        super().__init__(f"the server {'speaks only TLS' if encrypted else 'does not speak TLS'}")
+        self.encrypted = encrypted
+
+
+def _speaks_tls(endpoint: Endpoint) -> bool:
+    """Whether a server there answers the beginning of TLS."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=endpoint.host),
+        ):
+            return True
+    except OSError as failure:
+        return isinstance(failure, ssl.SSLError) and "alert" in str(failure).lower()
+
+
+def _speaks_plainly(endpoint: Endpoint) -> bool:
+    """Whether a server there answers a command without TLS."""
+    try:
+        with create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain:
+            plain.sendall(b"PING\r\n")
+            return plain.recv(1) in (b"+", b"-")
+    except OSError:
+        return False
+
+
 class Link:
     """An open socket. Its methods raise `BROKEN` when it breaks; the caller closes it then.
 
@@ -112,12 +144,28 @@ class Link:
         self._link = _open(endpoint, login)
         try:
             self._link.connect()
-        except redis.ConnectionError:
+            if login.tls is not None:
+                self._link.socket_timeout = _TIMEOUT_SECONDS
+                self._socket().settimeout(_TIMEOUT_SECONDS)
+        except redis.AuthenticationError:
+            raise
+        except (redis.ConnectionError, redis.TimeoutError) as failure:
+            self._check_protocol(failure)
             alert = _alert(endpoint, login) if login.tls is not None else None
             if alert is None:
                 raise
             reason = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
             raise redis.ConnectionError(reason) from alert
+
+    def _check_protocol(self, failure: BaseException) -> None:
+        """Raise OtherProtocolError if that is why the connection failed. Nobody who refuses one is asked."""
+        if self.endpoint.path or isinstance(failure.__context__, (ConnectionRefusedError, gaierror)):
+            return
+        encrypted = isinstance(self._link, SSLConnection)
+        if encrypted and isinstance(failure.__context__, ssl.SSLCertVerificationError):
+            return
+        if _speaks_plainly(self.endpoint) if encrypted else _speaks_tls(self.endpoint):
+            raise OtherProtocolError(not encrypted) from failure
 
     def close(self) -> None:
         """Close the socket. The link cannot be used afterwards."""

@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from spark_streams.client.link import BROKEN, Command, Link
+from spark_streams.client.refusals import refused
 from spark_streams.client.slots import slot_of
 from spark_streams.config.address import Address, Endpoint, Login
 
@@ -49,7 +50,7 @@ UNREACHABLE = (*BROKEN, NoServerError)
 
 
 class Topology:
-    """Where the keys of an address are. Its methods raise `UNREACHABLE`."""
+    """Where the keys of an address are. Its methods raise `UNREACHABLE`, and ServerError for what will not go away."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -142,7 +143,10 @@ class Topology:
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
-        """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure."""
+        """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
+
+        A refusal that is none for the moment is an error that no retry helps, such as NOT_A_CLUSTER.
+        """
         failure: BaseException | None = None
         for endpoint in dict.fromkeys(endpoints):
             try:
@@ -158,7 +162,8 @@ class Topology:
             finally:
                 link.close()
             if isinstance(reply, redis.ResponseError):
-                failure = NoServerError(str(reply))
+                problem = refused(self._address, question[0], reply)
+                failure = NoServerError(str(reply)) if problem.condition == "SERVER_REFUSED" else problem
                 continue
             return [(endpoint, reply)]
         raise failure if failure is not None else NoServerError("nobody to ask")

@@ -63,12 +63,16 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Login:
-    """How a connection authenticates there and which database it selects. `tls` is None for a plain connection."""
+    """How a connection authenticates there and which database it selects. `tls` is None for a plain connection.
+
+    `seconds`: how long to wait for the connection, and for its TLS handshake.
+    """
 
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     database: int = 0
     tls: Tls | None = field(default=None, repr=False)
+    seconds: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Address:
     credentials: Credentials = Credentials()
     retry_ms: int = RETRY_MS
     """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
+    needs: str = field(default="", repr=False)
+    """What an ACL user must be allowed for what the address is used for: rules of ACL SETUSER, for an error to name."""
 
     @property
     def shown(self) -> str:
@@ -133,12 +139,19 @@ class Address:
             password=given.password or unquote(password) or query.get("password") or None,
             database=_database(parts, query, self.kind),
             tls=given.tls if self.encrypted else None,
+            seconds=self._patience,
         )
 
     @property
     def sentinel_login(self) -> Login:
         given = self.credentials
-        return Login(given.sentinel_username, given.sentinel_password, 0, given.tls if self.encrypted else None)
+        tls = given.tls if self.encrypted else None
+        return Login(given.sentinel_username, given.sentinel_password, 0, tls, self._patience)
+
+    @property
+    def _patience(self) -> float:
+        """How many seconds one attempt to connect may take: less than the time for retries, at least a second."""
+        return min(Login.seconds, max(1.0, self.retry_ms / 2000))
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -153,6 +166,8 @@ def parse(url: str) -> Address:
         parts = urlsplit(url)
     except ValueError:
         raise InvalidTextError("it is not a URL", _HIDDEN) from None
+    if "://" not in url:
+        raise InvalidTextError("it names no scheme: write redis:// before host and port", _HIDDEN)
     shown = f"{parts.scheme}://..."
     if parts.scheme not in SCHEMES:
         raise InvalidTextError(f"its scheme must be one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}", shown)

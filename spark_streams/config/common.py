@@ -20,7 +20,9 @@ class CommonOptions:
         "stream",
         TEXT,
         None,
-        "Stream to read from or write to. The name is taken literally. A write without it needs the column `_stream`.",
+        "Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken "
+        "literally. A write without it needs the column `_stream`, which then names each row's stream.",
+        aliases=("path",),
     )
     value_format: Literal["fields", "json"] = option(
         "valueFormat",

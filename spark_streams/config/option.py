@@ -27,8 +27,8 @@ _SECRET = "..."  # noqa: S105 - what is shown in place of one
 class Option:
     """One option. `default_text` documents a default that depends on more than the option itself.
 
-    `alias`: a second name. `batch_only`: refused in streaming reads and writes unless it has its default value.
-    `secret`: the value is never shown.
+    `aliases`: further names. `batch_only`: refused in streaming reads and writes unless it has its default value;
+    `streaming_only` is the reverse. `secret`: the value is never shown.
     """
 
     name: str
@@ -36,16 +36,29 @@ class Option:
     default: Any
     meaning: str
     default_text: str = ""
-    alias: str = ""
+    aliases: tuple[str, ...] = ()
     batch_only: bool = False
+    streaming_only: bool = False
     secret: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.name, self.alias) if self.alias else (self.name,)
+        return (self.name, *self.aliases)
 
-    def parse(self, text: str) -> Any:
-        return parsed(self.name, self.kind.parse, text, secret=self.secret)
+    def check_use(self, value: Any, noun: str, *, streaming: bool | None) -> None:
+        """Raise INVALID_OPTION if this use of the option is only for the other sort of `noun`, batch or streaming.
+
+        `streaming` is None while it is not known which one it is.
+        """
+        wrong = self.streaming_only if streaming is False else self.batch_only and bool(streaming)
+        if wrong and value != self.default:
+            here, there = ("streaming", "batch") if streaming else ("batch", "streaming")
+            expected = f"it is for {there} {noun} only and this is a {here} one: remove it"
+            fail("INVALID_OPTION", option=self.name, value=self.show(value), expected=expected)
+
+    def parse(self, text: str, name: str = "") -> Any:
+        """The value of a text that was given under `name`, one of the option's."""
+        return parsed(name or self.name, self.kind.parse, text, secret=self.secret)
 
     def show(self, value: Any) -> str:
         return _SECRET if self.secret else self.kind.show(value)
@@ -62,12 +75,13 @@ def option(
     meaning: str,
     *,
     default_text: str = "",
-    alias: str = "",
+    aliases: tuple[str, ...] = (),
     batch_only: bool = False,
+    streaming_only: bool = False,
     secret: bool = False,
 ) -> Value | Default:
     """Declare the dataclass field on the left as this option; see `Option`."""
-    made = Option(name, kind, default, meaning, default_text, alias, batch_only, secret)
+    made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
     declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
     return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
 

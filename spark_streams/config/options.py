@@ -1,7 +1,8 @@
 """From Spark's map of options to `ReadOptions` and `WriteOptions`; nothing else of the connector sees the map.
 
 The options are the fields of the section classes named here. Names are matched in upper or lower case, as Spark folds
-them. An option that is unknown, or not for this scope, is refused with the nearest name that is. Knows no server.
+them. An option that is unknown, of another connector or not for this scope is refused with what to write instead. Knows
+no server.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from spark_streams.config import foreign
 from spark_streams.config.address import Address, Embedded
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.connect import ConnectOptions
-from spark_streams.config.option import options_of, refuse
+from spark_streams.config.option import Option, options_of
 from spark_streams.config.read import ColumnOptions, GroupOptions, LimitOptions, RangeOptions, ReadOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
@@ -31,7 +33,7 @@ SECTIONS: tuple[type[Any], ...] = (
 )
 """The classes that declare options, in the order of the documents; their docstrings are the headings there."""
 
-_SPARKS = frozenset({"checkpointlocation", "queryname", "path"})
+_SPARKS = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself adds to those of a streaming write."""
 
 
@@ -55,19 +57,25 @@ class _Scope:
     def names(self) -> list[str]:
         return [name for _, _, option in self._found.values() for name in option.names]
 
-    def parse(self, given: Mapping[str, str], *, streaming: bool = False) -> list[dict[str, Any]]:
-        """The values of the given options by field, for each of the classes."""
+    def spelling(self, name: str) -> str | None:
+        """The name as it is documented; None if these have no such option."""
+        found = self._found.get(name.lower())
+        return None if found is None else next(each for each in found[2].names if each.lower() == name.lower())
+
+    def parse(self, given: Mapping[str, str], *, streaming: bool | None = None) -> list[dict[str, Any]]:
+        """The values of the given options by field, for each of the classes. `streaming`: see `Option.check_use`."""
         values: dict[type[Any], dict[str, Any]] = {each: {} for each in self._classes}
+        names: dict[Option, str] = {}
         for name, text in given.items():
             if name not in self:
-                _refuse(name, self.doing, self.names())
+                _refuse(name, self)
             owner, field, option = self._found[name.lower()]
-            if field in values[owner]:
-                fail("CONFLICTING_OPTIONS", option=option.name, other=option.alias)
-            value = option.parse(text)
-            if streaming and option.batch_only and value != option.default:
-                expected = f"it is for batch {self.noun} only"
-                fail("INVALID_OPTION", option=option.name, value=option.show(value), expected=expected)
+            spelling = self.spelling(name) or name
+            if option in names:
+                fail("CONFLICTING_OPTIONS", option=names[option], other=spelling)
+            names[option] = spelling
+            value = option.parse(text, spelling)
+            option.check_use(value, self.noun, streaming=streaming)
             values[owner][field] = value
         return list(values.values())
 
@@ -79,11 +87,8 @@ _WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
     """The options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
-    connect, read = _READ.parse(given, streaming=bool(streaming))
-    options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
-    if streaming is False and options.shared:
-        refuse(options, "consume", "it is for streaming reads only")
-    return options
+    connect, read = _READ.parse(given, streaming=streaming)
+    return ReadOptions(address=ConnectOptions(**connect).server(), **read)
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
@@ -103,7 +108,7 @@ def check_names(given: Iterable[str]) -> None:
     """Raise UNKNOWN_OPTION for a name that neither reads nor writes have, while it is not known which is meant."""
     for name in given:
         if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
-            _refuse(name, "reading or writing", [*_READ.names(), *_WRITE.names()])
+            _refuse(name, _READ, _WRITE)
 
 
 def says_schema(given: Iterable[str]) -> bool:
@@ -113,7 +118,16 @@ def says_schema(given: Iterable[str]) -> bool:
     return any(name.lower() in deciding for name in given)
 
 
-def _refuse(name: str, doing: str, known: list[str]) -> NoReturn:
-    folded = {each.lower(): each for each in known}
+def _refuse(name: str, *scopes: _Scope) -> NoReturn:
+    """Say what to do instead of giving this option, which none of the scopes has."""
+    doing = " or ".join(scope.doing for scope in scopes)
+    instead = foreign.INSTEAD.get(name.lower())
+    if instead is not None:
+        fail("FOREIGN_OPTION", option=instead.name, peer=instead.peer, instead=instead.advice)
+    for other in (_READ, _WRITE):
+        spelling = other.spelling(name)
+        if spelling is not None:
+            fail("OPTION_ELSEWHERE", option=spelling, there=other.doing, here=doing)
+    folded = {each.lower(): each for scope in scopes for each in scope.names()}
     nearest = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
     fail("UNKNOWN_OPTION", option=name, scope=doing, nearest=folded[nearest[0]])

@@ -79,7 +79,8 @@ def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Pos
         unknown = sorted(set(given) - set(streams))
         missing = sorted(set(streams) - set(given))
         if unknown:
-            raise InvalidTextError(f"the query does not read {', '.join(unknown)}")
+            names = f"name exactly its streams: {', '.join(streams)}"
+            raise InvalidTextError(f"the query does not read {', '.join(unknown)}; {names}")
         if missing:
             raise InvalidTextError(f"it names no position for {', '.join(missing)}")
     return Positions(None, {name: read(str(value)) for name, value in given.items()})

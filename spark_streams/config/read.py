@@ -24,7 +24,9 @@ Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 class RangeOptions:
     """Reading: streams, start and end."""
 
-    stream_list: tuple[str, ...] = option("streams", NAMES, (), "Comma-separated list of streams to read together.")
+    stream_list: tuple[str, ...] = option(
+        "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
+    )
     pattern: str | None = option(
         "streamPattern",
         TEXT,
@@ -54,6 +56,7 @@ class RangeOptions:
         None,
         "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since "
         "1970, ISO 8601 (in `timeZone`, else UTC, if it names no zone), or JSON with one of these per stream.",
+        aliases=("startingOffsetsByTimestamp",),
     )
     ending_offsets: str | None = option(
         "endingOffsets",
@@ -70,6 +73,7 @@ class RangeOptions:
         None,
         "End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it. Batch reads "
         "only.",
+        aliases=("endingOffsetsByTimestamp",),
         batch_only=True,
     )
     fails: bool = option(
@@ -99,6 +103,7 @@ class GroupOptions:
         "`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several consumers "
         "of the group, beside programs that need not be Spark; each task gets new entries with XREADGROUP. Streaming "
         "reads only.",
+        streaming_only=True,
     )
     ack: Literal["commit", "cursor", "none"] = option(
         "ack",
@@ -107,13 +112,15 @@ class GroupOptions:
         "`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. `cursor`: "
         "only the group's last-delivered ID moves, when the batch has finished. `none`: an existing group is not "
         "changed. With `consume=shared` only `commit`.",
+        streaming_only=True,
     )
     consumer: str = option(
         "consumer",
         TEXT,
         "spark",
         "Prefix of consumer names; `-<partition>` is appended, with `consume=shared` `-<batch>-<partition>`.",
-        alias="consumerPrefix",
+        aliases=("consumerPrefix",),
+        streaming_only=True,
     )
     takeover: bool = option(
         "groupTakeover",
@@ -121,6 +128,7 @@ class GroupOptions:
         False,
         "Whether the query may take over a group that other programs or another query use: it reads everything, and "
         "moves the group. Only with `consume=range`.",
+        streaming_only=True,
     )
     lease: int = option(
         "groupLeaseMs",
@@ -128,6 +136,7 @@ class GroupOptions:
         30_000,
         "How long a group stays with a query whose driver was killed, in milliseconds. The same query, started again "
         "with its checkpoint, need not wait.",
+        streaming_only=True,
     )
     claim_idle: int | None = option(
         "claimIdleMs",
@@ -135,6 +144,7 @@ class GroupOptions:
         None,
         "Claim entries that other consumers have left pending for this many milliseconds. Without it, only entries of "
         "an earlier run of this query are claimed. Only with `consume=shared`.",
+        streaming_only=True,
     )
     max_deliveries: int | None = option(
         "maxDeliveries",
@@ -142,13 +152,15 @@ class GroupOptions:
         None,
         "Maximum deliveries of an entry; one delivered more often is moved to `deadLetterStream`. Only with "
         "`consume=shared`.",
+        streaming_only=True,
     )
     dead_letters: str | None = option(
         "deadLetterStream",
         TEXT,
         None,
-        "Stream for entries that exceed `maxDeliveries`. They keep their fields, after `_stream`, `_id`, `_reason` and "
-        "`_deliveries`.",
+        "Stream for entries that exceed `maxDeliveries`. They keep their fields, after `_original_stream`, "
+        "`_original_id`, `_original_deliveries` and `_reason`.",
+        streaming_only=True,
     )
     trims: bool = option(
         "trimOnCommit",
@@ -156,6 +168,7 @@ class GroupOptions:
         False,
         "Whether finished entries are removed (XTRIM MINID). Entries that any group has yet to read or acknowledge are "
         "kept.",
+        streaming_only=True,
     )
 
 
@@ -168,6 +181,8 @@ class LimitOptions:
         whole(1),
         None,
         "Maximum entries per micro-batch, divided among the streams in proportion to what each has waiting.",
+        aliases=("maxOffsetsPerTrigger",),
+        streaming_only=True,
     )
     min_entries: int | None = option(
         "minEntriesPerTrigger",
@@ -175,9 +190,15 @@ class LimitOptions:
         None,
         "Wait for this many entries before the next micro-batch, for `maxTriggerDelay` at most. Not with "
         "`consume=shared`.",
+        aliases=("minOffsetsPerTrigger",),
+        streaming_only=True,
     )
     max_delay: int = option(
-        "maxTriggerDelay", DURATION, 900_000, "Longest wait for `minEntriesPerTrigger`; a duration."
+        "maxTriggerDelay",
+        DURATION,
+        900_000,
+        "Longest wait for `minEntriesPerTrigger`; a duration.",
+        streaming_only=True,
     )
     max_bytes: int | None = option(
         "maxBytesPerTrigger",
@@ -185,6 +206,7 @@ class LimitOptions:
         None,
         "Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with "
         "`consume=shared`.",
+        streaming_only=True,
     )
     idle_wait: int = option(
         "idleWaitMs",
@@ -206,7 +228,11 @@ class LimitOptions:
         default_text="three for each core of the driver's machine; one more for every 50,000 entries",
     )
     max_per_partition: int | None = option(
-        "maxEntriesPerPartition", whole(1), None, "Maximum entries per partition; streams are split to keep it."
+        "maxEntriesPerPartition",
+        whole(1),
+        None,
+        "Maximum entries per partition; streams are split to keep it.",
+        aliases=("maxRecordsPerPartition",),
     )
     page_size: int = option(
         "pageSize",
@@ -289,7 +315,9 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
         if not self.shared:
             for name in ("claim_idle", "max_deliveries"):
                 if getattr(self, name) is not None:
-                    refuse(self, name, "only consume=shared has other consumers to take over from")
+                    refuse(
+                        self, name, f"it needs consume=shared: set consume to shared, or remove {name_of(self, name)}"
+                    )
             return
         if self.takeover:
             refuse(self, "takeover", "a shared group is for several consumers")

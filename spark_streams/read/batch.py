@@ -13,6 +13,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
+from spark_streams.headline import headed
 from spark_streams.read import planning
 from spark_streams.read.range_task import RangePartition
 from spark_streams.read.selection import end_of, start_of, streams_of
@@ -43,6 +44,7 @@ class BatchReader(DataSourceReader):
             self._only = only if self._only is None else self._only & only
         self._after, self._upto = max(self._after, after), min(self._upto, upto)
 
+    @headed
     def partitions(self) -> Sequence[InputPartition]:
         """One partition for each stream with entries, or as many as the options ask for."""
         options = self._options
@@ -97,6 +99,7 @@ class BatchReader(DataSourceReader):
             return state.group.last_delivered_id
         return ZERO if position.kind == "earliest" else last_id_of(state)
 
+    @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """A partition's rows as record batches. Called in the worker."""
         # Spark passes a placeholder partition when none were planned.

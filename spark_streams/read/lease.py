@@ -90,7 +90,7 @@ class Lease:
             if taken is not None:
                 server.let_go(new, lease_name(self._options), self._holder)
         except ServerError as refusal:
-            if refusal.condition != "SERVER_REFUSED":
+            if refusal.condition not in ("SERVER_REFUSED", "NOT_PERMITTED"):
                 raise
             _log.warning("The group %s is read without a lease: %s", self._options.group, refusal)
             self._refused = True

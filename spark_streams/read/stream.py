@@ -38,6 +38,7 @@ from spark_streams.client import pool
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
+from spark_streams.headline import headed
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.range_source import RangeSource
 from spark_streams.read.range_task import RangePartition
@@ -57,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._commits_in_turn = False
 
+    @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins. The same answer every time."""
         if self._initial is None:
@@ -72,10 +74,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(options.max_bytes)
         return ReadAllAvailable() if options.min_entries is None else ReadMinRows(options.min_entries)
 
+    @headed
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Trigger.AvailableNow: read what is there now, then stop."""
         self._source.prepare_available_now()
 
+    @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
         if self._parsed is None or self._parsed[0] != start:
@@ -95,21 +99,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._source.latest
         return None if latest is None else latest.to_json()
 
+    @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch between two offsets, the same whenever it is replayed."""
         return self._source.plan(Offsets.from_json(start), Offsets.from_json(end))
 
+    @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """A partition's rows as record batches. Called in the worker."""
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, (RangePartition, SharedPartition)):
             yield from partition_.batches(self._schema)
 
+    @headed
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is finished: acknowledge and trim it."""
         self._source.commit(Offsets.from_json(end))
         self._commits_in_turn = end == self._planned_from
 
+    @headed
     def stop(self) -> None:
         """The query has ended: give up its group, and close the planner's connections."""
         self._source.stop()

@@ -14,6 +14,7 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.refusals import refused
 from spark_streams.client.slots import same_slot_tag, slot_of
 from spark_streams.errors import fail
 from spark_streams.server import sampling, scripts, xrange
@@ -109,7 +110,7 @@ class RedisServer:
                 return None
             if "WRONGTYPE" in text or "wrong kind of value" in text:
                 fail("NOT_A_STREAM", stream=stream, address=self._connection.address)
-            fail("SERVER_REFUSED", address=self._connection.address, command=command, reason=text)
+            raise refused(self._connection.address, command, text)
         return reply
 
     def find_streams(self, pattern: str) -> list[str]:

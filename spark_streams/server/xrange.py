@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spark_streams.client.connection import Command, Connection, Resume
+from spark_streams.client.refusals import refused
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, ReplyError, array_header
 from spark_streams.errors import fail
@@ -173,7 +174,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
     except ReplyError as refusal:
         if str(refusal).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=stream, address=connection.address)
-        fail("SERVER_REFUSED", address=connection.address, command="XRANGE", reason=refusal)
+        raise refused(connection.address, "XRANGE", refusal) from None
 
 
 def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:

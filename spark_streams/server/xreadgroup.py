@@ -16,6 +16,7 @@ import numpy as np
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.refusals import refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
@@ -205,4 +206,4 @@ def _refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_tran
         raise RefusedForNowError(str(refusal))
     if "NOGROUP" in str(refusal):
         fail("GROUP_LOST", stream=consumer.stream, address=connection.address, group=consumer.group)
-    fail("SERVER_REFUSED", address=connection.address, command="XREADGROUP", reason=refusal)
+    raise refused(connection.address, "XREADGROUP", refusal)

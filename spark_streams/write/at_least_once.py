@@ -15,6 +15,7 @@ from itertools import pairwise
 import redis
 
 from spark_streams.client.connection import BROKEN, Connection, Link
+from spark_streams.client.refusals import refused
 from spark_streams.client.replies import end_of_ids, pack, parse
 from spark_streams.client.retry import is_transient
 from spark_streams.client.routing import UNREACHABLE
@@ -81,7 +82,7 @@ class AtLeastOnceSender:
         if _is_error(info):
             if "no such key" in str(info):
                 return "0-0"
-            fail("SERVER_REFUSED", address=self._connection.address, command="XINFO", reason=info)
+            raise refused(self._connection.address, "XINFO", info)
         return str(info[info.index(b"last-generated-id") + 1].decode())
 
     def _send(self, sent: _Sent) -> None:
@@ -129,7 +130,7 @@ class AtLeastOnceSender:
                 fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
         for reply in replies[len(rows) :]:
             if _is_error(reply) and not is_transient(reply):
-                fail("SERVER_REFUSED", address=self._connection.address, command="XTRIM", reason=reply)
+                raise refused(self._connection.address, "XTRIM", reply)
         if not left:
             return True
         sent.link, sent.rows = None, rows.pick(left)
@@ -162,7 +163,7 @@ class AtLeastOnceSender:
                 self._connection.drop(link)
                 fail("NOT_REPLICATED", wanted=options.wait_replicas, found="An unknown number of", address=address)
             if _is_error(found):
-                fail("SERVER_REFUSED", address=address, command="WAIT", reason=found)
+                raise refused(address, "WAIT", found)
             if found < options.wait_replicas:
                 fail("NOT_REPLICATED", wanted=options.wait_replicas, found=found, address=address)
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 import redis
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.refusals import refused
 from spark_streams.client.slots import slot_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
@@ -126,7 +127,7 @@ def entries(
         values, fence, info = replies[3 * at : 3 * at + 3]
         for reply in (values, fence):
             if isinstance(reply, redis.ResponseError):
-                fail("SERVER_REFUSED", address=connection.address, command="HMGET", reason=reply)
+                raise refused(connection.address, "HMGET", reply)
         record, added = BatchRecord.parse(values), entries_added(info)
         is_gone = record.batch == writer.batch and (
             -1 < added < record.added or (added == 0 and record.stage == "direct" and not isinstance(info, list))

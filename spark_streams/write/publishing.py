@@ -22,6 +22,7 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.digest import RowDigest
@@ -161,7 +162,7 @@ class Publisher:
 
     def _check(self, reply: Any) -> None:
         if isinstance(reply, redis.ResponseError):
-            fail("SERVER_REFUSED", address=self._connection.address, command="HMGET", reason=reply)
+            raise refused(self._connection.address, "HMGET", reply)
 
     def _claimed_before(self, looks: dict[bytes, Look]) -> tuple[str, list[StagedRows]] | None:
         """The attempt that has claimed all of its streams and may have begun to publish, and its staged rows."""

@@ -24,6 +24,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import ServerError, fail
+from spark_streams.headline import headed
 from spark_streams.stream_id import StreamId
 from spark_streams.write import foreach_batch
 from spark_streams.write.at_least_once import AtLeastOnceSender
@@ -194,10 +195,12 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
+    @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
         return self._sink.write(iterator)
 
+    @headed
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks have succeeded. `messages` are what their `write` returned."""
         self._sink.finish(messages)
@@ -209,14 +212,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
+    @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
         return self._sink.write(iterator)
 
+    @headed
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Publish what was staged, and mark the batch as committed; the next batch moves the fences."""
         self._sink.commit(messages)
 
+    @headed
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Rows in the streams stay there; the fences tell the replay. What was staged expires."""
 

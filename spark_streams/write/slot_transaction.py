@@ -26,6 +26,7 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.refusals import refused
 from spark_streams.client.replies import TransactionResult, pack, transaction_result
 from spark_streams.client.retry import is_transient
 from spark_streams.config.write import WriteOptions
@@ -310,7 +311,7 @@ class SlotTransaction:
     def _refused(self, text: str, command: Command) -> None:
         """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
         if not is_transient(redis.ResponseError(text)):
-            fail("SERVER_REFUSED", address=self._connection.address, command=command[0], reason=text)
+            raise refused(self._connection.address, command[0], text)
         if text.startswith("MOVED "):
             self._connection.topology.learn_moved(text)
             self._watched.clear()
@@ -367,7 +368,7 @@ class SlotTransaction:
             first += len(step.rows)
         if problem is None:
             reason = next(iter(result.refused.values()))
-            fail("SERVER_REFUSED", address=self._connection.address, command="XTRIM", reason=reason)
+            raise refused(self._connection.address, "XTRIM", reason)
         link.pipeline(marks)
         fail("ROW_REFUSED", row=problem[0], address=self._connection.address, reason=problem[1])
 

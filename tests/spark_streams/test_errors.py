@@ -37,14 +37,26 @@ def read_options(site: Site, **said: str) -> Any:
     return options.read_options({"url": site.url, **said})
 
 
-def test_the_page_of_errors_is_the_connectors() -> None:
-    """`python scripts/error_docs.py` writes it anew."""
-    spec = importlib.util.spec_from_file_location("error_docs", ROOT / "scripts" / "error_docs.py")
+def script(name: str) -> Any:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_errors_is_the_connectors() -> None:
+    """`python scripts/error_docs.py` writes it anew."""
+    module = script("error_docs")
     assert module.PAGE.read_text() == module.page()
+
+
+def test_the_page_of_rules_is_the_connectors() -> None:
+    """`python scripts/rules_docs.py` writes what an ACL user needs anew."""
+    module = script("rules_docs")
+    assert module.updated(module.PAGE.read_text()) == module.PAGE.read_text()
 
 
 def test_every_error_has_the_parameters_of_its_text() -> None:
@@ -93,7 +105,7 @@ def test_what_a_server_refuses(site: Site) -> None:
         borrow(address.parse(site.url)) as link,
     ):
         link.command("NONESUCH")
-    assert caught.value.condition == "SERVER_REFUSED"
+    assert caught.value.condition == "UNKNOWN_COMMAND"
 
 
 def test_an_engine_of_another_machine() -> None:

@@ -1,7 +1,8 @@
 """Dead letters: an entry that was delivered too often is moved, whole, to a stream of its own.
 
-The entry there begins with the connector's fields (`_stream`, `_id`, `_reason`, `_deliveries`), followed by the
-original's: what somebody needs to judge the entry, repair it and add it again.
+The entry there begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`. The
+original's follow: what somebody needs to judge the entry, repair it and add it again. None of the names is a column of
+the connector's own, so a schema can have them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.refusals import refused
 from spark_streams.client.slots import slot_of
 from spark_streams.codec.reply import Page
-from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
 
 _CHUNK = 500
@@ -48,8 +49,13 @@ def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[in
 
 def _fields(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Sequence[bytes]) -> list[bytes | str]:
     """A dead letter's field names and values, in turn."""
-    origin: list[bytes | str] = ["_stream", stream, "_id", entry_id, "_reason", reason, "_deliveries", str(deliveries)]
-    return [*origin, *pairs]
+    origin: dict[str, bytes | str] = {
+        "_original_stream": stream,
+        "_original_id": entry_id,
+        "_original_deliveries": str(deliveries),
+        "_reason": reason,
+    }
+    return [*(word for pair in origin.items() for word in pair), *pairs]
 
 
 def _pairs(page: Page, row: int) -> list[bytes]:
@@ -63,4 +69,4 @@ def _pairs(page: Page, row: int) -> list[bytes]:
 def _check(connection: Connection, reply: Any) -> None:
     for one in reply if isinstance(reply, list) else [reply]:
         if isinstance(one, redis.ResponseError):
-            fail("SERVER_REFUSED", address=connection.address, command="XADD", reason=one)
+            raise refused(connection.address, "XADD", one)

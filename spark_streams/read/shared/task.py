@@ -19,12 +19,13 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_streams.client.connection import Connection, Link
 from spark_streams.client.pool import borrow
+from spark_streams.client.refusals import refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.reply import Page
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
-from spark_streams.errors import error, fail
+from spark_streams.errors import error
 from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
@@ -85,7 +86,7 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
     found = connection.retry(attempt, lambda: connection.drop(link))
     if found is None:
-        fail("SERVER_REFUSED", address=connection.address, command="EXEC", reason=refusal)
+        raise refused(connection.address, "EXEC", refusal)
     for page, counts, ours, gone in found:
         if gone:
             _lost(connection, task, gone)
@@ -112,7 +113,7 @@ def _attempt(
         if is_transient(reply):
             raise RefusedForNowError(str(reply))
         if isinstance(reply, redis.ResponseError):
-            fail("SERVER_REFUSED", address=connection.address, command="WATCH", reason=reply)
+            raise refused(connection.address, "WATCH", reply)
     done, line = fields
     if line is None and int(done or 0) < task.batch:
         claims = _claims(connection, task) if task.claims else []

@@ -16,7 +16,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow, close_all
 from spark_streams.client.slots import slot_of
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import options
+from spark_streams.config import options, permissions
 from spark_streams.config.address import Address, Credentials, Tls
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
@@ -175,8 +175,10 @@ def test_tls_with_client_certificates() -> None:
             (replace(tls, ca_file=None), "verify failed"),
             (Tls(), "verify failed"),
         ):
-            with pytest.raises(ServerError, match=rf"SERVER_UNREACHABLE.*{reason}"):
+            with pytest.raises(ServerError, match=rf"SERVER_UNREACHABLE.*{reason}.*tls\.c"):
                 Connection(Address(server.url, credentials=Credentials(tls=wrong)))
+        with pytest.raises(ServerError, match=r"TLS_NEEDED.*speaks TLS only.*'url' to rediss://localhost"):
+            Connection(Address(server.url.replace("rediss", "redis")))
         by_number = Address(server.url.replace("localhost", "127.0.0.1"), credentials=Credentials(tls=tls))
         with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):
             Connection(by_number)
@@ -298,10 +300,10 @@ def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running)
         connection.close()
 
 
-#: What docs/connecting.md says a user must be allowed, beside the keys.
+#: What a user must be allowed, beside the keys.
 RULES = {
-    "exactlyOnce": "+watch +multi +exec +hmget +hset +pexpire +xadd +xinfo|stream",
-    "append": "+xadd",
+    "exactlyOnce": permissions.RULES["writing with exactlyOnce, atomic or staged"],
+    "append": permissions.RULES["writing with append"],
 }
 
 
@@ -386,16 +388,13 @@ def test_waiting_for_replicas(redis_process: servers.Running) -> None:
         client.flushall()
 
 
-#: What the documents say a user must be allowed who reads, beside +echo and the keys.
+#: What a user must be allowed who reads, beside +echo and the keys.
 READING = {
-    "": "+xinfo|stream +xrange",
-    "group": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +set +get +xreadgroup "
-    "+client|reply +xpending +xack +xrange +pexpire +del",
-    "cursor": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +xgroup|setid +set "
-    "+get +xrange +pexpire +del",
-    "none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
-    "shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup +xpending "
-    "+xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del",
+    "": permissions.RULES["reading without a group"],
+    "group": permissions.RULES["reading with a group"],
+    "cursor": permissions.RULES["the same with ack=cursor"],
+    "none": permissions.RULES["the same with ack=none"],
+    "shared": permissions.RULES["consume=shared"],
 }
 
 

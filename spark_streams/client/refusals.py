@@ -1,0 +1,57 @@
+"""What an error reply of a server means to the user: which condition it is, with what to do about it.
+
+Knows the texts of servers' replies. Whether a reply is worth another attempt is `spark_streams.client.retry`'s to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_streams.config.address import Address
+from spark_streams.config.permissions import ENGINE
+from spark_streams.errors import PystreamsError, error
+
+
+def refused(address: Address, command: bytes | str | int, reason: Any) -> PystreamsError:
+    """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it."""
+    text = str(reason).rstrip(". ")
+    shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
+    if text.startswith(("NOAUTH", "WRONGPASS")):
+        return login_refused(address, text)
+    if text.startswith("NOPERM"):
+        name = address.login.username or "default"
+        needs = address.needs or "~... +..."
+        needs += f" {ENGINE}" if shown.startswith("PS.") else ""
+        return error("NOT_PERMITTED", address=address.shown, user=name, command=shown, reason=text, needs=needs)
+    if text.startswith("MOVED ") and address.kind == "single":
+        return error("CLUSTER_NODE", address=address.shown, reason=text, url=_url(address, "+cluster"))
+    if "cluster support disabled" in text:
+        return error("NOT_A_CLUSTER", address=address.shown, reason=text, url=_url(address, ""))
+    if "unknown command" in text.lower():
+        if shown.upper() == "SENTINEL":
+            return error("NOT_A_SENTINEL", address=address.shown, reason=text, url=_url(address, ""))
+        return error("UNKNOWN_COMMAND", address=address.shown, command=shown, reason=text)
+    return error("SERVER_REFUSED", address=address.shown, command=shown, reason=text)
+
+
+def login_refused(address: Address, reason: Any) -> PystreamsError:
+    """The error for a wrong user or password, or for one that is missing."""
+    login = address.login
+    given = f"user '{login.username or 'default'}'" if login.password or login.username else "no user and no password"
+    return error("LOGIN_REFUSED", address=address.shown, given=given, reason=str(reason).rstrip(". "))
+
+
+def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
+    """The error where TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+    condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
+    scheme, _, rest = address.shown.partition("://")
+    plain = scheme.replace("rediss", "redis")
+    url = f"{plain.replace('redis', 'rediss') if encrypted else plain}://{rest}"
+    return error(condition, address=address.shown, url=url)
+
+
+def _url(address: Address, kind: str) -> str:
+    """The same hosts, without a password, with a URL of another kind."""
+    scheme = "rediss" if address.encrypted else "redis"
+    hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
+    return f"{scheme}{kind}://{hosts}"

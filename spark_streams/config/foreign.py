@@ -1,0 +1,53 @@
+"""Options of other connectors that users of Spark know, and what to write here instead.
+
+Names that mean the same here are aliases of this connector's options; these have no equal, or one of another form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An option of another connector, `peer`, as that one spells it; `advice` says what to do instead of giving it."""
+
+    name: str
+    peer: str
+    advice: str
+
+
+_SPARK_REDIS = {
+    "stream.keys": "Set 'stream', or 'streams' for several.",
+    "stream.offsets": "Set 'group' to the group's name and 'startingOffsets' to the IDs, as JSON by stream.",
+    "stream.group.name": "Set 'group'.",
+    "stream.consumer.prefix": "Set 'consumerPrefix'.",
+    "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs, whose order is kept.",
+    "stream.read.batch.size": "Set 'maxEntriesPerTrigger' for a micro-batch, 'pageSize' for a reply.",
+    "stream.read.block": "Remove it: nothing blocks. Spark's trigger decides how often to look.",
+    "host": "Set 'url' to redis://host:port.",
+    "port": "Set 'url' to redis://host:port.",
+    "auth": "Set 'password'.",
+    "dbNum": "Set 'url' to redis://host:port/database.",
+    "ssl": "Set 'url' to one that begins with rediss://.",
+    "timeout": "Set 'retryTimeoutMs'.",
+}
+_KAFKA = {
+    "kafka.bootstrap.servers": "Set 'url' to redis://host:port.",
+    "kafka.group.id": "Set 'group'.",
+    "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
+    "topic": "Set 'stream', or write a column '_stream'.",
+    "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns of their names.",
+}
+_FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
+
+INSTEAD = {
+    name.lower(): Foreign(name, peer, advice)
+    for peer, table in (
+        ("spark-redis", _SPARK_REDIS),
+        ("Spark's Kafka source", _KAFKA),
+        ("Spark's file sources", _FILES),
+    )
+    for name, advice in table.items()
+}
+"""By name in lower case, as Spark passes it."""

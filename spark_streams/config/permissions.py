@@ -1,0 +1,95 @@
+"""What an ACL user must be allowed for what a query does: rules of keys and commands, as ACL SETUSER takes them.
+
+`RULES` is the list in docs/connecting.md; a test compares the two. Knows no server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_streams.config.address import Address
+from spark_streams.config.read import ReadOptions
+from spark_streams.config.write import WriteOptions
+
+ENGINE = "+ps.state +ps.nth +ps.split +ps.deliver +ps.ackrange"
+RULES: dict[str, str] = {
+    "everything": "+echo",
+    "writing with exactlyOnce, atomic or staged": "+watch +multi +exec +hmget +hset +pexpire +xadd +xinfo|stream",
+    "the same, for repeated batches, staged and foreachBatch": "+hgetall +hkeys +hdel +unwatch",
+    "the same, to see that records are not evicted (not needed)": "+info",
+    "writing with append": "+xadd",
+    "maxlen, minid, retentionMs": "+xtrim",
+    "mode overwrite": "+xtrim +xinfo|stream",
+    "saveMode": "+exists",
+    "waitReplicas": "+wait",
+    "reading without a group": "+xinfo|stream +xrange",
+    "reading with a group": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +set "
+    "+get +pexpire +del +xreadgroup +client|reply +xpending +xack +xrange",
+    "the same with ack=cursor": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer "
+    "+xgroup|setid +set +get +pexpire +del +xrange",
+    "the same with ack=none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
+    "consume=shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup "
+    "+xpending +xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del",
+    "moving a group, acknowledging a large backlog at once": "+xgroup|setid +xgroup|delconsumer",
+    "recognizing the engine (not needed)": f"+command|info {ENGINE}",
+    "triggers without data at a small cost (not needed)": "+xread +xlen",
+    "planning without having entries of more than 1 KiB sent (not needed)": "+eval",
+    "streamPattern": "+scan",
+    "trimOnCommit": "+xtrim",
+    "a database other than 0": "+select",
+    "a cluster": "+cluster|slots +exists +asking",
+    "Sentinel, at the server": "+role",
+    "Sentinel, at the Sentinels": "+sentinel|get-master-addr-by-name",
+    "connections that were idle for 30 seconds": "+ping",
+}
+"""Commands by what needs them."""
+
+
+def for_read(options: ReadOptions, address: Address) -> str:
+    """The rules for a read with these options."""
+    keys = ["~*" if options.pattern is not None else f"~{stream}" for stream in options.streams or ("",)]
+    rows = ["reading without a group"]
+    if options.group is not None:
+        keys.append("~pystreams:*")
+        rows = ["reading with a group" if options.ack == "commit" else f"the same with ack={options.ack}"]
+        rows = ["consume=shared"] if options.shared else rows
+        rows.append("moving a group, acknowledging a large backlog at once")
+    rows += ["streamPattern"] if options.pattern is not None else []
+    rows += ["trimOnCommit"] if options.trims else []
+    if options.dead_letters is not None:
+        keys.append(f"~{options.dead_letters}")
+        rows.append("writing with append")
+    return _rules(keys, [*rows, *_of_connection(address)])
+
+
+def for_write(options: WriteOptions, address: Address, *, overwrite: bool = False) -> str:
+    """The rules for a write with these options. Streams that rows name themselves are shown as `~*`."""
+    keys = ["~*" if options.stream is None else f"~{options.stream}{':*' if options.partitions is not None else ''}"]
+    rows = ["writing with append"]
+    if options.mode != "append":
+        keys.append("~pystreams:fence:*")
+        rows = [
+            "writing with exactlyOnce, atomic or staged",
+            "the same, for repeated batches, staged and foreachBatch",
+        ]
+    trims = options.maxlen is not None or options.minid is not None or options.retention is not None
+    rows += ["maxlen, minid, retentionMs"] if trims else []
+    rows += ["mode overwrite"] if overwrite else []
+    rows += ["saveMode"] if options.save_mode != "append" else []
+    rows += ["waitReplicas"] if options.wait_replicas else []
+    return _rules(keys, [*rows, *_of_connection(address)])
+
+
+def _of_connection(address: Address) -> Iterator[str]:
+    yield "connections that were idle for 30 seconds"
+    if address.kind == "cluster":
+        yield "a cluster"
+    if address.kind == "sentinel":
+        yield "Sentinel, at the server"
+    if address.login.database:
+        yield "a database other than 0"
+
+
+def _rules(keys: list[str], rows: list[str]) -> str:
+    words = [word for row in ("everything", *rows) for word in RULES[row].split()]
+    return " ".join(dict.fromkeys([*keys, *words]))

@@ -1,0 +1,54 @@
+"""The headline of an error: the connector's sentence stands where a user of Spark looks first, before any traceback.
+
+Spark shows an error of a Python data source as Python prints it, after a few words of its own: first the causes, then
+the traceback, the message at the very end. A cause without a traceback is printed as one line. So an error that leaves
+the connector gets such a cause, which repeats its message. Python prints it first and the error itself last.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import redis
+
+from spark_streams.errors import PystreamsError, error
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_BROKEN = (redis.ConnectionError, redis.TimeoutError, ConnectionError)
+
+
+class Headline(Exception):  # noqa: N818 - it is a line of text
+    """An error's message, to be printed first. Python shows it as `pystreams: message`."""
+
+
+Headline.__module__, Headline.__qualname__ = "builtins", "pystreams"
+
+
+def headed(method: Method) -> Method:
+    """The method, for Spark to call: its errors have a headline. A generator's come while it is iterated."""
+
+    @functools.wraps(method)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            return method(*args, **named)
+        except (PystreamsError, *_BROKEN) as problem:
+            _raise(problem)
+
+    @functools.wraps(method)
+    def iterated(*args: Any, **named: Any) -> Iterator[Any]:
+        try:
+            yield from method(*args, **named)
+        except (PystreamsError, *_BROKEN) as problem:
+            _raise(problem)
+
+    return iterated if inspect.isgeneratorfunction(method) else called  # type: ignore[return-value]
+
+
+def _raise(problem: BaseException) -> None:
+    if not isinstance(problem, PystreamsError):
+        problem = error("CONNECTION_BROKEN", reason=f"{problem}".rstrip(".") or type(problem).__name__)
+    raise problem from Headline(str(problem))

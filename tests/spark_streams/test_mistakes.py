@@ -1,0 +1,311 @@
+"""Mistakes that users make: the first line that Spark shows of each says what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+import pytest
+import redis
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader
+from pyspark.util import handle_worker_exception
+
+from spark_streams.client import pool
+from spark_streams.config import connect
+from spark_streams.source import PystreamsDataSource
+from tests import servers
+from tests.spark_streams.driver import schema_of
+
+SCHEMA = "station string, n int"
+
+
+def shown(action: Callable[[], Any]) -> list[str]:
+    """The lines that Spark prints after its own first words, of what the action raises."""
+    out = BytesIO()
+    try:
+        action()
+    except BaseException as problem:  # noqa: BLE001 - Spark shows whatever it is
+        handle_worker_exception(problem, out)
+    status, length = struct.unpack("!ii", out.getvalue()[:8])
+    assert status == -2
+    return out.getvalue()[8 : 8 + length].decode().rstrip().split("\n")
+
+
+@dataclass
+class Place:
+    """A server with a stream `s` and a key `text` that is none; what users do there, in Spark's calls."""
+
+    url: str
+    client: redis.Redis
+    logged: list[str] = field(default_factory=list)
+
+    def source(self, **options: Any) -> PystreamsDataSource:
+        """The data source, with these options as Spark passes them."""
+        given = {"url": self.url, "retryTimeoutMs": "300", **options}
+        return PystreamsDataSource(
+            CaseInsensitiveDict({name.replace("__", "."): str(value) for name, value in given.items()})
+        )
+
+    def batch(self, schema: str = SCHEMA, **options: Any) -> list[dict[str, Any]]:
+        """A batch read."""
+        source = self.source(**options)
+        source.schema()
+        return _rows(source.reader(schema_of(schema)))
+
+    def reader(self, schema: str = SCHEMA, **options: Any) -> DataSourceStreamReader:
+        """A streaming read's reader."""
+        return self.source(**options).streamReader(schema_of(schema))
+
+    def trigger(self, reader: DataSourceStreamReader, start: Any = None) -> Any:
+        """A micro-batch; the offset at its end."""
+        start = reader.initialOffset() if start is None else start
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        for part in reader.partitions(start, end):
+            list(reader.read(part))
+        return end
+
+    def write(self, *, overwrite: bool = False, streaming: bool = False, **options: Any) -> Any:
+        """The planning of a write."""
+        source = self.source(**options)
+        return (source.streamWriter if streaming else source.writer)(schema_of(SCHEMA), overwrite)
+
+
+def _rows(reader: DataSourceReader) -> list[dict[str, Any]]:
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
+    """A server where a user `poor` may do little."""
+    with redis.Redis(host=engine_process.host, port=engine_process.port, protocol=2) as client:
+        client.flushall()
+        client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+xinfo|stream", "+echo")
+        for n in range(3):
+            client.xadd("s", {"station": "ewr", "n": n})
+        client.set("text", "x")
+        yield Place(engine_process.url, client)
+        pool.close_all()
+        client.execute_command("ACL", "DELUSER", "poor")
+        client.flushall()
+
+
+@pytest.fixture
+def place(site_of_mistakes: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.delenv(connect.URL, raising=False)
+    return site_of_mistakes
+
+
+def _changes_consume(place: Place) -> None:
+    end = place.trigger(place.reader(stream="s", group="a", startingOffsets="earliest"))
+    place.trigger(place.reader(stream="s", group="a", consume="shared"), end)
+
+
+def _moves_the_group(place: Place) -> None:
+    reader = place.reader(stream="s", group="b", startingOffsets="earliest")
+    end = place.trigger(reader)
+    reader.commit(end)
+    place.client.xgroup_setid("s", "b", "0")
+    place.client.xadd("s", {"n": 9})
+    place.trigger(reader, end)
+
+
+def _with_scheme(place: Place, scheme: str) -> str:
+    return place.url.replace("redis", scheme, 1)
+
+
+MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
+    # what the user does: (how, words that name the cause, words that name the remedy)
+    "a wrong password": (
+        lambda at: at.batch(stream="s", user="poor", password="wrong"),
+        r"\[LOGIN_REFUSED\] redis://\S+ refused the login with user 'poor': invalid username-password pair",
+        r"Correct the options 'user' and 'password'",
+    ),
+    "a cluster's URL for a single server": (
+        lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+cluster")),
+        r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server there is none",
+        r"Set the option 'url' to redis://127",
+    ),
+    "Sentinels' URL for a single server": (
+        lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+sentinel") + "/master"),
+        r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server there is none",
+        r"Set the option 'url' to redis://127\S+ to connect to that server, or name the Sentinels' port",
+    ),
+    "TLS to a plain port": (
+        lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss")),
+        r"\[TLS_NOT_SPOKEN\] rediss://\S+ names a server with TLS, but the server there speaks without it",
+        r"Set the option 'url' to redis://127",
+    ),
+    "a URL without a scheme": (
+        lambda at: at.batch(stream="s", url="localhost:6379"),
+        r"\[INVALID_OPTION\] Option 'url' is '\(not shown\)', but it names no scheme",
+        r"write redis:// before host and port",
+    ),
+    "nobody at the port": (
+        lambda at: at.batch(stream="s", url=f"redis://127.0.0.1:{servers.free_port()}", retryTimeoutMs=0),
+        r"\[SERVER_UNREACHABLE\] Cannot connect to redis://127\S+ .*refused",
+        r"Check the option 'url' \(host and port\), and that the server is running there",
+    ),
+    "commands that the user may not do": (
+        lambda at: at.batch(stream="s", user="poor", password="pw"),
+        r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'poor' to do XRANGE: NOPERM",
+        r"All that this query needs: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
+    ),
+    "a group that the user may not create": (
+        lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
+        r"\[NOT_PERMITTED\] .* NOPERM",
+        r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/connecting\.md",
+    ),
+    "a misspelt option": (
+        lambda at: at.batch(stream="s", startingOfset="earliest"),
+        r"\[UNKNOWN_OPTION\] There is no option 'startingofset' for reading or writing",
+        r"The nearest known name is 'startingOffsets'",
+    ),
+    "an option for writing when reading": (
+        lambda at: at.batch(stream="s", maxLen=5),
+        r"\[OPTION_ELSEWHERE\] Option 'maxlen' is for writing, and cannot be given for reading",
+        r"Remove it here",
+    ),
+    "an option for reading when writing": (
+        lambda at: at.write(stream="o", startingOffsets="earliest"),
+        r"\[OPTION_ELSEWHERE\] Option 'startingOffsets' is for reading, and cannot be given for writing",
+        r"Remove it here",
+    ),
+    "an option of streaming reads in a batch": (
+        lambda at: at.batch(stream="s", maxEntriesPerTrigger=5),
+        r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it is for streaming reads only",
+        r"this is a batch one: remove it",
+    ),
+    "an option of spark-redis": (
+        lambda at: at.batch(stream__keys="s"),
+        r"\[FOREIGN_OPTION\] 'stream.keys' is an option of spark-redis, not of pystreams",
+        r"Set 'stream', or 'streams' for several",
+    ),
+    "an option of Kafka's source": (
+        lambda at: at.batch(stream="s", kafka__bootstrap__servers="h:9092"),
+        r"\[FOREIGN_OPTION\] 'kafka.bootstrap.servers' is an option of Spark's Kafka source",
+        r"Set 'url' to redis://host:port",
+    ),
+    "several streams in load": (
+        lambda at: at.batch(paths='["a","b"]'),
+        r"\[FOREIGN_OPTION\] 'paths' is an option of Spark's file sources",
+        r"Set 'streams' to a comma-separated list",
+    ),
+    "a stream in load and another as an option": (
+        lambda at: at.batch(path="s", stream="t"),
+        r"\[CONFLICTING_OPTIONS\] Options 'path' and 'stream' exclude each other",
+        r"Set only one of the two",
+    ),
+    "no stream, as in a table of the catalog": (
+        lambda at: at.batch(),
+        r"\[MISSING_STREAM\] No stream is named",
+        r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not keep options",
+    ),
+    "maxDeliveries in a group of its own": (
+        lambda at: at.reader(stream="s", group="g", maxDeliveries=3, deadLetterStream="d"),
+        r"\[INVALID_OPTION\] Option 'maxDeliveries' is '3', but it needs consume=shared",
+        r"set consume to shared, or remove maxDeliveries",
+    ),
+    "a shared group without a name": (
+        lambda at: at.reader(stream="s", consume="shared"),
+        r"\[MISSING_GROUP\] Option 'consume' is 'shared', which needs a consumer group, but no group is named",
+        r"Set the option 'group'",
+    ),
+    "consume changed over a checkpoint": (
+        _changes_consume,
+        r"\[CHECKPOINT_MODE\] .*written by a query with consume=range, but this one has consume=shared",
+        r"Set consume back. To change it, start with a new checkpoint and startingOffsets=group",
+    ),
+    "a group that was moved back on purpose": (
+        _moves_the_group,
+        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*the group was moved \(XGROUP SETID\)",
+        r"to read entries again, start with a new checkpoint and startingOffsets=group",
+    ),
+    "outputMode complete": (
+        lambda at: at.write(stream="o", streaming=True, overwrite=True),
+        r"\[UNSUPPORTED_OUTPUT_MODE\] .*outputMode 'complete' would replace it",
+        r"Use outputMode 'append'.*foreachBatch",
+    ),
+    "a key that is no stream": (
+        lambda at: at.batch(stream="text"),
+        r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
+        r"Name a stream, or delete the key",
+    ),
+    "positions of other streams": (
+        lambda at: at.batch(stream="s", startingOffsets='{"t": "1-1"}'),
+        r"""\[INVALID_OPTION\] Option 'startingOffsets' is '\{"t": "1-1"\}', but the query does not read t""",
+        r"name exactly its streams: s",
+    ),
+    "a time that is none": (
+        lambda at: at.batch(stream="s", startingTimestamp="yesterday"),
+        r"\[INVALID_OPTION\] Option 'startingTimestamp' is 'yesterday', but it must be",
+        r"milliseconds since 1970, an ISO 8601 time",
+    ),
+    "an ID as a number": (
+        lambda at: at.batch("_id bigint", stream="s"),
+        r"\[RESERVED_COLUMN\] Column '_id' has the type bigint, but the connector fills it and its type is string",
+        r"Change its type, or remove it",
+    ),
+    "a group that does not exist to start from": (
+        lambda at: at.batch(stream="s", group="none", startingOffsets="group"),
+        r"\[NOTHING_FROM_GROUP\] The stream 's' has no consumer group 'none' to start from",
+        r"Create the group, or set startingOffsets to something else",
+    ),
+    "a value that does not fit, in mode FAILFAST": (
+        lambda at: at.batch("station int", stream="s", mode="FAILFAST"),
+        r"\[MALFORMED_ENTRY\] Entry \S+ of 's' has in its field 'station' the text 'ewr', which does not fit",
+        r"Correct the schema, or read with mode PERMISSIVE",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> None:
+    """What Spark prints of a mistake begins and ends with the connector's sentence, which says what to do."""
+    action, cause, remedy = MISTAKES[mistake]
+    lines = shown(lambda: action(place))
+    assert lines[0].startswith("pystreams: [")
+    assert lines[-1].partition(": ")[2] == lines[0].partition(": ")[2]
+    for words in (cause, remedy):
+        assert re.search(words, lines[0]), lines[0]
+
+
+def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure that no retry was allowed for is the connector's sentence too, in the midst of a generator."""
+    source = place.source(stream="s")
+    reader = source.reader(schema_of(SCHEMA))
+    part = reader.partitions()[0]
+
+    def batches(*_: Any) -> Iterator[Any]:
+        yield from ()
+        raise redis.ConnectionError("Connection reset by peer.")
+
+    monkeypatch.setattr(type(part), "batches", batches)
+    lines = shown(lambda: list(reader.read(part)))
+    assert lines[0].startswith("pystreams: [CONNECTION_BROKEN] ")
+    assert "Connection reset by peer. See that the server is running" in lines[0]
+
+
+def test_a_node_of_a_cluster_named_as_a_single_server() -> None:
+    """A server that sends its clients elsewhere is not asked for ever: the error names the cluster's URL."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+
+        def answer() -> None:
+            client, _ = listening.accept()
+            with client:
+                while client.recv(65536):
+                    client.sendall(b"-MOVED 1 127.0.0.1:1\r\n" * 2)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        place = Place(f"redis://127.0.0.1:{listening.getsockname()[1]}", redis.Redis())
+        lines = shown(lambda: place.batch(stream="s"))
+        pool.close_all()
+        thread.join(30)
+    assert re.search(r"\[CLUSTER_NODE\] .*node of a cluster: MOVED.*'url' to redis\+cluster://127", lines[0]), lines[0]
