@@ -257,6 +257,11 @@ CONDITIONS: dict[str, Condition] = {
         "The stream '{stream}' has no consumer group '{group}' to start from.",
         "Create the group, or set startingOffsets to something else than 'group'.",
     ),
+    "NO_ENTRY_AT_TIME": Condition(
+        StreamError,
+        "The stream '{stream}' ends at {last}: it has no entry at or after {time}, where the query is to start.",
+        "Set an earlier startingTimestamp, or startingOffsetsByTimestampStrategy to wait or latest.",
+    ),
     "OFFSET_VERSION": Condition(
         StreamError,
         "The checkpoint's offset has version {version}; this connector reads versions up to {known}.",

@@ -35,7 +35,8 @@ from spark_streams.columns.names import (
     is_fields_map,
 )
 from spark_streams.config import time_zones
-from spark_streams.config.read import Mode, ReadOptions
+from spark_streams.config.columns import Mode
+from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"

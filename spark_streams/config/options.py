@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 from spark_streams.config import foreign
 from spark_streams.config.address import Address, Embedded
+from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.connect import ConnectOptions
 from spark_streams.config.option import Option, options_of
-from spark_streams.config.read import ColumnOptions, GroupOptions, LimitOptions, RangeOptions, ReadOptions
+from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
 

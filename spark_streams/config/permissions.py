@@ -49,7 +49,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
     """The rules for a read with these options."""
     keys = ["~*" if options.pattern is not None else f"~{stream}" for stream in options.streams or ("",)]
     rows = ["reading without a group"]
-    if options.group is not None:
+    if options.group is not None or options.group_prefix is not None:
         keys.append("~pystreams:*")
         rows = ["reading with a group" if options.ack == "commit" else f"the same with ack={options.ack}"]
         rows = ["consume=shared"] if options.shared else rows

@@ -22,10 +22,14 @@ Kind = Literal["earliest", "latest", "group", "id"]
 
 @dataclass(frozen=True)
 class Position:
-    """A position in a stream. `after`, for the kind "id": entries lie after it (start), or up to it (end)."""
+    """A position in a stream. `after`, for the kind "id": entries lie after it (start), or up to it (end).
+
+    `time`: the time that was given in place of an ID, as text.
+    """
 
     kind: Kind
     after: StreamId | None = None
+    time: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,9 @@ def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Pos
             raise InvalidTextError(f"the query does not read {', '.join(unknown)}; {names}")
         if missing:
             raise InvalidTextError(f"it names no position for {', '.join(missing)}")
+    for name, value in given.items():
+        if isinstance(value, dict):
+            raise InvalidTextError(f'a stream has no partitions, so write {{"{name}": ...}} with one value')
     return Positions(None, {name: read(str(value)) for name, value in given.items()})
 
 
@@ -102,14 +109,14 @@ def _time(text: str, zone: str) -> Position:
         raise InvalidTextError(
             "it must be milliseconds since 1970, an ISO 8601 time, or JSON with one of these per stream"
         ) from None
-    return Position("id", StreamId(milliseconds, 0).before())
+    return Position("id", StreamId(milliseconds, 0).before(), text)
 
 
 def _position(text: str, *, end: bool) -> Position:
     word = text.lower()
-    if word == "earliest":
+    if word in ("earliest", "-"):
         return Position("earliest")
-    if word == "latest":
+    if word in ("latest", "$") or (word == "+" and end):
         return Position("latest")
     if word == "group" and not end:
         return Position("group")
@@ -117,7 +124,7 @@ def _position(text: str, *, end: bool) -> Position:
     try:
         stream_id = StreamId.parse(text.removeprefix("("), LARGEST_SEQ if end else 0)
     except ValueError:
-        words = "'earliest', 'latest'" if end else "'earliest', 'latest', 'group'"
+        words = "'earliest' or '-', 'latest' or '+'" if end else "'earliest' or '-', 'latest' or '$', 'group'"
         raise InvalidTextError(
             f"it must be {words}, an ID such as 1526919030474-0, or JSON with one of these per stream"
         ) from None

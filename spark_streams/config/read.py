@@ -1,6 +1,6 @@
 """The options of a read, and which of them exclude or need each other.
 
-One class for each subject; `ReadOptions` is what readers get. Knows no server.
+One class for each subject (that of columns is in `columns`); `ReadOptions` is what readers get. Knows no server.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from spark_streams.config import positions, time_zones
+from spark_streams.config import globs, positions, time_zones
+from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
-from spark_streams.config.kinds import DURATION, FLAG, NAMES, TEXT, choice, whole
+from spark_streams.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
 from spark_streams.config.option import check_exclusive, name_of, option, parsed, refuse
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail
-
-Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +26,19 @@ class RangeOptions:
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
     )
-    pattern: str | None = option(
+    glob: str | None = option(
         "streamPattern",
         TEXT,
         None,
         "Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from "
         "its first entry.",
+    )
+    regex: str | None = option(
+        "subscribePattern",
+        Kind(globs.of_regex),
+        None,
+        "The same as a regular expression for the whole name, in place of `streamPattern`: of literal characters, `.`, "
+        "`.*`, `.+` and sets such as `[a-c]`, which a glob can express.",
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
@@ -45,9 +51,9 @@ class RangeOptions:
         "startingOffsets",
         TEXT,
         None,
-        "Start of the read: `earliest`, `latest`, `group` (after the group's last-delivered ID), an ID (inclusive; "
-        "after `(`, exclusive), or JSON with one of these per stream. Used only without a checkpoint. In a streaming "
-        "query whose group exists already, `latest` means `group`.",
+        "Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID "
+        "(inclusive; after `(`, exclusive), or JSON with one of these per stream. Used only without a checkpoint. In a "
+        "streaming query whose group exists already, `latest` means `group`.",
         default_text="`latest` (streaming), `earliest` (batch)",
     )
     starting_timestamp: str | None = option(
@@ -58,12 +64,19 @@ class RangeOptions:
         "1970, ISO 8601 (in `timeZone`, else UTC, if it names no zone), or JSON with one of these per stream.",
         aliases=("startingOffsetsByTimestamp",),
     )
+    timestamp_strategy: Literal["wait", "latest", "error"] = option(
+        "startingOffsetsByTimestampStrategy",
+        choice("wait", "latest", "error"),
+        "wait",
+        "What a new query does if a stream has no entry yet at or after `startingTimestamp`. `wait`: it skips entries "
+        "until that time. `latest`: it reads whatever comes from now on. `error`: it fails.",
+    )
     ending_offsets: str | None = option(
         "endingOffsets",
         TEXT,
         None,
-        "End of a batch read: `latest`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per stream. "
-        "Batch reads only.",
+        "End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per "
+        "stream. Batch reads only.",
         default_text="`latest`",
         batch_only=True,
     )
@@ -95,6 +108,14 @@ class GroupOptions:
         None,
         "Consumer group of the query, created if missing. With `consume=range` the group belongs to this query alone. "
         "Batch reads use it only for `startingOffsets=group`.",
+    )
+    group_prefix: str | None = option(
+        "groupIdPrefix",
+        TEXT,
+        None,
+        "In place of `group`: each query gets a consumer group of its own, called `<prefix>-<random>`, and keeps it in "
+        "its checkpoint. Only with `consume=range`.",
+        streaming_only=True,
     )
     consume: Literal["range", "shared"] = option(
         "consume",
@@ -244,59 +265,13 @@ class LimitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """Reading: columns."""
-
-    fields_type: Literal["string", "binary"] = option(
-        "fieldsType",
-        choice("string", "binary"),
-        "string",
-        "Type of the names and values in the map column `fields` when no schema is given.",
-    )
-    infers: bool = option(
-        "inferSchema",
-        FLAG,
-        False,
-        "Whether to infer a schema from the first entries when none is given: a column per field, of the narrowest "
-        "type that all its values have.",
-    )
-    sampling_size: int = option("samplingSize", whole(1), 1000, "Entries of each stream that `inferSchema` reads.")
-    mode: Mode = option(
-        "mode",
-        choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-        "PERMISSIVE",
-        "What becomes of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null. "
-        "`DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails.",
-    )
-    corrupt: str = option(
-        "columnNameOfCorruptRecord",
-        TEXT,
-        "_corrupt_record",
-        "String column that receives such an entry as JSON, if the schema has the column.",
-    )
-
-    timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(
-        "timestampFormat",
-        choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
-        "iso",
-        "What a number in a timestamp column means. `iso`: nothing, but `20130704` is a date. `seconds`, "
-        "`milliseconds`, `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or "
-        "more, which say the unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs.",
-    )
-
-    @property
-    def samples(self) -> int | None:
-        """How many entries of each stream a schema is inferred from; None if none is inferred."""
-        return self.sampling_size if self.infers else None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, CommonOptions):
     """What a reader is told. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_exclusive(self, "stream", "stream_list", "pattern")
+        check_exclusive(self, "stream", "stream_list", "glob", "regex")
+        check_exclusive(self, "group", "group_prefix")
         check_exclusive(self, "starting_offsets", "starting_timestamp")
         check_exclusive(self, "ending_offsets", "ending_timestamp")
         if not self.streams and self.pattern is None:
@@ -341,6 +316,11 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
     def streams(self) -> tuple[str, ...]:
         """The streams to read; empty if `pattern` finds them."""
         return self.stream_list or (() if self.stream is None else (self.stream,))
+
+    @property
+    def pattern(self) -> str | None:
+        """The glob that finds the streams, if they are not named."""
+        return self.regex if self.glob is None else self.glob
 
     @property
     def shared(self) -> bool:

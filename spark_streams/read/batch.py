@@ -57,7 +57,7 @@ class BatchReader(DataSourceReader):
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
-                start, end = start_of(options, stream, _EARLIEST), end_of(options, stream, _LATEST)
+                start, end = start_of(options, stream, _EARLIEST, state), end_of(options, stream, _LATEST)
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)

@@ -98,7 +98,7 @@ class RangeSource:
 
     def _initial(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
         """The position in a stream after which a new query begins."""
-        position = start_of(self._options, stream, _LATEST)
+        position = start_of(self._options, stream, _LATEST, state)
         after = position.after
         if after is None:
             after = last_id_of(state) if position.kind == "latest" else ZERO

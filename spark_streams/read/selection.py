@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
+from spark_streams.errors import fail
 from spark_streams.server.api import StreamServer
+from spark_streams.server.model import StreamState, last_id_of
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
@@ -32,9 +34,18 @@ class Selection:
         return self._found
 
 
-def start_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:
-    """Where reading starts in a stream; `otherwise` if the user does not say."""
-    return otherwise if options.starting is None else options.starting.get(stream, otherwise)
+def start_of(options: ReadOptions, stream: str, otherwise: Position, state: StreamState | None) -> Position:
+    """Where reading starts in a stream; `otherwise` if the user does not say.
+
+    Raises NO_ENTRY_AT_TIME where reading is to start at a time that the stream has not reached, if that is an error.
+    """
+    position = otherwise if options.starting is None else options.starting.get(stream, otherwise)
+    if position.time and position.after is not None and position.after >= last_id_of(state):
+        if options.timestamp_strategy == "error":
+            fail("NO_ENTRY_AT_TIME", stream=stream, time=position.time, last=last_id_of(state))
+        if options.timestamp_strategy == "latest":
+            return Position("latest")
+    return position
 
 
 def end_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:

@@ -21,7 +21,9 @@ in the workers. Only the partition passes between the two.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -52,17 +54,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         self._options = options
         self._schema = schema
-        self._source = SharedSource(options, address) if options.shared else RangeSource(options, address)
+        self._address = address
+        self._available_now = False
+        self._made = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
         self._parsed: tuple[dict[str, Any], Offsets] | None = None  # the offset that `latestOffset` saw last
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._commits_in_turn = False
 
+    def _make(self) -> SharedSource | RangeSource:
+        source = SharedSource if self._options.shared else RangeSource
+        return source(self._options, self._address)
+
+    def _source(self, *offsets: Offsets) -> SharedSource | RangeSource:
+        """The query's source. With groupIdPrefix, its group is the one of these offsets; a new query's is new."""
+        if self._made is None:
+            known = [each.source.group for each in offsets if each.source is not None and each.source.group]
+            group = known[-1] if known else f"{self._options.group_prefix}-{secrets.token_hex(4)}"
+            self._options = replace(self._options, group=group, group_prefix=None)
+            self._made = self._make()
+            if self._available_now:
+                self._made.prepare_available_now()
+        return self._made
+
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins. The same answer every time."""
         if self._initial is None:
-            self._initial = self._source.initial().to_json()
+            self._initial = self._source().initial().to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -77,7 +96,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @headed
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Trigger.AvailableNow: read what is there now, then stop."""
-        self._source.prepare_available_now()
+        self._available_now = True
+        if self._made is not None:
+            self._made.prepare_available_now()
 
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -86,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._parsed = start, Offsets.from_json(start)
         begin = self._parsed[1]
         unlimited = isinstance(limit, ReadAllAvailable)
-        end = self._source.next(begin, unlimited=unlimited, durable=self._commits_in_turn)
+        end = self._source(begin).next(begin, unlimited=unlimited, durable=self._commits_in_turn)
         if end is begin:
             return start
         self._planned_from, self._commits_in_turn = start, False
@@ -96,13 +117,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the streams ended when they were last looked at, for the query's progress."""
-        latest = self._source.latest
+        latest = None if self._made is None else self._made.latest
         return None if latest is None else latest.to_json()
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch between two offsets, the same whenever it is replayed."""
-        return self._source.plan(Offsets.from_json(start), Offsets.from_json(end))
+        offsets = Offsets.from_json(start), Offsets.from_json(end)
+        return self._source(*offsets).plan(*offsets)
 
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
@@ -114,11 +136,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @headed
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is finished: acknowledge and trim it."""
-        self._source.commit(Offsets.from_json(end))
+        offset = Offsets.from_json(end)
+        self._source(offset).commit(offset)
         self._commits_in_turn = end == self._planned_from
 
     @headed
     def stop(self) -> None:
         """The query has ended: give up its group, and close the planner's connections."""
-        self._source.stop()
+        if self._made is not None:
+            self._made.stop()
         pool.close_all()

@@ -71,7 +71,7 @@ class SharedSource:
             since = 0
             for stream, state in states.items():
                 if state is None or state.group is None:
-                    position = start_of(self._options, stream, _LATEST)
+                    position = start_of(self._options, stream, _LATEST, state)
                     start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
                     server.create_group(stream, self._group, start if position.after is None else position.after)
                 since = max(since, self._last_batch(connection, server, stream))

@@ -44,3 +44,41 @@ def test_positions_that_say_nothing_are_refused(text: str) -> None:
     """A position that cannot be understood, or not for every stream, is an error that names the option."""
     with pytest.raises(OptionsError, match="startingOffsets"):
         options.read_options({"streams": "a,b", "startingOffsets": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "kind"),
+    [("-", False, "earliest"), ("$", False, "latest"), ("$", True, "latest"), ("+", True, "latest")],
+)
+def test_signs_of_commands_are_words(text: str, end: bool, kind: str) -> None:
+    """`-`, `$` and `+` are taken where IDs are, with the meaning that XRANGE and XREAD give them."""
+    parse = positions.parse_end if end else positions.parse_start
+    assert parse(text, ("s",)).of("s").kind == kind
+
+
+def test_partitions_are_kafkas() -> None:
+    """Kafka's JSON, with a level for partitions, is refused with what to write."""
+    with pytest.raises(OptionsError, match=r'startingTimestamp.* no partitions, so write \{"a": \.\.\.'):
+        options.read_options({"subscribe": "a", "startingOffsetsByTimestamp": '{"a": {"0": 1000}}'})
+
+
+@pytest.mark.parametrize(
+    ("regex", "glob"),
+    [
+        ("sensors.*", "sensors*"),
+        (r"^a\.b-.+$", r"a.b\-?*"),
+        ("t[0-9].", "t[0-9]?"),
+        ("[^x]y", "[^x]y"),
+        (r"q\?", r"q\?"),
+    ],
+)
+def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
+    """`subscribePattern` takes what a glob can express, and matches the same names."""
+    assert options.read_options({"subscribePattern": regex}).pattern == glob
+
+
+@pytest.mark.parametrize("regex", ["a|b", "a+", "(a)", r"\d", "a{2}", "[0-9]*", "[a"])
+def test_other_regular_expressions_are_refused(regex: str) -> None:
+    """One that no glob can express is not matched in another sense: the error names streamPattern."""
+    with pytest.raises(OptionsError, match=r"no glob can express it.*write streamPattern"):
+        options.read_options({"subscribePattern": regex})

@@ -328,3 +328,40 @@ def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
     del query.log[3:]
     query.restart()
     assert numbers(query.run()) == list(range(10, 20))
+
+
+def test_a_start_in_the_future(site: Site) -> None:
+    """A stream without an entry at the time of the start is waited for, read from its end, or an error."""
+    site.add("s", 3)
+    said = {"stream": "s", "startingTimestamp": 100}
+
+    def query(strategy: str) -> Query:
+        return Query(site.url, **said, startingOffsetsByTimestampStrategy=strategy)
+
+    waiting, latest = query("wait"), query("latest")
+    assert waiting.trigger() is None
+    assert latest.trigger() is None
+    with pytest.raises(StreamError, match=r"NO_ENTRY_AT_TIME.*'s' ends at 3-1.*at or after 100"):
+        query("error").trigger()
+    site.add("s", 1, first=50)
+    site.add("s", 1, first=150)
+    assert numbers(waiting.drain()) == [150]
+    assert numbers(latest.drain()) == [50, 150]
+    assert numbers(query("error").drain()) == [150]
+
+
+def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
+    """With `groupIdPrefix` two queries have two groups, and a restart with the checkpoint has the same one."""
+    site.add("s", 2)
+    one, other = (site.query(stream="s", groupIdPrefix="app") for _ in range(2))
+    assert numbers(one.drain()) == numbers(other.drain()) == [0, 1]
+    names = {group["name"] for group in site.client.xinfo_groups("s")}
+    assert len(names) == 2
+    assert all(name.startswith(b"app-") for name in names)
+    one.reader.stop()
+    one.restart()
+    site.add("s", 1, first=2)
+    assert numbers(one.drain()) == [2]
+    assert {group["name"] for group in site.client.xinfo_groups("s")} == names
+    one.reader.stop()
+    other.reader.stop()

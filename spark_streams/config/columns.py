@@ -1,0 +1,58 @@
+"""The options of a read about columns: from an entry's fields to typed values. Knows no server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_streams.config.kinds import FLAG, TEXT, choice, whole
+from spark_streams.config.option import option
+
+Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Reading: columns."""
+
+    fields_type: Literal["string", "binary"] = option(
+        "fieldsType",
+        choice("string", "binary"),
+        "string",
+        "Type of the names and values in the map column `fields` when no schema is given.",
+    )
+    infers: bool = option(
+        "inferSchema",
+        FLAG,
+        False,
+        "Whether to infer a schema from the first entries when none is given: a column per field, of the narrowest "
+        "type that all its values have.",
+    )
+    sampling_size: int = option("samplingSize", whole(1), 1000, "Entries of each stream that `inferSchema` reads.")
+    mode: Mode = option(
+        "mode",
+        choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+        "PERMISSIVE",
+        "What becomes of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null. "
+        "`DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails.",
+    )
+    corrupt: str = option(
+        "columnNameOfCorruptRecord",
+        TEXT,
+        "_corrupt_record",
+        "String column that receives such an entry as JSON, if the schema has the column.",
+    )
+
+    timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(
+        "timestampFormat",
+        choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
+        "iso",
+        "What a number in a timestamp column means. `iso`: nothing, but `20130704` is a date. `seconds`, "
+        "`milliseconds`, `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or "
+        "more, which say the unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs.",
+    )
+
+    @property
+    def samples(self) -> int | None:
+        """How many entries of each stream a schema is inferred from; None if none is inferred."""
+        return self.sampling_size if self.infers else None
