@@ -19,6 +19,7 @@ from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixt
 from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.releases import NEWEST
+from tests.jvm import start_quickly
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
 # Machines are shared and may be slow; how long an example takes says nothing.
@@ -30,6 +31,7 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    start_quickly()
     config.addinivalue_line(
         "markers", "since(version, valkey=None): needs a server that behaves as that release or a newer one"
     )

@@ -3,4 +3,11 @@
 Without the optimizing compiler, which would share two cores with all else, a driver starts with 40 % less CPU time.
 """
 
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+import os
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def start_quickly() -> None:
+    """Every JVM that this process or its children start from now on starts quickly: the launcher reads the variable."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK)

@@ -13,13 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests import ROOT
-from tests.jvm import QUICK_START
 
 # As in conf/spark-defaults.conf: on a local disk the default starts twenty processes for each trigger.
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-    **QUICK_START,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",

@@ -9,9 +9,11 @@ import argparse
 import random
 
 from tests.chaos import harness
+from tests.jvm import start_quickly
 
 
 def main() -> None:
+    start_quickly()
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))

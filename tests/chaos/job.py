@@ -14,15 +14,12 @@ import threading
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.jvm import QUICK_START
-
 
 def main() -> None:
     url, checkpoint, mode, parallelism = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2,2]")
-        .config(map=QUICK_START)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.streaming.metricsEnabled", "false")

@@ -20,6 +20,7 @@ from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
 from spark_streams.errors import EmbeddedError, OptionsError
 from tests import ROOT
+from tests.jvm import QUICK
 from tests.waiting import wait_for
 
 STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             "TMPDIR": str(tmp_path),
             # A JVM that is killed removes nothing.
             "SPARK_LOCAL_DIRS": str(tmp_path),
-            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={tmp_path}",
+            "JDK_JAVA_OPTIONS": f"{QUICK} -Djava.io.tmpdir={tmp_path}",
             launcher.COMMAND: STANDIN,
             **environment,
         }
