@@ -195,6 +195,8 @@ class Core:
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
+            # The command may have taken long: what has expired meanwhile is given to nobody.
+            changes.set_time(max(now_us, self.telemetry.measured_ns // 1000))
             self.blocked.serve()
         return reply
 

@@ -246,6 +246,19 @@ def test_the_key_goes(group: Server, how: str) -> None:
     reader.expect_reply(got("1-0 f v"))
 
 
+@over_tcp
+def test_what_expires_while_a_transaction_runs_is_given_to_nobody(server: Server) -> None:
+    """An element is pushed to a list that expires before EXEC is done: the client that waits for it goes on waiting."""
+    waiting = server.client()
+    waiting.send("BLPOP l 0")
+    waiting.expect_blocked()
+    server.given("MULTI", "RPUSH l old", "PEXPIRE l 5", "DEBUG SLEEP 0.03", "EXEC")
+    waiting.expect_blocked()
+    server.expect("EXISTS l", 0)
+    server.expect("RPUSH l new", 1)
+    assert waiting.receive() == [b"l", b"new"]
+
+
 def test_the_key_expires(group: Server) -> None:
     """Expiry is a deletion."""
     consumer = member(group, "a")

@@ -19,6 +19,7 @@ from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
+from engine.core.streams.position import shown
 from engine.core.streams.stream import Stream
 
 #: Fields or elements in one command.
@@ -58,7 +59,7 @@ def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Itera
         yield from _entries(key, stream)
     else:
         yield encode([b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"])
-    counters = [b"ENTRIESADDED", b"%d" % stream.entries_added, b"MAXDELETEDID", ids.text(stream.max_deleted_id)]
+    counters = [b"ENTRIESADDED", b"%d" % shown(stream.entries_added), b"MAXDELETEDID", ids.text(stream.max_deleted_id)]
     yield encode([b"XSETID", key, ids.text(stream.last_id), *counters])
     for name in sorted(stream.groups):
         yield from _group(key, name, stream, stream.groups[name])
@@ -87,7 +88,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
 
 
 def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[bytes]:
-    read = b"%d" % group.entries_read
+    read = b"%d" % shown(group.entries_read)
     yield encode([b"XGROUP", b"CREATE", key, name, ids.text(group.last_id), b"ENTRIESREAD", read])
     for consumer in group.sorted_consumers():
         yield from _consumer(key, name, stream, group, consumer)

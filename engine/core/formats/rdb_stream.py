@@ -15,7 +15,7 @@ from engine.core.streams.frames import fields_of, frame
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.position import UNKNOWN, estimate_read
+from engine.core.streams.position import UNKNOWN, estimate_read, shown
 from engine.core.streams.stream import Stream
 
 #: Type byte of each form -> the RDB version of the first server that reads it.
@@ -60,10 +60,10 @@ def dump(stream: Stream, form: int) -> bytes:
     parts = [length(len(nodes)), *nodes, length(stream.length)]
     first = stream.first_id
     parts += map(_pair, (stream.last_id, first, stream.max_deleted_id))
-    parts += (length(stream.entries_added), length(len(stream.groups)))
+    parts += (length(shown(stream.entries_added)), length(len(stream.groups)))
     for name in sorted(stream.groups):
         group = stream.groups[name]
-        parts += (string(name), _pair(group.last_id), length(group.entries_read % _U64))
+        parts += (string(name), _pair(group.last_id), length(shown(group.entries_read) % _U64))
         parts += _pending(group)
         parts.append(length(len(group.consumers)))
         for consumer in group.sorted_consumers():

@@ -11,6 +11,8 @@ from typing import Protocol
 
 #: entries-read where it cannot be known.
 UNKNOWN = -1
+#: The greatest number that clients, logs and snapshots take.
+MOST = (1 << 63) - 1
 
 
 class Counters(Protocol):
@@ -24,6 +26,11 @@ class Counters(Protocol):
     @property
     def first_id(self) -> int:
         """The ID of the first live entry, 0 when empty."""
+
+
+def shown(count: int) -> int:
+    """A counter as it is told and written. Only one that was given by hand (XSETID) can become too great for that."""
+    return min(count, MOST)
 
 
 def has_tombstone_from(stream: Counters, entry_id: int) -> bool:

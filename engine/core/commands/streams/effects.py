@@ -10,6 +10,7 @@ from __future__ import annotations
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
+from engine.core.streams.position import MOST
 from engine.core.streams.runs import Run, id_columns
 from engine.core.streams.stream import Stream
 
@@ -91,5 +92,7 @@ class ClaimEffects:
 
 def record_position(ctx: Context, key: bytes, group_name: bytes, group: Group) -> None:
     """Leave the effect of a moved position: the group's last-delivered ID and its count of entries read."""
-    last, read = ids.text(group.last_id), b"%d" % group.entries_read
-    ctx.effect(b"XGROUP", b"SETID", key, group_name, last, b"ENTRIESREAD", read)
+    last, read = ids.text(group.last_id), group.entries_read
+    # (position.shown without the call: this is done for every XREADGROUP.)
+    read = min(MOST, read)
+    ctx.effect(b"XGROUP", b"SETID", key, group_name, last, b"ENTRIESREAD", b"%d" % read)

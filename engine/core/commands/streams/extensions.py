@@ -12,11 +12,12 @@ from operator import sub
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.streams.position import UNKNOWN
+from engine.core.streams.position import shown
 from engine.text.messages import general, streams
 
 
@@ -44,11 +45,10 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(name) if name is not None else None
     position: Reply = None
     if group is not None:
-        read = None if group.entries_read == UNKNOWN else group.entries_read
-        position = [ids.text(group.last_id), group.lag(stream), len(group.pending), read]
+        position = [ids.text(group.last_id), shown_lag(group, stream), len(group.pending), shown_read(group)]
     first = ids.text(stream.first_id) if stream.length else None
     deleted = ids.text(stream.max_deleted_id)
-    return [ids.text(stream.last_id), stream.length, first, stream.entries_added, deleted, position]
+    return [ids.text(stream.last_id), stream.length, first, shown(stream.entries_added), deleted, position]
 
 
 @stream_command(

@@ -13,7 +13,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, holding
 from engine.core.streams.group import Consumer, Group, Listing
-from engine.core.streams.position import UNKNOWN
+from engine.core.streams.position import UNKNOWN, shown
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
@@ -44,7 +44,7 @@ def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
         b"radix-tree-nodes": radix_nodes,
         b"last-generated-id": ids.text(stream.last_id),
         b"max-deleted-entry-id": ids.text(stream.max_deleted_id),
-        b"entries-added": stream.entries_added,
+        b"entries-added": shown(stream.entries_added),
         b"recorded-first-entry-id": ids.text(stream.first_id),
         b"idmp-duration": producers.duration if producers else config.integer("stream-idmp-duration"),
         b"idmp-maxsize": producers.maxsize if producers else config.integer("stream-idmp-maxsize"),
@@ -60,8 +60,15 @@ def _entry(stream: Stream, entry_id: int) -> Reply:
     return Raw(entry) if entry is not None else None
 
 
-def _read(group: Group) -> Reply:
-    return None if group.entries_read == UNKNOWN else group.entries_read
+def shown_read(group: Group) -> Reply:
+    """A group's entries-read; nil where it cannot be known."""
+    return None if group.entries_read == UNKNOWN else shown(group.entries_read)
+
+
+def shown_lag(group: Group, stream: Stream) -> Reply:
+    """A group's lag; nil where it cannot be told."""
+    lag = group.lag(stream)
+    return None if lag is None else shown(lag)
 
 
 @xinfo_subcommand("stream key [FULL [COUNT count]]", complexity="O(1); FULL: O(N) with N entries reported.")
@@ -102,8 +109,8 @@ def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
             {
                 b"name": name,
                 b"last-delivered-id": ids.text(group.last_id),
-                b"entries-read": _read(group),
-                b"lag": group.lag(stream),
+                b"entries-read": shown_read(group),
+                b"lag": shown_lag(group, stream),
                 b"pel-count": len(group.pending),
                 b"nacked-count": len(group.nacked),
                 b"pending": records.of_all(),
@@ -148,8 +155,8 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
                 b"consumers": len(group.consumers),
                 b"pending": len(group.pending),
                 b"last-delivered-id": ids.text(group.last_id),
-                b"entries-read": _read(group),
-                b"lag": group.lag(stream),
+                b"entries-read": shown_read(group),
+                b"lag": shown_lag(group, stream),
             }
         )
         for name, group in sorted(stream.groups.items())

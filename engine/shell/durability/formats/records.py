@@ -29,6 +29,7 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
+from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from engine.shell.durability.files import Buffer
@@ -106,7 +107,7 @@ def _stream(stream: Stream, put: Put) -> list[Any]:
     segments = array("Q")
     for number, segment in enumerate(stream.segments_from(0)):
         segments.extend(_segment(segment, restore.bounds(number, stream), put))
-    counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), stream.entries_added, stream.length]
+    counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
     groups = [_group(name, group, put) for name, group in stream.groups.items()]
     nodes = [restore.node_state(segment) for segment in stream.segments_from(0)]
     return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
@@ -230,7 +231,7 @@ def _producers_from(record: Any) -> Producers:
 def _group(name: bytes, group: Group, put: Put) -> list[Any]:
     consumers = [[one.name, one.number, one.seen_time, one.active_time] for one in group.consumers.values()]
     nacked = [ids.text(entry_id) for entry_id in group.nacked]
-    position = [ids.text(group.last_id), group.entries_read, restore.last_number(group)]
+    position = [ids.text(group.last_id), shown(group.entries_read), restore.last_number(group)]
     return [name, position, consumers, nacked, _pending(group.pending, put)]
 
 

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.core.commands.data.dump import dumped
+from engine.core.dispatch import Core
 from engine.core.formats import export, rdb, rdb_stream
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError
@@ -20,7 +21,7 @@ from engine.shell.durability.replay import Replay
 from tests import servers
 from tests.connection import Connection
 from tests.engine.shell.durability.workload import empty_core, everything
-from tests.replay import NOW_US, check_replay, new_core, state
+from tests.replay import NOW_US, check_replay, new_core, replayed, state
 
 WORDS = st.one_of(
     st.binary(max_size=20),
@@ -223,6 +224,41 @@ def test_a_group_that_has_read_too_much_is_refused(read):
 def payload_of_a_group(read: int) -> bytes:
     """A stream without entries, and a group with this entries-read."""
     return mutated(bytes((19,)) + bytes(1 + 1 + 6) + b"\0\1" + b"\1g\0\0" + rdb.length(read) + b"\0\0", b"\x0a\0")
+
+
+def counters(core: Core) -> list[Any]:
+    """entries-added of the stream ``copy``, and what XINFO and PS.STATE say of its group's position."""
+    session = core.open_session(NOW_US)
+    stream, (group,) = (core.execute(session, [b"XINFO", word, b"copy"], NOW_US) for word in (b"STREAM", b"GROUPS"))
+    position = core.execute(session, [b"PS.STATE", b"copy", b"g"], NOW_US)[-1]
+    return [stream[stream.index(b"entries-added") + 1], *group[-3::2], *position[1::2]]
+
+
+@pytest.mark.parametrize("added", [(1 << 63) - 1, (1 << 63) - 2])
+def test_counters_stop_at_the_largest_number(added, tmp_path):
+    """XSETID gives a stream almost 2^63 entries, and more are added and read: what clients are told, and what DUMP, the
+    log and a snapshot hold, is a number of 63 bits.
+    """
+    side, copy = Side(), Side()
+    side.run("XADD", "copy", "1-1", "f", "v")
+    side.run("XGROUP", "CREATE", "copy", "g", "0")
+    assert side.run("XSETID", "copy", "5-0", "ENTRIESADDED", str(added)) == OK
+    side.run("XGROUP", "SETID", "copy", "g", "5-0", "ENTRIESREAD", str(added))
+    for number in (6, 7, 8):
+        side.run("XADD", "copy", f"{number}-1", "f", "v")
+        if number < 8:
+            side.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "copy", ">")
+        most = (1 << 63) - 1
+        assert all(0 <= number <= most for number in counters(side.core))
+    assert counters(side.core)[:2] == [most, most]
+    assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
+    taken = image.take(side.core.databases, side.core.config, side.core.changes.now)
+    snapshot.write(Files(), tmp_path / "x", taken)
+    saved, rewritten = empty_core(), empty_core()
+    snapshot.load(memoryview((tmp_path / "x").read_bytes()), saved)
+    Replay(rewritten, NOW_US).run(memoryview(b"".join(export.commands(taken))))
+    for core in (copy.core, saved, rewritten, replayed(side.core.changes.effects, NOW_US)):
+        assert counters(core)[:2] == [most, most]
 
 
 def test_a_deadline_beyond_all_numbers_is_refused():
