@@ -150,15 +150,16 @@ class OwnedGroup:
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
-    def finish(self, server: StreamServer, finished: Offsets, *, durable: bool) -> None:
+    def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
         """Acknowledge what is finished, up to the offset's position in each stream, and trim it if the query trims.
 
-        It is trimmed only if the offset is `durable`: no restart asks for anything before it.
+        It is trimmed only if the offset is `durable` (no restart asks for anything before it), and acknowledged unless
+        it is known not to be: other queries trim what this group has acknowledged.
 
         The first call may come after a restart and covers every stream; later ones only those that have moved.
         """
         options, group = self._options, self._options.group
-        if not options.trims and (group is None or options.ack == "none"):
+        if durable is False or (not options.trims and (group is None or options.ack == "none")):
             return
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
         moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}

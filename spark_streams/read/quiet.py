@@ -24,7 +24,7 @@ class _Seen:
 
     begin: Offsets
     states: Mapping[str, StreamState | None]
-    durable: bool
+    durable: bool | None
     until: float
 
 
@@ -40,12 +40,12 @@ class Quiet:
         self._clock = clock
         self._seen: _Seen | None = None
 
-    def begins(self, begin: Offsets, states: Mapping[str, StreamState | None], *, durable: bool) -> None:
+    def begins(self, begin: Offsets, states: Mapping[str, StreamState | None], *, durable: bool | None) -> None:
         """All streams were looked at, and have nothing to read after `begin`."""
         self._seen = _Seen(begin, states, durable, self._clock() + _LOOK_SECONDS)
 
     def lasts(
-        self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, durable: bool, waits: bool
+        self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, durable: bool | None, waits: bool
     ) -> bool:
         """Whether nothing has changed in these streams since they were looked at with the same `begin` and `durable`.
 

@@ -112,10 +112,10 @@ class RangeSource:
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._target = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
-    def next(self, begin: Offsets, *, unlimited: bool, durable: bool) -> Offsets:
+    def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet.
 
-        `durable`: no restart asks for anything before `begin`.
+        `durable`: no restart asks for anything before `begin`; None if that is not known.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)

@@ -11,7 +11,8 @@ What Spark does, and what follows from it:
   acknowledged before, and what the options say by then, must not matter there.
 * With asynchronous progress tracking, `start` may be ahead of what Spark has written to the checkpoint, and a restart
   asks for entries before it. Spark calls `commit` for what is written. If it was called for the start of a batch when
-  that batch was planned, Spark writes in turn, and `start` can be trimmed; else only what was committed.
+  that batch was planned, Spark writes in turn, and `start` can be acknowledged and trimmed; else only what was
+  committed. Before the second batch of a run nothing is known: then entries are acknowledged, but not trimmed.
 * A query runs an empty batch if `latestOffset` returns a text that differs from its `start`; so where nothing is new,
   `start` itself is returned.
 
@@ -60,7 +61,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._parsed: tuple[dict[str, Any], Offsets] | None = None  # the offset that `latestOffset` saw last
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
-        self._commits_in_turn = False
+        self._durable: bool | None = None  # whether a restart begins no earlier than `start`; None: unknown
 
     def _make(self) -> SharedSource | RangeSource:
         source = SharedSource if self._options.shared else RangeSource
@@ -107,10 +108,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._parsed = start, Offsets.from_json(start)
         begin = self._parsed[1]
         unlimited = isinstance(limit, ReadAllAvailable)
-        end = self._source(begin).next(begin, unlimited=unlimited, durable=self._commits_in_turn)
+        end = self._source(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:
             return start
-        self._planned_from, self._commits_in_turn = start, False
+        # Spark calls no commit for the start of a query, and none yet after a restart.
+        self._durable = None if self._planned_from is None else False
+        self._planned_from = start
         form = end.to_json()
         self._parsed = form, end
         return form
@@ -138,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Everything up to `end` is finished: acknowledge and trim it."""
         offset = Offsets.from_json(end)
         self._source(offset).commit(offset)
-        self._commits_in_turn = end == self._planned_from
+        self._durable = end == self._planned_from
 
     @headed
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -80,3 +81,44 @@ def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
     assert sorted(bench.numbers("out")) == sorted([*range(20)] * 2)
     records = [key for key in bench.client.keys("pystreams:fence:*") if key.endswith(b":batch")]
     assert len(records) == 2
+
+
+class IntoList:
+    """A sink of `foreach` that adds each n to the list `out`: Spark allows it with asynchronous progress tracking."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def open(self, _partition: int, _epoch: int) -> bool:
+        self._client = redis.Redis.from_url(self._url)
+        return True
+
+    def process(self, row: Any) -> None:
+        self._client.rpush("out", row.n)
+
+    def close(self, _error: Exception | None) -> None:
+        self._client.close()
+
+
+def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
+    """With asynchronous progress tracking a restart loses nothing, though entries are acknowledged and trimmed."""
+    # Each way of consuming on one server only: what they do there is tested without Spark.
+    consume = {"redis": "shared", "engine": "range"}[request.node.callspec.params["bench"]]
+    said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}
+
+    def run(count: int) -> None:
+        frame = bench.reader(streaming=True, maxEntriesPerTrigger=10, minPartitions=2, **said).schema("n int").load()
+        writer = frame.writeStream.option("checkpointLocation", str(bench.checkpoint)).foreach(IntoList(bench.url))
+        writer = writer.option("asyncProgressTrackingEnabled", "true")
+        query = writer.option("asyncProgressTrackingCheckpointIntervalMs", "600000").start()
+        bench.queries.append(query)
+        wait_for(lambda: not query.isActive or len(set(bench.client.lrange("out", 0, -1))) == count, "all rows", 60)
+        query.stop()
+        problem = query.exception()
+        assert problem is None, str(problem)
+
+    bench.add("s", 20)
+    run(20)
+    assert not (bench.checkpoint / "offsets" / "1").exists()
+    bench.add("s", 10, first=20)
+    run(30)

@@ -94,10 +94,11 @@ class SharedSource:
             states = server.states(self._selection.streams(server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
-    def next(self, begin: Offsets, *, unlimited: bool, durable: bool) -> Offsets:
+    def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         """The next batch after `begin`, if the group has anything for it; `begin` itself otherwise.
 
-        Finished entries are acknowledged, which is why they can be trimmed too, whether or not `begin` is `durable`.
+        Finished entries are acknowledged and trimmed whether or not `begin` is `durable`: a restart goes on where the
+        group is.
         """
         del durable
         with borrow(self._address) as connection:

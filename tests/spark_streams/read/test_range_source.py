@@ -323,6 +323,10 @@ def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
         query.run()
     query.reader.latestOffset(json.loads(query.log[-1]), query.reader.getDefaultReadLimit())
     assert site.client.xlen("s") == 40
+    assert site.group()["pending"] == 20
+    other = site.query(stream="s", group="h", trimOnCommit="true", maxEntriesPerTrigger=20)
+    assert len(other.drain()) == 40
+    assert site.client.xlen("s") == 30
     query.reader.commit(json.loads(query.log[1]))
     assert site.client.xlen("s") == 30
     del query.log[3:]
