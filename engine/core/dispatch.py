@@ -32,7 +32,7 @@ from engine.core.environment.failures import FatalError, is_fatal, only_reads
 from engine.core.environment.host import Host
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several
+from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.streams.appending import Streams
 from engine.core.table.registry import COMMANDS, Command, called_by
@@ -207,6 +207,35 @@ class Core:
         if command is not None:
             self.telemetry.stat(command.full_name).rejected += 1
 
+    def take_steps(self) -> None:
+        """From now on :meth:`execute` may return Steps, and whoever calls it calls :meth:`go_on`."""
+        self._ctx.takes_steps = True
+
+    def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
+        """Do the next step of a command, then serve those whom it woke: the reply, or ``steps`` if there are more."""
+        changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
+        changes.set_time(now_us)
+        self._ctx.enter(session)
+        first = len(changes.effects)
+        try:
+            try:
+                reply = steps.next()
+            except CommandError as error:
+                telemetry.count_error(error)
+                reply = error
+            except Exception as error:  # noqa: BLE001 - what it means is decided there
+                reply = self._unforeseen(session, command, steps.argv, error)
+        except FatalError:
+            del changes.effects[first:]
+            raise
+        spent = telemetry.stopwatch() - telemetry.measured_ns
+        telemetry.stat(command.full_name).ns += max(spent, 0)
+        if len(changes.effects) - first > 1:
+            changes.seal_effects(first)
+        if changes.ready:
+            self.blocked.serve()
+        return reply
+
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
         """The reply to a command that never ran; the transaction that it stands in cannot run either."""
         if argv[0].upper() == b"EXEC":
@@ -325,9 +354,8 @@ class Core:
         return added.buffers()
 
     def _add_run(self, session: Session, run: XaddRun) -> Added | None:
-        ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
-        ctx.session, ctx.db, ctx.retry = session, self.databases[session.db], None
-        ctx.now, ctx.now_us = changes.now, changes.now_us
+        ctx, telemetry = self._ctx, self.telemetry
+        ctx.enter(session)
         added = add_run(ctx, run)
         if added is not None:
             end = telemetry.stopwatch()
@@ -336,7 +364,7 @@ class Core:
             telemetry.stat(b"xadd").add_run(run.count, spent)
             session.calls += run.count
             if spent >= telemetry.threshold_ns * run.count:
-                telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, changes.now)
+                telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, ctx.now)
         return added
 
     # -- time ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ deterministic commands: what the log keeps and the replicas get, and what brings
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from engine.core.clients.accounts import Accounts
@@ -20,7 +20,7 @@ from engine.core.environment.durability import Durability, WithoutDisk
 from engine.core.environment.host import Host, WithoutProcess
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
 from engine.core.streams.appending import Streams
 from engine.settings.config import Config
 
@@ -54,10 +54,17 @@ class Context:
     pause: Pause
     outbox: Outbox
     run_queued: RunQueued
+    #: Whether somebody does the steps of long commands one by one.
+    takes_steps: bool = False
     #: What is outside the core.
     config: Config
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
+
+    def enter(self, session: Session) -> None:
+        """Go on for ``session`` at the present time."""
+        self.session, self.db, self.retry = session, self.databases[session.db], None
+        self.now, self.now_us = self.changes.now, self.changes.now_us
 
     def close(self, session: Session) -> None:
         """Have a client's connection closed; the caller of the present command gets its reply before that."""
@@ -77,6 +84,12 @@ class Context:
         changes = self.changes
         if changes.recording:
             changes.effects.append((self.db.index, list(argv)))
+
+    def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
+        """Do a long command in steps, with others' commands in between; within a transaction all at once."""
+        steps = Steps(argv, work)
+        whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.takes_steps
+        return steps.all() if whole else steps
 
     def block(
         self,

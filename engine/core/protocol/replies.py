@@ -17,6 +17,7 @@
     Frames              an array of entries as slices of segments: the bytes are in place, only the header is missing
     Pages               a long list, Map, Set or ByKey, made page by page while other clients are served
     CommandError        error
+    Steps               no reply yet: the command goes on in the next event-loop iterations
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
 
@@ -25,7 +26,7 @@ The encoder is :mod:`engine.wire.encode`; a command never makes protocol bytes i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, starmap
 from typing import Any, Final, TypeVar
 
@@ -115,6 +116,34 @@ class Pages:
         self.kind = kind
         self.size = size
         self.pages = pages
+
+
+class Steps:
+    """A command that is done step by step, other clients' commands in between; the generator returns the reply.
+
+    Each step leaves the data as a command of its own would: somebody sees it, and the log gets it. The next one may
+    find anything changed. ``argv`` are the command's words.
+    """
+
+    __slots__ = ("argv", "work")
+
+    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
+        self.argv = argv
+        self.work = work
+
+    def next(self) -> Reply:
+        """Do a step: the reply, or these steps themselves if there are more."""
+        try:
+            next(self.work)
+        except StopIteration as end:
+            return end.value
+        return self
+
+    def all(self) -> Reply:
+        """Do all steps at once."""
+        while (reply := self.next()) is self:
+            pass
+        return reply
 
 
 #: Words on a page, and up to how many a reply has no pages; rows on a page.

@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
         "sent",
         "session",
         "slow",
+        "stepping",
         "timer",
         "traffic",
         "transport",
@@ -115,6 +116,8 @@ class Connection(asyncio.Protocol):
         self.slow = False
         #: It has had its share of this event-loop iteration and goes on in the next one.
         self.yielding = False
+        #: The runner does its command step by step.
+        self.stepping = False
         #: Wakes it from a blocking command.
         self.timer: asyncio.TimerHandle | None = None
         #: Since when (milliseconds) its replies have been above the soft limit; 0: they are not.
@@ -183,7 +186,7 @@ class Connection(asyncio.Protocol):
     @property
     def stopped(self) -> bool:
         """Whether its next command has to wait."""
-        return self.session.waiter is not None or self.held_back or self.slow or self.yielding
+        return self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping
 
     def read(self, data: bytes) -> None:
         """Run what ``data`` completes. Nothing waits before it.
@@ -285,7 +288,7 @@ class Connection(asyncio.Protocol):
 
     def adjust_reading(self) -> None:
         """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed."""
-        wanted = not (self.slow or self.yielding)
+        wanted = not (self.slow or self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
             self._reading = wanted
             if wanted:

@@ -4,7 +4,10 @@ The core's outbox is emptied after each command, so that whoever was woken, and 
 same event-loop iteration and in the order in which it happened. Timers are :mod:`engine.shell.network.timers`'s.
 
 The clock is read once when a client's commands begin to run. They run until the last one, until one that blocks, or
-until the client has had its share of the iteration; their replies leave together.
+until the client has had its share of the iteration; their replies leave together. A long command may be done in steps,
+one in an iteration; then the client's next command waits for the last one.
+
+It is one file because a command's effects, replies and messages leave in the same order on each of its ways.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER, Effects
-from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply
+from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
@@ -37,6 +40,8 @@ _SHARE_US = 2000
 _LOOK_EVERY = 63
 #: Replies that are sent before all commands have run, so that a client who does not read them is noticed.
 _FLUSH_BYTES = 256 * 1024
+#: Seconds after which a command that is done in steps looks whether CLIENT PAUSE is over.
+_PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
 _INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
@@ -47,6 +52,7 @@ class Runner:
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self.core = core
+        core.take_steps()
         self.loop = loop
         #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
         self.after_reply: list[Callable[[], None]] = []
@@ -138,6 +144,10 @@ class Runner:
             if reply is BLOCKED:
                 timers.follow(connection, now)
                 break
+            if type(reply) is Steps:
+                connection.stepping = True
+                self.loop.call_soon(self._step, connection, session, reply)
+                break
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
             before = len(out)
@@ -209,6 +219,41 @@ class Runner:
             self.watchdog.worked(began, commands[first:at])
         if pieces is None and (session.close_after_reply or session.close_requested):
             connection.close()
+
+    def _step(self, connection: Connection, session: Session, steps: Steps) -> None:
+        """Do the next step of a client's command, which is also finished if the client has gone."""
+        if self.failed:
+            return
+        core, out, now = self.core, list[bytes | memoryview](), now_us()
+        if core.pause.until and core.admission.is_held_back(session, steps.argv, now // 1000):
+            self.loop.call_later(_PAUSED_S, self._step, connection, session, steps)
+            return
+        core.telemetry.measured_ns = now * 1000
+        try:
+            reply = core.go_on(session, steps, now)
+        except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+            self._fail_within(connection, out, error)
+            return
+        if core.outbox:
+            self.deliver(session, out)
+        if reply is steps:
+            self.loop.call_soon(self._step, connection, session, steps)
+        else:
+            connection.stepping = False
+            if session.reply_mode != "on":
+                reply = _muted(session, reply)
+            if type(reply) is Pages:
+                connection.pieces = pages_of(reply, session.proto)
+            elif reply is not NO_REPLY:
+                encode(reply, session.proto, out)
+            connection.yield_to_others()
+        self._flush(connection, out)
+        if self.after_reply:
+            self._do_after_reply()
+        if core.changes.next_expiry != self.timers.expiry_at:
+            self.timers.follow_expiry()
+        if core.telemetry.latency_ms:
+            self.watchdog.worked(now, [steps.argv])
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
         """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Generator
+from dataclasses import dataclass
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import ClaimEffects, record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
-from engine.core.protocol.replies import CommandError, Frames, Reply
+from engine.core.protocol.replies import CommandError, Frames, Reply, paged
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
@@ -21,6 +24,8 @@ from engine.text.messages import general, streams
 _SCANNED_PER_COUNT = 10
 #: Fewer records are claimed one by one.
 _STRETCH = 8
+#: Entries that are claimed in one step of a long command.
+_STEP = 200
 
 
 class Claim:
@@ -156,17 +161,72 @@ class Claim:
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries."""
-    key, group_name = argv[1], argv[2]
-    stream, group = need_group(ctx, key, group_name)
+    stream, group = need_group(ctx, argv[1], argv[2])
     min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
-    args = Args(argv, 5)
-    entry_ids = []
-    while len(args):
-        try:
-            entry_ids.append(ids.parse(argv[args.pos]))
-        except CommandError:
-            break
-        args.take()
+    if len(argv) > MANY_IDS:
+        return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
+    entry_ids = _take_ids(argv, 5)
+    options = _take_options(ctx, argv, 5 + len(entry_ids))
+    claim = _begin_claim(ctx, argv, stream, group, min_idle, options)
+    claim.take_all(entry_ids, options.force)
+    if options.moved and not claim.parts:
+        ctx.changes.dirty += 1
+        record_position(ctx, argv[1], argv[2], group)
+    return claim.reply()
+
+
+def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
+    """The same for very many IDs. What is said of one ID holds for each; LASTID counts in the first step."""
+    key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
+    while found := _take_ids(argv, at, MANY_IDS):
+        entry_ids += found
+        at += len(found)
+        yield
+    options = _take_options(ctx, argv, at)
+    parts: list[bytes | memoryview] = []
+    for begin in range(0, max(len(entry_ids), 1), _STEP):
+        stream, group = need_group(ctx, key, name)
+        claim = _begin_claim(ctx, argv, stream, group, min_idle, options)
+        claim.take_all(entry_ids[begin : begin + _STEP], options.force)
+        if options.moved and not claim.parts:
+            ctx.changes.dirty += 1
+            record_position(ctx, key, name, group)
+        claim.effects.flush()
+        parts += claim.parts
+        yield
+    return paged(list(parts)) if options.justid else Frames(len(parts), parts)
+
+
+def _take_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
+    """The IDs from a word on, ``most`` of them at the most; it ends before the first word that is none."""
+    end = len(argv) if most is None else min(at + most, len(argv))
+    words = argv[at : next((place for place in range(at, end) if not argv[place][:1].isdigit()), end)]
+    try:
+        return ids.parse_many(words)
+    except CommandError:
+        entry_ids = []
+        for word in words:
+            try:
+                entry_ids.append(ids.parse(word))
+            except CommandError:
+                break
+        return entry_ids
+
+
+@dataclass(slots=True)
+class _Options:
+    """What XCLAIM says behind the IDs; ``moved``: the group's position has moved to LASTID just now."""
+
+    time: int
+    count: int | None = None
+    force: bool = False
+    justid: bool = False
+    last_id: int = 0
+    moved: bool = False
+
+
+def _take_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
+    args = Args(argv, at)
     time, count, force, justid, last_id = ctx.now, None, False, False, 0
     while len(args):
         if args.flag(b"FORCE"):
@@ -184,18 +244,20 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
             last_id = args.take_id()
         else:
             raise CommandError(streams.unrecognized_claim_option(argv[args.pos]))
-    moved = last_id > group.last_id
-    if moved:
-        group.last_id = last_id
     if not 0 <= time <= ctx.now:
         time = ctx.now
-    consumer = see_consumer(ctx, key, group_name, group, argv[3])
-    claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, time, count, justid)
-    claim.take_all(entry_ids, force)
-    if moved and not claim.parts:
-        ctx.changes.dirty += 1
-        record_position(ctx, key, group_name, group)
-    return claim.reply()
+    return _Options(time, count, force, justid, last_id)
+
+
+def _begin_claim(
+    ctx: Context, argv: list[bytes], stream: Stream, group: Group, min_idle: int, options: _Options
+) -> Claim:
+    key, name = argv[1], argv[2]
+    options.moved = options.last_id > group.last_id
+    if options.moved:
+        group.last_id = options.last_id
+    consumer = see_consumer(ctx, key, name, group, argv[3])
+    return Claim(ctx, key, stream, name, group, consumer, min_idle, options.time, options.count, options.justid)
 
 
 @stream_command(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from engine.core.commands.families import stream_command
+from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.streams.trimming import ACKED, DELREF, POLICIES, Trim, drop_references, effect_words, referenced
+from engine.core.streams.trimming import (
+    ACKED,
+    DELREF,
+    POLICIES,
+    Trim,
+    drop_references,
+    effect_words,
+    referenced,
+)
 from engine.text.messages import general, streams
 
 
@@ -17,12 +28,30 @@ def xdel(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(argv[1])
     if stream is None:
         return 0
+    if len(argv) > MANY_IDS:
+        return counted(ctx, argv, argv[2:], _STEP, partial(_delete, ctx, argv[1]))
     deleted = stream.delete_many(ids.parse_many(argv[2:])) if len(argv) > 3 else stream.delete(ids.parse(argv[2]))
     if deleted:
-        ctx.db.touch(argv[1], changes=deleted)
-        ctx.changes.notify("t", b"xdel", argv[1], ctx.db.index)
-        ctx.effect(*argv)
+        _note_deleted(ctx, argv[1], deleted, argv)
     return deleted
+
+
+def _delete(ctx: Context, key: bytes, entry_ids: list[int], words: list[bytes]) -> int:
+    stream = ctx.db.stream(key)
+    deleted = stream.delete_many(entry_ids) if stream is not None else 0
+    if deleted:
+        _note_deleted(ctx, key, deleted, [b"XDEL", key, *words])
+    return deleted
+
+
+def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -> None:
+    ctx.db.touch(key, changes=deleted)
+    ctx.changes.notify("t", b"xdel", key, ctx.db.index)
+    ctx.effect(*effect)
+
+
+#: Entries that are deleted in one step of a long command.
+_STEP, _STEP_WITH_POLICY = 1000, 500
 
 
 def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
@@ -64,8 +93,18 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(key)
     if stream is None:
         return [-1] * len(words)
-    results, changes, deleted = [], 0, 0
-    for entry_id in [ids.parse(word) for word in words]:
+    return listed(ctx, argv, words, _STEP_WITH_POLICY, partial(_delete_with_policy, ctx, key, policy))
+
+
+def _delete_with_policy(
+    ctx: Context, key: bytes, policy: bytes, entry_ids: list[int], words: list[bytes]
+) -> list[Reply]:
+    stream = ctx.db.stream(key)
+    if stream is None:
+        return [-1] * len(words)
+    results: list[Reply] = []
+    changes = deleted = 0
+    for entry_id in entry_ids:
         if policy == ACKED and referenced(stream, entry_id):
             results.append(2)
             continue
@@ -79,7 +118,7 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if changes:
         ctx.changes.dirty += changes
-        ctx.effect(*argv)
+        ctx.effect(b"XDELEX", key, *filter(None, [policy]), b"IDS", b"%d" % len(words), *words)
     return results
 
 

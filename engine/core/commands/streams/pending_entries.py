@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.deleting import take_policy_and_ids
 from engine.core.commands.streams.effects import IDS_AT_ONCE
 from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args
@@ -16,6 +19,8 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.text.messages import general, streams
 
+#: IDs that are acknowledged, or given back, in one step of a long command.
+_STEP, _STEP_WITH_POLICY = 1000, 500
 #: More pending entries are listed in pages.
 _MANY = 2000
 
@@ -27,10 +32,22 @@ def xack(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if group is None:
         return 0
+    if len(argv) > MANY_IDS:
+        return counted(ctx, argv, argv[3:], _STEP, partial(_acknowledge, ctx, argv[1], argv[2]))
     done = group.acknowledge_many(ids.parse_many(argv[3:]))
     if done:
         ctx.changes.dirty += done
         ctx.effect(*argv)
+    return done
+
+
+def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], words: list[bytes]) -> int:
+    stream = ctx.db.stream(key)
+    group = stream.groups.get(name) if stream is not None else None
+    done = group.acknowledge_many(entry_ids) if group is not None else 0
+    if done:
+        ctx.changes.dirty += done
+        ctx.effect(b"XACK", key, name, *words)
     return done
 
 
@@ -52,8 +69,19 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[2]) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
-    results, done, deleted = [], 0, 0
-    for entry_id in [ids.parse(word) for word in words]:
+    return listed(ctx, argv, words, _STEP_WITH_POLICY, partial(_acknowledge_and_delete, ctx, key, argv[2], policy))
+
+
+def _acknowledge_and_delete(
+    ctx: Context, key: bytes, name: bytes, policy: bytes, entry_ids: list[int], words: list[bytes]
+) -> list[Reply]:
+    stream = ctx.db.stream(key)
+    group = stream.groups.get(name) if stream is not None else None
+    if stream is None or group is None:
+        return [-1] * len(words)
+    results: list[Reply] = []
+    done = deleted = 0
+    for entry_id in entry_ids:
         if not group.acknowledge(entry_id):
             results.append(-1)
             continue
@@ -70,7 +98,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)
     if done:
         ctx.changes.dirty += done
-        ctx.effect(*argv)
+        ctx.effect(b"XACKDEL", key, name, *filter(None, [policy]), b"IDS", b"%d" % len(words), *words)
     return results
 
 
@@ -83,7 +111,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
 def xnack(ctx: Context, argv: list[bytes]) -> Reply:
     """Gives pending entries back: they belong to no consumer, and the next claim gets them first."""
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
-    stream, group = need_group(ctx, key, group_name)
+    need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
         raise CommandError(streams.NACK_MODE)
     args = Args(argv, 4)
@@ -105,6 +133,24 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
             force = True
         else:
             raise CommandError(streams.unrecognized_nack_option(argv[args.pos]))
+    part = partial(_give_back, ctx, key, group_name, mode, retry_count, force)
+    return counted(ctx, argv, words, _STEP_WITH_POLICY, part)
+
+
+def _give_back(
+    ctx: Context,
+    key: bytes,
+    group_name: bytes,
+    mode: bytes,
+    retry_count: int | None,
+    force: bool,
+    entry_ids: list[int],
+    _words: list[bytes],
+) -> int:
+    stream = ctx.db.stream(key)
+    group = stream.groups.get(group_name) if stream is not None else None
+    if stream is None or group is None:
+        return 0
     nacked = 0
     #: What the log gets: neighbours with the same count, together.
     effect: list[bytes] = []
@@ -117,7 +163,7 @@ def xnack(ctx: Context, argv: list[bytes]) -> Reply:
             ctx.effect(*head, *effect, b"RETRYCOUNT", count, b"FORCE")
             effect.clear()
 
-    for entry_id in ids.parse_many(words):
+    for entry_id in entry_ids:
         record = group.pending.find(entry_id)
         if record is None and not (force and entry_id in stream):
             continue

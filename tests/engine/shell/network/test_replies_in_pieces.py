@@ -207,3 +207,74 @@ def test_muted_clients_get_no_piece(shell):
     first.data_received(b"CLIENT REPLY OFF\r\n" + LRANGE + b"CLIENT REPLY ON\r\n")
     rest(shell)
     assert reader.taken() == b"+OK\r\n"
+
+
+# -- commands that are done in steps ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A stream of 50 entries; XDEL of more than ten is done in steps of five."""
+    monkeypatch.setattr("engine.core.commands.streams.deleting.MANY_IDS", 10)
+    monkeypatch.setattr("engine.core.commands.streams.many_ids.MANY_IDS", 10)
+    monkeypatch.setattr("engine.core.commands.streams.deleting._STEP", 5)
+    connection, transport = shell.client()
+    connection.data_received(b"".join(b"XADD s %d-1 field value\r\n" % number for number in range(1, 51)))
+    transport.taken()
+    return shell
+
+
+XDEL = b"XDEL s " + b" ".join(b"%d-1" % number for number in range(1, 41)) + b"\r\n"
+
+
+def test_others_are_answered_between_two_steps(many_ids):
+    """Each iteration deletes some entries, another client sees how many are left; the reply counts all."""
+    first, reader = many_ids.client()
+    second, other = many_ids.client()
+    effects: list[Any] = []
+    many_ids.runner.core.changes.recording = True
+    many_ids.runner.on_effects = effects.extend
+    first.data_received(XDEL + b"XLEN s\r\n")
+    lengths = []
+    while not reader.written:
+        second.data_received(b"XLEN s\r\n")
+        lengths.append(int(other.taken()[1:]))
+        assert many_ids.turns.run()
+    assert lengths == [50, 50, 45, 40, 35, 30, 25, 20, 15, 10]
+    rest(many_ids)
+    assert reader.taken() == b":40\r\n:10\r\n"
+    assert [len(argv) for _, argv in effects] == [7] * 8
+
+
+def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
+    """Nothing is left half done by a client that closes its connection."""
+    first, _ = many_ids.client()
+    second, other = many_ids.client()
+    first.data_received(XDEL)
+    many_ids.turns.run()
+    first.connection_lost(None)
+    rest(many_ids)
+    second.data_received(b"XLEN s\r\n")
+    assert other.taken() == b":10\r\n"
+
+
+def test_an_error_nobody_foresaw_in_a_step_stops_the_engine(many_ids, monkeypatch):
+    """Half a step is not logged: the engine stops, and the log has the steps before."""
+    first, reader = many_ids.client()
+    effects: list[Any] = []
+    ended: list[bool] = []
+    many_ids.runner.core.changes.recording = True
+    many_ids.runner.on_effects = effects.extend
+    many_ids.runner.on_failure = lambda: ended.append(True)
+    first.data_received(XDEL)
+    for _ in range(3):
+        many_ids.turns.run()
+
+    def fails(*words: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("engine.core.commands.streams.deleting._note_deleted", fails)
+    rest(many_ids)
+    assert ended == [True]
+    assert [len(argv) for _, argv in effects] == [7] * 2
+    assert reader.taken() == b"-ERR internal error\r\n"

@@ -1,0 +1,115 @@
+"""Commands with very many IDs are done in steps: what each does, what others find in between, what the log gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.commands.streams import claims, deleting, many_ids, pending_entries
+from engine.core.protocol.replies import CommandError, Steps
+from engine.wire.encode import encoded
+from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
+from tests.replay import NOW_US, check_replay, state
+
+#: IDs in a command, and of them in a step.
+IDS, STEP = 120, 10
+_WORDS = " ".join(f"{number * 2}-1" for number in range(1, IDS + 1))
+
+COMMANDS = [
+    f"XACK s g {_WORDS}",
+    f"XDEL s {_WORDS}",
+    f"XDELEX s DELREF IDS {IDS} {_WORDS}",
+    f"XDELEX s IDS {IDS} {_WORDS}",
+    f"XACKDEL s g ACKED IDS {IDS} {_WORDS}",
+    f"XNACK s g FAIL IDS {IDS} {_WORDS}",
+    f"XNACK s g SILENT IDS {IDS} {_WORDS} RETRYCOUNT 7 FORCE",
+    f"XCLAIM s g c-1 0 {_WORDS}",
+    f"XCLAIM s g new 0 {_WORDS} IDLE 70 RETRYCOUNT 3 FORCE JUSTID LASTID 280-1",
+]
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some IDs are many."""
+    for module in (many_ids, deleting, pending_entries, claims):
+        monkeypatch.setattr(module, "MANY_IDS", 40)
+        if module is not many_ids:
+            monkeypatch.setattr(module, "_STEP", STEP)
+    for module in (deleting, pending_entries):
+        monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
+    monkeypatch.setattr(many_ids, "_PARSED", 50)
+
+
+def begun(command: str) -> tuple[Side, Steps]:
+    """A side that does commands in steps, and one that it has begun."""
+    side = Side()
+    side.core.take_steps()
+    steps = side.run(command, after_ms=5)
+    assert type(steps) is Steps
+    return side, steps
+
+
+def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
+    """The next step."""
+    return side.core.go_on(side.session, steps, NOW_US + after_ms * 1000)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
+def test_all_steps_together_are_the_command(command):
+    """With nothing in between, the steps answer and leave what the command does in one go; each step is small."""
+    whole = Side()
+    expected = whole.run(command, after_ms=5)
+    side, steps = begun(command)
+    assert state(side.core) == state(Side().core)
+    count, reply = 0, None
+    while (reply := go_on(side, steps)) is steps:
+        count += 1
+        first = side.core.changes.effects
+        assert max(len(argv) for _, argv in first[-3:] if isinstance(argv, list)) <= max(STEP + 16, 25)
+    assert count >= IDS // STEP
+    assert encoded(reply) == encoded(expected)
+    assert state(side.core, times=True) == state(whole.core, times=True)
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
+@pytest.mark.parametrize("ends", ["", "; DEL s", "; XGROUP DESTROY s g", "; FLUSHALL; SET s string"])
+def test_the_log_has_what_happened_whatever_others_do_in_between(command, ends):
+    """However others change the data between two steps, the effects in their order give the same state again."""
+    side, steps = begun(command)
+    other = side.core.open_session(NOW_US)
+    for at in range(6):
+        assert go_on(side, steps) is steps
+        mine, side.session = side.session, other
+        side.run(f"XADD s * step {at}", after_ms=6)
+        if at == 3:
+            side.run(MEANWHILE, after_ms=7)
+        if at == 5:
+            side.run("PING" + ends, after_ms=7)
+        side.session = mine
+    while (reply := go_on(side, steps, 9)) is steps:
+        pass
+    assert isinstance(reply, CommandError) == (("XCLAIM" in command and bool(ends)) or "string" in ends), reply
+    check_replay(side.core, NOW_US + 9000)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if "XCLAIM" not in one], ids=lambda command: command[:12])
+def test_a_wrong_id_is_an_error_before_anything_is_done(command):
+    """All IDs are parsed first: one that is none, at the very end, leaves the data as they were."""
+    side, steps = begun(command.replace("240-1", "240-x"))
+    while (reply := go_on(side, steps)) is steps:
+        pass
+    assert isinstance(reply, CommandError)
+    assert state(side.core) == state(Side().core)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
+def test_a_transaction_does_all_at_once(command):
+    """Within MULTI and EXEC nobody comes in between."""
+    whole = Side()
+    expected = whole.run(command, after_ms=5)
+    side = Side()
+    side.core.take_steps()
+    assert encoded(side.run(f"MULTI; {command}; EXEC", after_ms=5)) == encoded([expected])
+    assert state(side.core) == state(whole.core)
