@@ -187,8 +187,11 @@ class Connection:
         again: list[int] = []
         try:
             routed: dict[Endpoint, list[int]] = {}
-            for at, key in zip(wanted, _keys([commands[at] for at in wanted]), strict=True):
-                routed.setdefault(self.topology.endpoint(key), []).append(at)
+            if self.topology.is_cluster:
+                for at, key in zip(wanted, _keys([commands[at] for at in wanted]), strict=True):
+                    routed.setdefault(self.topology.endpoint(key), []).append(at)
+            else:
+                routed[self.topology.endpoint(None)] = list(wanted)
         except UNREACHABLE as cause:
             self._not_sent(cause)
             return list(wanted), cause

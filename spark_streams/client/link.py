@@ -16,7 +16,7 @@ import secrets
 import select
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from socket import create_connection, gaierror
 from typing import Any
@@ -33,6 +33,7 @@ Command = tuple[bytes | str | int, ...]
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
 """Exceptions of a broken or unreachable socket. A server's error reply is `redis.ResponseError` instead."""
 
+_packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
 _SMALL = 1 << 16
 _NOTHING = object()
 _ALERT_SECONDS = 1.0
@@ -180,7 +181,7 @@ class Link:
     def send(self, commands: Sequence[Command]) -> None:
         """Send commands without reading replies."""
         self._socket()  # fails if it is closed: redis-py would open a new one, without the replies that are due
-        self._link.send_packed_command(self._link.pack_commands(commands))
+        self._link.send_packed_command([b"".join(map(_packed, commands))])
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.server.model import Cut, Range
@@ -18,6 +19,7 @@ _RANGE_COST = 200  # what a range costs besides its entries, as a number of entr
 _TASKS_PER_CORE = 3
 _TASK_COST = 50_000  # more than this is worth a task of its own
 
+Part = TypeVar("Part")
 Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
 """(stream, after, count, upto) -> (ID, number of entries): see `StreamServer.nth`."""
 
@@ -78,7 +80,7 @@ def tasks(ranges: Sequence[Range], options: LimitOptions, cores: int | None = No
     return found
 
 
-def shared(ranges: Sequence[Range], tasks: Sequence[int]) -> list[tuple[Range, ...]]:
+def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
     """The ranges of each task: as many as `tasks` says, in order. Without tasks, or with others, each has its own."""
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]

@@ -104,8 +104,12 @@ class StreamServer(Protocol):
         """Name and number of pending entries of each consumer; empty if the group does not exist."""
         ...
 
-    def delete_consumer(self, stream: str, group: str, consumer: bytes) -> None:
-        """Delete a consumer and drop what it has pending."""
+    def consumers_in(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
+        """As `consumers`, of several streams."""
+        ...
+
+    def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
+        """Delete consumers, each of a stream, and drop what they have pending."""
         ...
 
     def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
@@ -125,10 +129,6 @@ class StreamServer(Protocol):
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         """Acknowledge all entries that are pending for the query's consumers, in each stream up to its ID."""
-        ...
-
-    def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
-        """Acknowledge all entries up to `upto` that are pending for one consumer."""
         ...
 
     def first_unfinished_id(self, stream: str) -> StreamId | None:

@@ -254,13 +254,19 @@ class RedisServer:
             self._connection.commands([("DEL", key) for key in ours])
 
     def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
-        (reply,) = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group)])
-        if isinstance(reply, redis.ResponseError):
-            return []
-        return [(info[b"name"], int(info[b"pending"])) for info in map(_pairs, reply)]
+        return self.consumers_in([stream], group)[stream]
 
-    def delete_consumer(self, stream: str, group: str, consumer: bytes) -> None:
-        self._connection.command("XGROUP", "DELCONSUMER", stream, group, consumer)
+    def consumers_in(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
+        replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
+        return {
+            stream: []
+            if isinstance(reply, redis.ResponseError)
+            else [(info[b"name"], int(info[b"pending"])) for info in map(_pairs, reply)]
+            for stream, reply in zip(streams, replies, strict=True)
+        }
+
+    def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
+        self._connection.commands([("XGROUP", "DELCONSUMER", stream, group, name) for stream, name in consumers])
 
     def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
         _, counts, _ = self._pending([stream], group, prefix).get(stream, (ZERO, {}, 0))
@@ -320,13 +326,15 @@ class RedisServer:
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         few: list[tuple[str, bytes]] = []
         entries = 0
-        for stream, (last, counts, _) in self._pending(list(uptos), group, prefix).items():
+        found = self._pending(list(uptos), group, prefix)
+        whole = [stream for stream, (last, _, _) in found.items() if last <= uptos[stream]]
+        if sum(sum(found[stream][1].values()) for stream in whole) > _MANY_PENDING:
+            # Deleting the consumers drops all they have pending at a fifth of the cost of naming each entry.
+            self.delete_consumers([(stream, name) for stream in whole for name in found.pop(stream)[1]], group)
+        for stream, (_, counts, _) in found.items():
             for name, count in counts.items():
-                if last <= uptos[stream] and count > _MANY_PENDING:
-                    # Deleting the consumer drops all it has pending at a fifth of the cost of naming each entry.
-                    self.delete_consumer(stream, group, name)
-                elif count > _ACK_PAGE:
-                    self.acknowledge_consumer(stream, group, name, uptos[stream])
+                if count > _ACK_PAGE:
+                    self._acknowledge_many(stream, group, name, uptos[stream])
                 else:
                     few.append((stream, name))
                     entries += count
@@ -364,7 +372,7 @@ class RedisServer:
             found[stream] = StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
         return found
 
-    def acknowledge_consumer(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
+    def _acknowledge_many(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
         while True:
             rows = self._connection.command("XPENDING", stream, group, "-", str(upto), _ACK_PAGE, consumer)
             ids = [row[0] for row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.pool import borrow
@@ -26,7 +26,7 @@ from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
 from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState, last_id_of
+from spark_streams.server.model import Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -118,7 +118,9 @@ class SharedSource:
                 has_group = self._ensure_group(server, stream, state)
                 self._check_loss(server, stream, state)
                 lag[stream] = self._lag(server, stream, state) if has_group and state is not None else 0
-                found = 0 if state is None else self._claimable(connection, server, stream, last)
+                found = 0
+                if state is not None and state.group is not None and state.group.pending:
+                    found = self._claimable(connection, server, stream, last)
                 if found:
                     claims[stream] = found
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
@@ -130,7 +132,16 @@ class SharedSource:
                     self._quiet.begins(begin, states, durable=True)
                 return begin
             self._lease.hold(server, belonging.query_of(begin), batch.reads)
-        return Offsets({}, shared=batch, source=belonging.source_of(self._options, begin))
+        tasks = planning.tasks(
+            [
+                Range(stream, ZERO, LAST, index, count + (batch.claims.get(stream, 0) if index == 0 else 0))
+                for stream, counts in sorted(batch.reads.items())
+                for index, count in enumerate(counts)
+            ],
+            self._options,
+        )
+        shared = () if len(tasks) == sum(tasks) else tuple(tasks)
+        return Offsets({}, tasks=shared, shared=batch, source=belonging.source_of(self._options, begin))
 
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
@@ -187,10 +198,11 @@ class SharedSource:
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:
             return 0
+        lag = None if state.group is None else state.group.lag
+        if lag is not None and (end == state.last_id or not server.counts_cheaply):
+            return lag
         if server.counts_cheaply:
             return server.count(stream, position, end)
-        if state.group is not None and state.group.lag is not None:
-            return state.group.lag
         return state.backlog(position)[0] if server.nth(stream, position, 1, LAST)[1] else 0
 
     def _claimable(self, connection: Connection, server: StreamServer, stream: str, last: SharedBatch) -> int:
@@ -231,7 +243,7 @@ class SharedSource:
         options = self._options
         with borrow(self._address) as connection:
             self._lease.hold(open_server(connection), belonging.query_of(end), batch.reads)
-        planned: list[SharedPartition] = []
+        planned: list[SharedTask] = []
         for stream, counts in sorted(batch.reads.items()):
             for index, count in enumerate(counts):
                 task = SharedTask(
@@ -250,8 +262,8 @@ class SharedSource:
                     run=self._run,
                     fails=options.fails,
                 )
-                planned.append(SharedPartition(self._address, task))
-        return planned
+                planned.append(task)
+        return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
 
     def stop(self) -> None:
         """The query has ended. What it has not finished stays pending for its consumers."""
@@ -268,31 +280,32 @@ class SharedSource:
         """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""
         if self._finished >= finished.number:
             return
-        streams: Iterable[str] = {*finished.reads, *self._selection.streams(server)}
-        for stream in streams:
-            if finished.number > finished.since:
-                for name, pending in server.consumers(stream, self._group):
+        streams = sorted({*finished.reads, *self._selection.streams(server)})
+        if finished.number > finished.since:
+            gone: list[tuple[str, bytes]] = []
+            for stream, consumers in server.consumers_in(streams, self._group).items():
+                for name, pending in consumers:
                     batch = protocol.batch_of(name, self._options.consumer)
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
-                    if pending:
-                        server.acknowledge_consumer(stream, self._group, name, LAST)
-                    server.delete_consumer(stream, self._group, name)
-                self._write_done(connection, stream, finished.number)
-            if self._options.trims:
+                    gone.append((stream, name))
+            # What is pending for a consumer that is deleted is acknowledged thereby.
+            server.delete_consumers(gone, self._group)
+            self._write_done(connection, streams, finished.number)
+        if self._options.trims:
+            for stream in streams:
                 unfinished = server.first_unfinished_id(stream)
                 if unfinished is not None:
                     server.trim_before(stream, unfinished)
         self._finished = finished.number
 
-    def _write_done(self, connection: Connection, stream: str, batch: int) -> None:
-        """Record in the ledger that a batch is finished, and remove the lines of its partitions and older ones."""
-        key = self._ledger_key(stream)
-        lines = [
-            line for line in connection.command("HKEYS", key) if b"-" in line and int(line.split(b"-")[0]) <= batch
-        ]
+    def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
+        """Record in the ledgers that a batch is finished, and remove the lines of its partitions and older ones."""
+        keys = [self._ledger_key(stream) for stream in streams]
         # The mark is written first: a partition's line is never missing while the mark is older than its batch.
-        commands: list[Command] = [("HSET", key, protocol.DONE, batch)]
-        if lines:
-            commands.append(("HDEL", key, *lines))
+        commands: list[Command] = [("HSET", key, protocol.DONE, batch) for key in keys]
+        for key, lines in zip(keys, connection.commands([("HKEYS", key) for key in keys]), strict=True):
+            old = [line for line in lines if b"-" in line and int(line.split(b"-")[0]) <= batch]
+            if old:
+                commands.append(("HDEL", key, *old))
         connection.commands(commands)

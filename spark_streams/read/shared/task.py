@@ -46,21 +46,22 @@ Pending = tuple[Page, Any, Any, list[bytes]]
 
 @dataclass(frozen=True)
 class SharedPartition(InputPartition):
-    """What one consumer of a shared group reads. Pickled on the driver, unpickled in the worker."""
+    """What some consumers of a shared group read. Pickled on the driver, unpickled in the worker."""
 
     address: Address
-    task: SharedTask
+    tasks: tuple[SharedTask, ...]
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
         """The entries as record batches of that schema. Raises GROUP_LOST if the group is gone."""
         schema = schema.in_session()
         launcher.check_reach(self.address)
         with borrow(self.address) as connection:
-            task = replace(self.task, counts=schema.counts_deliveries)
-            for page, deliveries, kept in _pages(connection, task):
-                batch = schema.batch(page, task.stream, deliveries, kept)
-                if batch.num_rows:
-                    yield batch
+            for each in self.tasks:
+                task = replace(each, counts=schema.counts_deliveries)
+                for page, deliveries, kept in _pages(connection, task):
+                    batch = schema.batch(page, task.stream, deliveries, kept)
+                    if batch.num_rows:
+                        yield batch
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:

@@ -41,7 +41,9 @@ def expected(first: int = 0, entries: int = 5) -> dict[object, list[object]]:
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"group": "g"}, {"group": "g", "ack": "cursor"}], ids=["no group", "ack", "cursor"]
+    "said",
+    [{}, {"group": "g"}, {"group": "g", "ack": "cursor"}, {"group": "g", "consume": "shared"}],
+    ids=["no group", "ack", "cursor", "shared"],
 )
 def test_small_ranges_share_tasks(site: Site, said: dict[str, str]) -> None:
     """Forty streams are three tasks, each stream in order; a replay has the same tasks; all is acknowledged."""
