@@ -359,6 +359,13 @@ CONDITIONS: dict[str, Condition] = {
         "checkpoint is older than what was written, or another run of the query uses a copy of it.",
         "Use the newest checkpoint. To write this batch in any case, delete the key '{fence}'.",
     ),
+    "BATCH_COMMITTED": Condition(
+        WriteError,
+        "This is batch {batch}, but batch {found} of this query was committed already: the checkpoint is older than "
+        "what was written, or another run of the query uses a copy of it.",
+        "Use the newest checkpoint. To write this batch in any case, delete the key '{ledger}', and the keys that "
+        "further errors name.",
+    ),
     "FENCE_BEHIND": Condition(
         WriteError,
         "The server lost rows of the stream '{stream}': its record has {rows} rows of this task, but {known} were "

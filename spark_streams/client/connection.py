@@ -243,6 +243,12 @@ class Connection:
         elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
             self.drop(link)
 
+    def learn_or_raise(self, reply: redis.ResponseError, command: str, link: Link | None) -> None:
+        """Update the routing if that link's server refused for the moment; otherwise raise what the reply means."""
+        if not is_transient(reply):
+            raise refused(self.address, command, reply)
+        self.learn_from(str(reply), link)
+
     def commands(self, commands: Sequence[Command]) -> list[Any]:
         """As `pipeline`, but the first error reply is raised as SERVER_REFUSED."""
         replies = self.pipeline(commands)

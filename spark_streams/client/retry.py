@@ -52,11 +52,12 @@ _IDEMPOTENT = frozenset(
         "HGETALL",
         "HKEYS",
         "HSET",
+        "HSETNX",
         "HDEL",
         "DEL",
         "UNLINK",
         "PEXPIRE",
-        "EVAL",  # the connector's scripts only read
+        "EVAL",  # scripts that move rows are not sent this way, the others only read
         "PS.STATE",
         "PS.NTH",
         "PS.SPLIT",

@@ -14,8 +14,10 @@ from spark_streams.config.write import WriteOptions
 ENGINE = "+ps.state +ps.nth +ps.split +ps.deliver +ps.ackrange"
 RULES: dict[str, str] = {
     "everything": "+echo",
-    "writing with exactlyOnce, atomic or staged": "+watch +multi +exec +hmget +hset +pexpire +xadd +xinfo|stream",
-    "the same, for repeated batches, staged and foreachBatch": "+hgetall +hkeys +hdel +unwatch",
+    "writing with exactlyOnce, atomic or staged": "+watch +unwatch +multi +exec +hmget +hset +hsetnx +hgetall +hdel "
+    "+pexpire +xadd +xinfo|stream",
+    "the same, for repeated batches, staged and foreachBatch": "+hexists",
+    "having staged rows moved by the server (not needed)": "+command|info +eval +ps.append",
     "the same, to see that records are not evicted (not needed)": "+info",
     "writing with append": "+xadd",
     "maxlen, minid, retentionMs": "+xtrim",

@@ -52,8 +52,8 @@ class GuaranteeOptions:
         "fenceRetentionMs",
         DURATION,
         30 * 86_400_000,
-        "How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration. 0 "
-        "keeps them forever.",
+        "How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration, at "
+        "least a day. 0 keeps them forever.",
     )
     allow_eviction: bool = option(
         "allowEviction",

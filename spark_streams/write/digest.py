@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 _MASK = (1 << 64) - 1
-_MARK = "m"  # digests of the first form had none
+_MARK = "n"  # digests of earlier forms had none, or "m"
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 
@@ -101,9 +101,9 @@ class RowDigest:
         """The digest of these rows and then those with these hashes."""
         if not len(hashes):
             return self
-        places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        places *= _ODD
-        ordered = int(np.add.reduce((hashes ^ (hashes >> _HALF)) * places))
+        places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD
+        places ^= places >> _HALF  # not linear in the place: equal rows that change places must show
+        ordered = int(np.add.reduce((hashes ^ (hashes >> _THIRD)) * places))
         total = int(np.add.reduce(hashes))
         return RowDigest(self.rows + len(hashes), (self.ordered + ordered) & _MASK, (self.total + total) & _MASK)
 

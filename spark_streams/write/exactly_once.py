@@ -20,27 +20,36 @@ from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.encoding import EncodedRows
 from spark_streams.write.fence import FIELDS, StreamFence, WriterId, shown
-from spark_streams.write.record import RECORD_FIELDS, BatchRecord, StagedRows, record_key, roll_key
+from spark_streams.write.ledger import Ledger
+from spark_streams.write.record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
 from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.staging import Stager
 
-BATCH_FENCE_MS = 86_400_000  # a batch write's fences are removed when it is finished; if it never is, a day later
+RECORD_MS = 86_400_000
+"""How long records are kept at least, while a batch is being written: a task may be silent for long."""
+
+
+def kept_ms(options: WriteOptions, lasting: bool) -> int:
+    """How long records are kept after their last change; 0 for ever. `lasting`: the write may be repeated."""
+    if not lasting:
+        return RECORD_MS
+    return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
 
 
 class ExactlyOnceSender:
     """Sends a task's rows.
 
-    `lasting`: the fences are kept as long as the option fenceRetentionMs says. `overwrite`: the fences note where each
-    stream ended before this write. Errors: those of `SlotTransaction` and `StreamFence`.
+    `lasting`: the write may be repeated under its name, so it has a ledger. Errors: those of `SlotTransaction` and
+    `StreamFence`.
     """
 
-    def __init__(
-        self, connection: Connection, writer: WriterId, options: WriteOptions, lasting: bool, overwrite: bool = False
-    ) -> None:
+    def __init__(self, connection: Connection, writer: WriterId, options: WriteOptions, lasting: bool) -> None:
+        keep_ms = kept_ms(options, lasting)
         self._connection = connection
         self._stagers: dict[bytes, Stager] = {}
         self._entries: dict[bytes, Entry] = {}
-        self._terms = Terms(writer, options, options.fence_retention if lasting else BATCH_FENCE_MS, overwrite)
+        self._terms = Terms(writer, options, keep_ms)
+        self._ledger = Ledger(connection, writer, keep_ms) if lasting else None
         self._owners = LinkOwners()
         self._transactions: dict[int, SlotTransaction] = {}
 
@@ -50,13 +59,16 @@ class ExactlyOnceSender:
         if new:
             self._enter(new)
         by_slot: dict[int, list[EncodedRows]] = {}
+        staging: list[Command] = []
         for rows in chunk:
             stager = self._stagers.get(rows.stream)
             if stager is not None:
-                stager.add(rows)
+                staging += self._stage(stager, rows)
                 continue
             slot = slot_of(rows.stream) if self._connection.topology.is_cluster else 0
             by_slot.setdefault(slot, []).append(rows)
+        if staging:
+            self._connection.commands(staging)
         for slot, together in by_slot.items():
             transaction = self._transactions.get(slot)
             if transaction is None:
@@ -68,13 +80,20 @@ class ExactlyOnceSender:
                 transaction.finish()
                 transaction.begin(run)
 
+    def _stage(self, stager: Stager, rows: EncodedRows) -> list[Command]:
+        is_first = stager.is_empty
+        commands = stager.add(rows)
+        if commands and is_first and self._ledger is not None:
+            return [*self._ledger.staging(stager.key), *commands]
+        return commands
+
     def settle(self) -> None:
         """Wait until everything that was submitted is in the streams."""
         for transaction in self._transactions.values():
             transaction.finish()
 
-    def finish(self) -> list[StreamFence]:
-        """The task has no more rows: wait for all of them, and for the replicas. Returns the fences that it wrote."""
+    def finish(self) -> list[TaskRows]:
+        """The task has no more rows: wait for all of them, and for the replicas. Returns what it brought."""
         self.settle()
         fences = [fence for transaction in self._transactions.values() for fence in transaction.fences]
         for fence in fences:
@@ -82,62 +101,65 @@ class ExactlyOnceSender:
         if self._terms.options.wait_replicas:
             for transaction in self._transactions.values():
                 transaction.wait_for_replicas()
-        return fences
-
-    @property
-    def staged(self) -> list[StagedRows]:
-        """What is left for the driver to publish."""
-        return [stager.finish() for stager in self._stagers.values()]
+        partition = self._terms.writer.partition
+        written = [TaskRows(fence.stream, partition, fence.digest, fence.digest) for fence in fences]
+        return [*written, *(stager.finish() for stager in self._stagers.values())]
 
     def _enter(self, streams: Sequence[bytes]) -> None:
         """Look at these streams, and decide for each whether its rows are written or staged."""
-        writer, staging = self._terms.writer, self._terms.options.mode == "staged"
-        for stream, entry, fence in entries(self._connection, writer, streams):
+        writer, options = self._terms.writer, self._terms.options
+        commands: list[Command] = []
+        for stream in streams:
+            commands += [
+                ("HMGET", record_key(writer, stream), *RECORD_FIELDS),
+                ("HMGET", writer.key(stream), *FIELDS),
+                ("XINFO", "STREAM", stream),
+            ]
+        looks = len(commands)
+        writes = options.mode != "staged"
+        if writes and self._ledger is not None:
+            commands += self._ledger.entering(streams)
+        replies = self._connection.pipeline(commands)
+        if writes and self._ledger is not None:
+            writes = self._ledger.may_write(replies[looks:])
+        for at, stream in enumerate(streams):
+            values, fence, info = replies[3 * at : 3 * at + 3]
+            for reply in (values, fence):
+                if isinstance(reply, redis.ResponseError):
+                    raise refused(self._connection.address, "HMGET", reply)
+            entry = Entry(BatchRecord.parse(values), entries_added(info), last=last_id(info))
             self._entries[stream] = entry
-            record = entry.record
-            if record.batch > writer.batch:
-                key = record_key(writer, stream)
-                fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
-            if not staging and (
-                record.batch < writer.batch or entry.is_gone or record.allows(writer, self._terms.stage)
-            ):
-                continue
-            found = StreamFence(stream, writer, self._connection.address)
-            if not entry.is_gone:
-                found.update(fence)
-            floor = str(entry.last) if self._terms.overwrite else ""
-            is_there = record.is_committed and record.batch == writer.batch and not entry.is_gone
-            self._stagers[stream] = Stager(self._connection, found, not is_there, floor)
+            if not (self._may_write(stream, entry) and writes):
+                self._stagers[stream] = self._stager(stream, entry, fence, info)
+
+    def _may_write(self, stream: bytes, entry: Entry) -> bool:
+        """Whether the stream's record lets tasks of this attempt write. Raises FENCE_AHEAD."""
+        writer, record = self._terms.writer, entry.record
+        if record.batch > writer.batch:
+            key = record_key(writer, stream)
+            fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
+        if record.is_sealed(writer):
+            return False
+        return record.batch < writer.batch or record.allows(writer, self._terms.stage)
+
+    def _stager(self, stream: bytes, entry: Entry, fence: list[bytes | None], info: object) -> Stager:
+        writer, record = self._terms.writer, entry.record
+        gone = record.batch == writer.batch and is_gone(record, info)
+        found = StreamFence(stream, writer, self._connection.address)
+        if not gone:
+            found.update(fence)
+        is_there = record.is_committed and record.batch == writer.batch and not gone
+        return Stager(found, not is_there, self._terms.options.mode == "atomic")
 
 
-def entries(
-    connection: Connection, writer: WriterId, streams: Sequence[bytes]
-) -> list[tuple[bytes, Entry, list[bytes | None]]]:
-    """What there is of this query at each stream, and the task's fence there. Raises SERVER_REFUSED."""
-    commands: list[Command] = []
-    for stream in streams:
-        commands += [
-            ("HMGET", record_key(writer, stream), *RECORD_FIELDS),
-            ("HMGET", writer.key(stream), *FIELDS),
-            ("XINFO", "STREAM", stream),
-        ]
-    replies = connection.pipeline(commands)
-    found = []
-    for at, stream in enumerate(streams):
-        values, fence, info = replies[3 * at : 3 * at + 3]
-        for reply in (values, fence):
-            if isinstance(reply, redis.ResponseError):
-                raise refused(connection.address, "HMGET", reply)
-        record, added = BatchRecord.parse(values), entries_added(info)
-        is_gone = record.batch == writer.batch and (
-            -1 < added < record.added or (added == 0 and record.stage == "direct" and not isinstance(info, list))
-        )
-        gone = tuple(connection.command("HKEYS", roll_key(writer, stream))) if is_gone else ()
-        found.append((stream, Entry(record, added, is_gone, gone, last=_last_id(info)), fence))
-    return found
+def is_gone(record: BatchRecord, info: object) -> bool:
+    """Whether the stream that the record's batch was written to was deleted since, by the reply to XINFO STREAM."""
+    added = entries_added(info)
+    return -1 < added < record.added or (added == 0 and record.stage == "direct" and not isinstance(info, list))
 
 
-def _last_id(info: object) -> StreamId:
+def last_id(info: object) -> StreamId:
+    """The stream's last ID, by the reply to XINFO STREAM; 0-0 without the stream."""
     return StreamId.parse(info[info.index(b"last-generated-id") + 1]) if isinstance(info, list) else ZERO
 
 

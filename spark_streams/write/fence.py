@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from spark_streams.client.link import Command
 from spark_streams.client.slots import same_slot_tag
@@ -25,7 +25,7 @@ from spark_streams.stream_id import ZERO
 from spark_streams.write.digest import RowDigest
 
 PREFIX = b"pystreams:fence:"
-FIELDS = ("batch", "rows", "digest", "chunk", "refused", "floor")
+FIELDS = ("batch", "rows", "digest", "chunk", "refused")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
@@ -55,7 +55,7 @@ class FenceState:
     """What a fence says. All fields have their defaults where there is no fence.
 
     `rows` of `batch` are in the stream, with that `digest`, written in `chunk` transactions. `refused`: the number of a
-    row that the server refused, and why. `floor`: the stream's last ID before an overwriting write.
+    row that the server refused, and why.
     """
 
     batch: int = -1
@@ -63,16 +63,15 @@ class FenceState:
     digest: str = ""
     chunk: int = 0
     refused: str = ""
-    floor: str = ""
 
     @classmethod
     def parse(cls, values: Sequence[bytes | None]) -> FenceState:
         """From the reply to HMGET of `FIELDS`."""
-        batch, rows, digest, chunk, refused, floor = (b"" if value is None else value for value in values)
+        batch, rows, digest, chunk, refused = (b"" if value is None else value for value in values)
         if not batch:
             return cls()
         reason = refused.decode("utf-8", "replace")
-        return cls(int(batch), int(rows), digest.decode(), int(chunk), reason, floor.decode())
+        return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
 
     def command(self, key: bytes) -> Command:
         """The HSET that makes the fence say this."""
@@ -152,7 +151,7 @@ class StreamFence:
         digest = self.digest.plus(hashes)
         self._next = hashes, digest
         state = self.state
-        return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1, "", state.floor)
+        return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1)
 
     def advance(self, hashes: Any) -> None:
         """These rows are in the stream."""
@@ -167,7 +166,7 @@ class StreamFence:
         if self.state.rows > self.rows:
             self.differs()
 
-    def differs(self) -> None:
+    def differs(self) -> NoReturn:
         """Raise REPLAY_DIFFERS."""
         writer = self.writer
         fail(

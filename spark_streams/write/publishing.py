@@ -1,37 +1,39 @@
 """The driver's end of a batch: it publishes staged rows that fit what is in the streams, and commits the batch.
 
-Rows are staged with writeMode=staged, and wherever a batch is attempted again after tasks had written. Then
+Rows are staged with writeMode=staged, and wherever a batch is attempted again after tasks may have written. Then
 
-1. look at every stream: its record, and the fences of the tasks that have written. All rows may be there already, in
-   whatever order and partitions. Otherwise each fence must count rows that the same partition brought again; if not,
-   nothing is published and REPLAY_DIFFERS says so;
-2. claim every stream: the record names this attempt and what it has staged (`manifest`);
-3. publish, once all streams are claimed: each staged chunk is one transaction, behind the fence of its task;
-4. mark the records as committed.
+1. stop the tasks of all attempts, and find every stream that any of them touched (`spark_streams.write.ledger`);
+2. look at all of these streams, and judge what was brought (`spark_streams.write.looking`). If rows of one stream do
+   not fit, or rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
+3. claim every stream that rows are left for: its record names this attempt and what it has staged (`manifest`), and
+   then the ledger says that all are claimed;
+4. publish: each staged chunk is one transaction, behind the fence of its task. The server moves the rows itself
+   (`spark_streams.write.moving`), or they pass through here, a chunk at a time;
+5. mark the records and the ledger as committed, and remove what was staged, by whichever attempt.
 
-Whoever comes after a driver that died finds either a claim on all streams, and finishes what was claimed, or a stream
-without it: then nothing was published, and its own rows count.
+Whoever comes after a driver that died finds that all streams were claimed, and finishes what was claimed; or it does
+not, then nothing was published, and its own rows count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import redis
 
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.exactly_once import entries_added, runs
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.exactly_once import entries_added, kept_ms, runs
+from spark_streams.write.fence import FIELDS, FenceState, WriterId, shown
+from spark_streams.write.ledger import Account, Ledger
+from spark_streams.write.looking import Look, is_left, look_at
+from spark_streams.write.moving import Mover
 from spark_streams.write.record import (
     RECORD_FIELDS,
     BatchRecord,
-    StagedRows,
+    TaskRows,
     claim,
     commit_mark,
     manifest_of,
@@ -40,230 +42,187 @@ from spark_streams.write.record import (
     roll_key,
 )
 from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from spark_streams.write.staging import unpack_rows
+from spark_streams.write.staging import parse_states, states_of, unpack_rows
 
-
-@dataclass(frozen=True)
-class Look:
-    """What there is at a stream: the record, and the fences of this batch by their partition.
-
-    `is_committed`: this batch is. `added`: entries ever added. `is_gone`: what the fences count was deleted.
-    """
-
-    record: BatchRecord
-    fences: dict[int, FenceState]
-    is_committed: bool = False
-    added: int = 0
-    is_gone: bool = False
-
-
-def is_there(look: Look, staged: Sequence[StagedRows]) -> bool:
-    """Whether all rows of these tasks are in the stream, whichever tasks wrote them."""
-    written = [RowDigest.parse(state.rows, state.digest) or RowDigest() for state in look.fences.values()]
-    return bool(written) and _joined(written).same_rows(_joined([each.digest for each in staged]))
-
-
-def misfit(look: Look, staged: Sequence[StagedRows]) -> int | None:
-    """A partition whose fence counts rows that these tasks did not bring again; None if there is none."""
-    brought = {each.partition: each.base for each in staged if not each.differs}
-    for partition, state in sorted(look.fences.items()):
-        if brought.get(partition) != RowDigest.parse(state.rows, state.digest):
-            return partition
-    return next(iter(sorted(look.fences)), 0) if look.is_committed else None
-
-
-def _joined(digests: Sequence[RowDigest]) -> RowDigest:
-    total = RowDigest()
-    for digest in digests:
-        total = total.joined(digest)
-    return total
+_ATTEMPTS = 20
 
 
 class Publisher:
-    """Ends one batch of one query. `writer.partition` is of no account; `fence_ms`: see `Terms`."""
+    """Ends one batch of one query. `writer.partition` is of no account; `lasting`: see `ExactlyOnceSender`."""
 
-    def __init__(self, connection: Connection, writer: WriterId, options: WriteOptions, fence_ms: int) -> None:
+    def __init__(self, connection: Connection, writer: WriterId, options: WriteOptions, lasting: bool) -> None:
         self._connection = connection
         self._writer = writer
         self._options = options
-        self._fence_ms = fence_ms
+        self._lasting = lasting
+        self._keep_ms = kept_ms(options, lasting)
+        self._ledger = Ledger(connection, writer, self._keep_ms) if lasting else None
 
-    def commit(self, streams: Iterable[bytes], staged: Sequence[StagedRows]) -> None:
-        """Publish what was staged, and mark the batch as committed in all of these streams.
+    def commit(self, brought: Sequence[TaskRows]) -> dict[bytes, str]:
+        """Publish what was staged, and mark the batch as committed. Returns each stream's last ID before the batch.
 
-        Errors: REPLAY_DIFFERS, FENCE_AHEAD, ATTEMPT_REPLACED, STAGED_LOST, WRITE_CONTENDED, and a transaction's own.
+        Errors: REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST, WRITE_CONTENDED, and a
+        transaction's own.
         """
-        attempts = dict.fromkeys(streams, self._writer.attempt)
-        if staged:
+        own: dict[bytes, list[TaskRows]] = {}
+        for each in brought:
+            own.setdefault(each.stream, []).append(each)
+        account = Account(tuple(own)) if self._ledger is None else self._ledger.close(own)
+        staged = {*account.staged, *(each.key for each in brought if each.chunks)}
+        looks = None if account.prepared in ("", self._writer.attempt) else self._finish_other(account)
+        if looks is None:
             try:
-                published, earlier = self._publish(staged)
+                looks = self._publish_own(account.streams, own)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
-                    self._forget(staged)
+                    self._forget(each.key for each in brought if each.chunks)
                 raise
-            attempts |= published
-            staged = [*staged, *earlier]
-        self._mark(attempts)
+        self._mark(account, looks)
         self._forget(staged)
+        mine = self._writer.batch
+        return {stream: look.record.floor for stream, look in looks.items() if look.record.batch == mine}
 
-    def _publish(self, staged: Sequence[StagedRows]) -> tuple[dict[bytes, str], list[StagedRows]]:
-        """Bring the staged rows into their streams.
-
-        Returns the attempt that each stream's record names, and the staged rows of an earlier attempt that were needed.
-        """
-        by_stream: dict[bytes, list[StagedRows]] = {}
-        for each in staged:
-            by_stream.setdefault(each.stream, []).append(each)
-        for _ in range(20):
-            looks = {stream: self._look(stream) for stream in by_stream}
-            earlier = self._claimed_before(looks)
-            if earlier is not None:
-                attempt, rows = earlier
-                self._write(replace(self._writer, attempt=attempt), rows)
-                attempts = {stream: look.record.attempt for stream, look in looks.items()}
-                return attempts | {each.stream: attempt for each in rows}, rows
-            left = [stream for stream in by_stream if self._is_left(stream, looks[stream], by_stream[stream])]
-            if all(self._claim(stream, looks[stream], by_stream[stream], left) for stream in left):
-                self._write(self._writer, [each for stream in left for each in by_stream[stream]])
-                attempts = {stream: looks[stream].record.attempt for stream in by_stream}
-                return attempts | dict.fromkeys(left, self._writer.attempt), []
-        return fail("WRITE_CONTENDED", address=self._connection.address)
-
-    def _look(self, stream: bytes) -> Look:
-        writer = self._writer
-        values, info, roll = self._connection.pipeline(
-            [
-                ("HMGET", record_key(writer, stream), *RECORD_FIELDS),
-                ("XINFO", "STREAM", stream),
-                ("HGETALL", roll_key(writer, stream)),
+    def _publish_own(self, streams: Sequence[bytes], own: dict[bytes, list[TaskRows]]) -> dict[bytes, Look]:
+        """Bring this attempt's rows into all streams, or into none. Returns what the streams' records say then."""
+        address = self._connection.address
+        for _ in range(_ATTEMPTS):
+            looks = look_at(self._connection, self._writer, streams, seals=self._ledger is not None)
+            left = [
+                stream
+                for stream in streams
+                if is_left(stream, looks[stream], own.get(stream, ()), self._writer, address)
             ]
-        )
-        for reply in (values, roll):
-            self._check(reply)
-        record, added = BatchRecord.parse(values), entries_added(info)
-        if record.batch > writer.batch:
-            key = record_key(writer, stream)
-            fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
-        names = roll[::2] if isinstance(roll, list) else [*roll]
-        partitions = [int(name) for name in names]
-        fences = self._connection.pipeline(
-            [("HMGET", writer.beside(stream, b"%d" % partition), *FIELDS) for partition in partitions]
-        )
-        states: dict[int, FenceState] = {}
-        for partition, reply in zip(partitions, fences, strict=True):
-            self._check(reply)
-            state = FenceState.parse(reply)
-            if state.batch == writer.batch:
-                states[partition] = state
-        written = any(state.rows for state in states.values())
-        is_gone = written and (-1 < added < record.added or (added == 0 and not isinstance(info, list)))
-        is_committed = record.is_committed and record.batch == writer.batch
-        return Look(record, states, is_committed, added, is_gone)
-
-    def _check(self, reply: Any) -> None:
-        if isinstance(reply, redis.ResponseError):
-            raise refused(self._connection.address, "HMGET", reply)
-
-    def _claimed_before(self, looks: dict[bytes, Look]) -> tuple[str, list[StagedRows]] | None:
-        """The attempt that has claimed all of its streams and may have begun to publish, and its staged rows."""
-        for look in looks.values():
-            record = look.record
-            if (
-                record.batch != self._writer.batch
-                or record.stage != "prepared"
-                or record.attempt == self._writer.attempt
-            ):
+            claims = {stream: self._claim(stream, looks[stream], own[stream]) for stream in left}
+            if None in claims.values():
                 continue
-            rows: list[StagedRows] = []
-            for stream in parse_manifest(record.manifest)[1]:
-                other = looks[stream].record if stream in looks else self._look(stream).record
-                if (other.batch, other.attempt, other.stage) != (record.batch, record.attempt, "prepared"):
-                    break
-                if not other.is_committed:
-                    rows += parse_manifest(other.manifest)[0]
-            else:
-                if rows:
-                    return record.attempt, rows
-        return None
+            if left:
+                if self._ledger is not None:
+                    self._ledger.prepared()
+                self._write(self._writer, [each for stream in left for each in own[stream]])
+                looks |= self._after(looks, claims)
+            return looks
+        return fail("WRITE_CONTENDED", address=address)
 
-    def _is_left(self, stream: bytes, look: Look, staged: Sequence[StagedRows]) -> bool:
-        """Whether there are rows to publish. Raises REPLAY_DIFFERS if they do not fit what is there."""
-        if look.is_gone:
-            return True
-        if is_there(look, staged):
-            return False
-        partition = misfit(look, staged)
-        if partition is not None:
-            fence = StreamFence(stream, replace(self._writer, partition=partition), self._connection.address)
-            fence.state = look.fences.get(partition, FenceState())
-            fence.differs()
-        return True
+    def _finish_other(self, account: Account) -> dict[bytes, Look] | None:
+        """Publish what another attempt has claimed all streams for, and had perhaps begun to publish.
 
-    def _claim(self, stream: bytes, look: Look, staged: Sequence[StagedRows], streams: Sequence[bytes]) -> bool:
-        """Make the stream's record name this attempt; False if something has changed there since the look."""
+        None if what it staged is gone: then this attempt's rows are judged by what is in the streams.
+        """
+        other = replace(self._writer, attempt=account.prepared)
+        looks = look_at(self._connection, self._writer, account.streams, seals=True)
+        claims = {stream: look.record for stream, look in looks.items() if look.record.allows(other, "prepared")}
+        try:
+            self._write(other, [each for record in claims.values() for each in parse_manifest(record.manifest)])
+        except PystreamsError as refusal:
+            if refusal.condition == "STAGED_LOST":
+                return None
+            raise
+        return looks | self._after(looks, claims)
+
+    def _after(self, looks: dict[bytes, Look], claims: Mapping[bytes, BatchRecord | None]) -> dict[bytes, Look]:
+        """The looks at streams that were published to, as they are now."""
+        infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in claims])
+        return {
+            stream: replace(looks[stream], record=record, added=entries_added(info))
+            for (stream, record), info in zip(claims.items(), infos, strict=True)
+            if record is not None
+        }
+
+    def _claim(self, stream: bytes, look: Look, staged: Sequence[TaskRows]) -> BatchRecord | None:
+        """Make the stream's record name this attempt. None if something has changed there since the look."""
         writer, record = self._writer, record_key(self._writer, stream)
         fences = {partition: writer.beside(stream, b"%d" % partition) for partition in look.fences}
+        again = look.record.batch == writer.batch and not look.is_gone
+        floor = look.record.floor if again else str(look.last)
+        manifest = manifest_of(staged)
 
-        def attempt() -> bool | None:
+        def attempt() -> BatchRecord | bool | None:
             link = self._connection.link(stream)
             watched = [record, roll_key(writer, stream), *fences.values()]
             reads = [("HMGET", record, *RECORD_FIELDS), *(("HMGET", key, *FIELDS) for key in fences.values())]
             _, values, *states = link.pipeline([("WATCH", *watched), *reads])
             for reply in (values, *states):
                 if isinstance(reply, redis.ResponseError):
-                    self._connection.learn_from(str(reply), link)
+                    self._connection.learn_or_raise(reply, "HMGET", link)
                     return None
             now = BatchRecord.parse(values)
             if now.allows(writer, "prepared"):
                 link.pipeline([("UNWATCH",)])
-                return True
+                return now
             if now != look.record or [FenceState.parse(each) for each in states] != [*look.fences.values()]:
                 link.pipeline([("UNWATCH",)])
                 return False
             commands: list[Command] = []
             if look.is_gone:
                 commands += [("PEXPIRE", key, 0) for key in fences.values()]
-            commands.append(claim(writer, stream, "prepared", max(look.added, 0), manifest_of(staged, streams)))
-            if self._fence_ms:
-                commands.append(("PEXPIRE", record, self._fence_ms))
-            return link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1] is not None
+            commands.append(claim(writer, stream, "prepared", max(look.added, 0), floor, manifest))
+            if self._keep_ms:
+                commands.append(("PEXPIRE", record, self._keep_ms))
+            done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
+            if isinstance(done, redis.ResponseError):
+                self._connection.learn_or_raise(done, "EXEC", link)
+            if not isinstance(done, list):
+                return None
+            return replace(
+                now,
+                batch=writer.batch,
+                attempt=writer.attempt,
+                stage="prepared",
+                is_committed=False,
+                floor=floor,
+                manifest=manifest,
+            )
 
-        return bool(self._connection.retry(attempt, lambda: self._connection.drop(None)))
+        claimed = self._connection.retry(attempt, lambda: self._connection.drop(None))
+        return claimed if isinstance(claimed, BatchRecord) else None
 
-    def _write(self, writer: WriterId, staged: Sequence[StagedRows]) -> None:
+    def _write(self, writer: WriterId, staged: Sequence[TaskRows]) -> None:
         """Publish stream by stream, partition by partition, in their order."""
         owners = LinkOwners()
         for each in sorted(staged, key=lambda rows: (rows.stream, rows.partition)):
             if not each.chunks:
                 continue
-            terms = Terms(replace(writer, partition=each.partition), self._options, self._fence_ms, False, "prepared")
-            transaction = SlotTransaction(self._connection, terms, owners)
-            transaction.enter(each.stream, Entry(done=each.base))
-            for number in range(each.chunks):
-                (data,) = self._connection.command("HMGET", each.key, number)
-                if data is None:
-                    fail("STAGED_LOST", stream=shown(each.stream), batch=writer.batch, key=shown(each.key))
-                for run in runs([unpack_rows(each.stream, data)]):
-                    transaction.finish()
-                    transaction.begin(run)
-            transaction.finish()
+            states = parse_states(self._connection.command(*states_of(each)))
+            if states is None:
+                fail("STAGED_LOST", stream=shown(each.stream), batch=writer.batch, key=shown(each.key))
+            terms = Terms(replace(writer, partition=each.partition), self._options, self._keep_ms, "prepared")
+            mover = Mover(self._connection, terms, each)
+            for number, state in enumerate(states):
+                if mover.move(number, state):
+                    continue
+                transaction = SlotTransaction(self._connection, terms, owners)
+                transaction.enter(each.stream, Entry(done=mover.done))
+                self._send(transaction, each, number)
+                mover.done = state.digest
             if self._options.wait_replicas:
-                transaction.wait_for_replicas()
+                mover.wait_for_replicas()
 
-    def _mark(self, attempts: dict[bytes, str]) -> None:
-        """Note in each stream's record that the batch is complete."""
-        infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in attempts])
+    def _send(self, transaction: SlotTransaction, staged: TaskRows, number: int) -> None:
+        """Publish a chunk by way of the driver."""
+        commands, index = self._connection.command("HMGET", staged.key, number, f"{number}:index")
+        if commands is None or index is None:
+            fail("STAGED_LOST", stream=shown(staged.stream), batch=self._writer.batch, key=shown(staged.key))
+        for run in runs([unpack_rows(staged.stream, commands, index)]):
+            transaction.finish()
+            transaction.begin(run)
+        transaction.finish()
+
+    def _mark(self, account: Account, looks: dict[bytes, Look]) -> None:
+        """Note in each stream's record, and then in the ledger, that the batch is complete."""
         commands: list[Command] = []
-        for (stream, attempt), info in zip(attempts.items(), infos, strict=True):
-            record, added = record_key(self._writer, stream), entries_added(info)
-            mark = commit_mark(self._writer.batch, attempt)
-            commands.append(("HSET", record, "committed", mark, *(("added", added) if added > 0 else ())))
-            if self._fence_ms:
-                commands.append(("PEXPIRE", record, self._fence_ms))
+        for stream, look in looks.items():
+            record, added = record_key(self._writer, stream), look.added
+            if look.record.batch == self._writer.batch:
+                mark = commit_mark(self._writer.batch, look.record.attempt)
+                commands.append(("HSET", record, "committed", mark, *(("added", added) if added > 0 else ())))
+            if self._keep_ms:
+                commands.append(("PEXPIRE", record, self._keep_ms))
+        if self._ledger is not None:
+            commands += self._ledger.committing(account)
         self._connection.commands(commands)
 
-    def _forget(self, staged: Sequence[StagedRows]) -> None:
+    def _forget(self, keys: Iterable[bytes]) -> None:
         """Remove staged rows."""
-        keys = [each.key for each in staged if each.chunks]
-        if keys:
-            self._connection.commands([("PEXPIRE", key, 0) for key in keys])
+        commands: list[Command] = [("PEXPIRE", key, 0) for key in keys]
+        if commands:
+            self._connection.commands(commands)

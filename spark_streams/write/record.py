@@ -7,9 +7,9 @@ says which attempt may write, and how far the batch is:
     prepared    the tasks of `attempt` have staged rows beside the streams; its driver publishes what `manifest` names
     committed   all rows of the batch are in the stream (`committed` names batch and attempt)
 
-The first transaction of a batch makes the record; every transaction watches it. So the tasks of an attempt that was
-replaced cannot write any more. A second hash, the *roll*, has the partitions that wrote, with the batch: fences are
-found by it. Pure.
+The first transaction of a batch makes the record; every transaction watches it. `sealed` names the batch whose tasks
+may write no more, because a driver has begun to end it. A second hash, the *roll*, has the partitions that wrote, with
+the batch: fences are found by it. Pure.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from spark_streams.client.link import Command
 from spark_streams.write.digest import RowDigest
 from spark_streams.write.fence import WriterId
 
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What a record says; `batch` is -1 where there is none. `added`: entries ever added to the stream at that time."""
+    """What a record says; `batch` is -1 where there is none.
+
+    `added`: entries ever added to the stream at that time. `floor`: the stream's last ID before the batch.
+    """
 
     batch: int = -1
     attempt: str = ""
@@ -37,19 +39,29 @@ class BatchRecord:
     is_committed: bool = False
     added: int = -1
     manifest: str = ""
+    sealed: int = -1
+    floor: str = ""
 
     @classmethod
     def parse(cls, values: Sequence[bytes | None]) -> BatchRecord:
         """From the reply to HMGET of `RECORD_FIELDS`."""
-        batch, attempt, stage, committed, added, manifest = ("" if each is None else each.decode() for each in values)
+        batch, attempt, stage, committed, added, manifest, sealed, floor = (
+            "" if each is None else each.decode() for each in values
+        )
         if not batch:
-            return cls()
+            return cls(sealed=int(sealed or -1))
         done = committed == commit_mark(int(batch), attempt)
-        return cls(int(batch), attempt, stage, done, int(added or -1), manifest)
+        return cls(int(batch), attempt, stage, done, int(added or -1), manifest, int(sealed or -1), floor)
 
     def allows(self, writer: WriterId, stage: str) -> bool:
         """Whether this attempt may write, in that stage."""
-        return (self.batch, self.attempt, self.stage) == (writer.batch, writer.attempt, stage) and not self.is_committed
+        if self.is_committed or (stage == "direct" and self.is_sealed(writer)):
+            return False
+        return (self.batch, self.attempt, self.stage) == (writer.batch, writer.attempt, stage)
+
+    def is_sealed(self, writer: WriterId) -> bool:
+        """Whether the tasks of the writer's batch may write no more."""
+        return self.sealed >= writer.batch
 
 
 def record_key(writer: WriterId, stream: bytes) -> bytes:
@@ -67,51 +79,47 @@ def commit_mark(batch: int, attempt: str) -> str:
     return f"{batch}:{attempt}"
 
 
-def claim(writer: WriterId, stream: bytes, stage: str, added: int, manifest: str = "") -> Command:
+def claim(writer: WriterId, stream: bytes, stage: str, added: int, floor: str, manifest: str = "") -> Command:
     """The HSET that lets an attempt write."""
-    record = record_key(writer, stream)
-    words = ("batch", writer.batch, "attempt", writer.attempt, "stage", stage, "added", added, "manifest", manifest)
-    return ("HSET", record, *words)
+    words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
+    words += ["added", added, "floor", floor, "manifest", manifest]
+    return ("HSET", record_key(writer, stream), *words)
 
 
 @dataclass(frozen=True)
-class StagedRows:
-    """Rows of one task for one stream that were staged: `chunks` fields of the hash `key`.
+class TaskRows:
+    """What one task brought to one stream.
 
-    They come after `base`, the rows that the task's fence had. `digest`: of all of the task's rows. `differs`: the task
-    did not bring the rows of its fence, and staged nothing. `floor`: the
-    stream's last ID before an overwriting write.
+    `digest`: of all of its rows. `base`: of those that are in the stream already. The others were staged: they are
+    `chunks` chunks in the hash `key`. `differs`: the task did not bring the rows of its fence, and staged nothing.
     """
 
     stream: bytes
     partition: int
-    key: bytes
-    chunks: int
-    base: RowDigest
     digest: RowDigest
+    base: RowDigest
+    key: bytes = b""
+    chunks: int = 0
     differs: bool = False
-    floor: str = ""
 
 
-def manifest_of(staged: Sequence[StagedRows], streams: Sequence[bytes]) -> str:
-    """What a record says of an attempt: its staged rows for this stream, and the streams it writes to."""
+def manifest_of(staged: Sequence[TaskRows]) -> str:
+    """What a record says of the rows that an attempt has staged for its stream."""
     rows = [{**asdict(each), "stream": each.stream.hex(), "key": each.key.hex()} for each in staged]
-    return json.dumps({"streams": [name.hex() for name in streams], "staged": rows}, separators=(",", ":"))
+    return json.dumps(rows, separators=(",", ":"))
 
 
-def parse_manifest(text: str) -> tuple[list[StagedRows], list[bytes]]:
+def parse_manifest(text: str) -> list[TaskRows]:
     """The inverse of `manifest_of`."""
-    given: dict[str, Any] = json.loads(text)
-    staged = [
-        StagedRows(
+    return [
+        TaskRows(
             **{
                 **each,
                 "stream": bytes.fromhex(each["stream"]),
                 "key": bytes.fromhex(each["key"]),
-                "base": RowDigest(**each["base"]),
                 "digest": RowDigest(**each["digest"]),
+                "base": RowDigest(**each["base"]),
             }
         )
-        for each in given["staged"]
+        for each in json.loads(text or "[]")
     ]
-    return staged, [bytes.fromhex(name) for name in given["streams"]]

@@ -10,7 +10,7 @@ identity, and its number among the batch's writes (`spark_streams.write.foreach_
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,10 +29,10 @@ from spark_streams.stream_id import StreamId
 from spark_streams.write import foreach_batch
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
-from spark_streams.write.exactly_once import BATCH_FENCE_MS, ExactlyOnceSender
+from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.fence import WriterId
 from spark_streams.write.publishing import Publisher
-from spark_streams.write.record import StagedRows
+from spark_streams.write.record import TaskRows
 from spark_streams.write.trimming import check_policy
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -43,18 +43,15 @@ _LATE_MS = 600_000
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task has written: its number of rows, the keys of its fences, and each stream's last ID before it.
+    """What one task has written. `writer` is the task's identity, None if it wrote without fences.
 
-    The last IDs are there for overwriting alone. `writer` is the task's identity (None: it wrote without fences),
-    `streams` those it wrote to, `staged` what the driver is to publish.
+    `brought`: its rows for each stream, in the stream or staged. `floors`: each stream's last ID before a task without
+    fences wrote there, for overwriting alone.
     """
 
-    rows: int
-    fences: tuple[bytes, ...] = ()
-    floors: tuple[tuple[bytes, str], ...] = ()
     writer: WriterId | None = None
-    streams: tuple[bytes, ...] = ()
-    staged: tuple[StagedRows, ...] = ()
+    brought: tuple[TaskRows, ...] = ()
+    floors: tuple[tuple[bytes, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Sink:
     def write(self, batches: Iterator[Any]) -> Written:
         """Write a task's record batches. Raises the errors of the senders, and NO_BATCH_IDENTITY."""
         if self.skip:
-            return Written(0)
+            return Written()
         launcher.check_reach(self.address)
         chunks = RowEncoder(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
@@ -85,20 +82,10 @@ class Sink:
             if self.options.mode == "append":
                 return self._append(connection, chunks)
             writer = self.writer_id(connection)
-            sender = ExactlyOnceSender(connection, writer, self.options, self._lasts(writer), self.overwrite)
+            sender = ExactlyOnceSender(connection, writer, self.options, self._lasts(writer))
             for chunk in [merged(chunks)] if self.options.mode == "atomic" else chunks:
                 sender.submit(chunk)
-            fences = sender.finish()
-            staged = tuple(sender.staged)
-        floors = [(fence.stream, fence.state.floor) for fence in fences if fence.state.floor]
-        return Written(
-            sum(fence.rows for fence in fences) + sum(each.digest.rows for each in staged),
-            tuple(fence.key for fence in fences),
-            (*floors, *((each.stream, each.floor) for each in staged if each.floor)),
-            writer,
-            tuple(fence.stream for fence in fences),
-            staged,
-        )
+            return Written(writer, tuple(sender.finish()))
 
     def _lasts(self, writer: WriterId) -> bool:
         """Whether the write may be repeated under this name."""
@@ -106,12 +93,10 @@ class Sink:
 
     def _append(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Written:
         sender = AtLeastOnceSender(connection, self.options, self.overwrite)
-        rows = 0
         for chunk in chunks:
             sender.submit(chunk)
-            rows += sum(map(len, chunk))
         sender.finish()
-        return Written(rows, (), tuple(sender.floors.items()))
+        return Written(floors=tuple(sender.floors.items()))
 
     def _checked(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Iterator[list[EncodedRows]]:
         """The chunks. Before the first one, the server is asked whether it knows the options' trimming policy."""
@@ -137,49 +122,45 @@ class Sink:
         number = foreach_batch.number_of_write(connection, query, int(batch), run, execution, self.options)
         return WriterId(f"{query}.{number}", int(batch), partition, self.attempt)
 
-    def commit(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """All tasks have succeeded: publish what they have staged, and mark the batch as committed."""
+    def commit(self, messages: Iterable[WriterCommitMessage | None]) -> dict[bytes, str]:
+        """All tasks have succeeded: publish what they have staged, and mark the batch as committed.
+
+        Returns each stream's last ID before the batch.
+        """
         written = [message for message in messages if isinstance(message, Written)]
         writer = next((message.writer for message in written if message.writer is not None), None)
-        if writer is None:
-            return
-        streams = dict.fromkeys(stream for message in written for stream in message.streams)
-        staged = [each for message in written for each in message.staged]
-        if not streams and not staged:
-            return
+        brought = [each for message in written for each in message.brought]
+        if writer is None or not (brought or self._lasts(writer)):
+            return {}
         with borrow(self.address) as connection:
-            fence_ms = self.options.fence_retention if self._lasts(writer) else BATCH_FENCE_MS
-            Publisher(connection, writer, self.options, fence_ms).commit(streams, staged)
+            return Publisher(connection, writer, self.options, self._lasts(writer)).commit(brought)
 
     def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
         """All tasks of a batch write have succeeded: commit, remove what it overwrites, and let its fences expire."""
         messages = list(messages)
-        self.commit(messages)
+        floors = self.commit(messages)
         written = [message for message in messages if isinstance(message, Written)]
-        commands: list[Command] = []
-        if self.overwrite:
-            commands += self._removals(written)
+        for message in written:
+            for stream, floor in message.floors:
+                floors[stream] = str(min(StreamId.parse(floor), StreamId.parse(floors.get(stream, floor))))
+        commands: list[Command] = self._removals(floors) if self.overwrite else []
         commands += [
-            ("PEXPIRE", key, _LATE_MS)
+            ("PEXPIRE", replace(message.writer, partition=each.partition).key(each.stream), _LATE_MS)
             for message in written
             if message.writer is not None and not self._lasts(message.writer)
-            for key in message.fences
+            for each in message.brought
         ]
         if not commands:
             return
         with borrow(self.address) as connection:
             connection.commands(commands)
 
-    def _removals(self, written: Sequence[Written]) -> list[Command]:
+    def _removals(self, floors: dict[bytes, str]) -> list[Command]:
         """The XTRIMs that remove the entries from before the write."""
-        floors: dict[bytes, StreamId] = {}
-        for message in written:
-            for stream, text in message.floors:
-                floor = StreamId.parse(text)
-                floors[stream] = min(floor, floors.get(stream, floor))
-        commands: list[Command] = [("XTRIM", stream, "MINID", str(floor.next())) for stream, floor in floors.items()]
-        commands += [("XTRIM", stream, "MAXLEN", 0) for stream in self._named() if stream not in floors]
-        return commands
+        commands: list[Command] = [
+            ("XTRIM", stream, "MINID", str(StreamId.parse(floor).next())) for stream, floor in floors.items()
+        ]
+        return commands + [("XTRIM", stream, "MAXLEN", 0) for stream in self._named() if stream not in floors]
 
     def _named(self) -> list[bytes]:
         """The streams that the options name. Overwriting empties them even if no row goes there."""

@@ -18,7 +18,6 @@ and every later attempt fails with the same words instead of leaving the row out
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,9 +32,11 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.digest import RowDigest
-from spark_streams.write.encoding import OWN_IDS, EncodedRows
+from spark_streams.write.encoding import EncodedRows
 from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.own_ids import check_ids
 from spark_streams.write.record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
+from spark_streams.write.replicas import ReplicaWait
 from spark_streams.write.trimming import trim_commands
 
 _ASKING_REPLY = b"+OK\r\n"
@@ -51,7 +52,6 @@ class Terms:
     writer: WriterId
     options: WriteOptions
     fence_ms: int
-    overwrite: bool
     stage: str = "direct"
 
 
@@ -59,15 +59,12 @@ class Terms:
 class Entry:
     """What a task found at a stream before its first row, and how it goes on there.
 
-    `record` may be replaced by this attempt's own. `added`: entries ever added to the stream. `gone`: the partitions
-    whose fences count rows of a stream that was deleted; they are removed. `done`: rows that are not brought.
-    `last`: the stream's last ID.
+    `record` may be replaced by this attempt's own. `added`: entries ever added to the stream. `done`: rows that are
+    not brought. `last`: the stream's last ID.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
     added: int = 0
-    is_gone: bool = False
-    gone: tuple[bytes, ...] = ()
     done: RowDigest = field(default_factory=RowDigest)
     last: StreamId = ZERO
 
@@ -163,9 +160,8 @@ class SlotTransaction:
         found, entry = BatchRecord.parse(record), self._entries[fence.stream]
         if found.allows(self._terms.writer, self._terms.stage):
             self._claimed.add(fence.stream)
-        elif found == entry.record and fence.stream not in self._claimed and self._terms.stage == "direct":
-            if entry.is_gone:
-                values = [None] * len(FIELDS)
+        elif found == entry.record and self._terms.stage == "direct":
+            self._claimed.discard(fence.stream)
         else:
             fail("ATTEMPT_REPLACED", stream=shown(fence.stream), batch=self._terms.writer.batch)
         fence.update(values)
@@ -211,7 +207,7 @@ class SlotTransaction:
                 fence.advance(rows.hashes[:done])
             rest = rows.part(done, len(rows)) if done else rows
             if len(rest):
-                self._check_ids(fence, rest)
+                check_ids(rest, fence.last, self._connection.address)
                 steps.append(_Step(fence, rest, fence.next_state(rest.hashes)))
         return steps
 
@@ -224,8 +220,7 @@ class SlotTransaction:
             commands += trim_commands(stream, self._terms.options)
             if stream not in self._claimed:
                 entry = self._entries[stream]
-                commands += [("PEXPIRE", writer.beside(stream, partition), 0) for partition in entry.gone]
-                commands.append(claim(writer, stream, self._terms.stage, entry.added))
+                commands.append(claim(writer, stream, self._terms.stage, entry.added, str(entry.last)))
                 keys.append(record_key(writer, stream))
             if step.state.chunk == 1:
                 commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
@@ -246,7 +241,8 @@ class SlotTransaction:
         from one node to another, key by key. The stream and its fence must be at the same node: EXISTS of both together
         is refused (TRYAGAIN) while they are not.
         """
-        commands: list[Command] = []
+        # What a task before has left watched on this link may have changed since.
+        commands: list[Command] = [("UNWATCH",)]
         if self._connection.topology.is_cluster:
             commands += [
                 ("EXISTS", fence.key, record_key(fence.writer, fence.stream), fence.stream) for fence in fences
@@ -272,8 +268,6 @@ class SlotTransaction:
         for fence, values, record, info in zip(fences, states, records, replies[streams:], strict=True):
             fence.last = self._last_id(fence, info)
             self._update(fence, values, record)
-            if self._terms.overwrite and not fence.state.floor:
-                fence.state = dataclasses.replace(fence.state, floor=str(fence.last))
             self._watched.add(fence.key)
         return link, prefix
 
@@ -292,21 +286,6 @@ class SlotTransaction:
                 fail("ROW_REFUSED", row=row, address=self._connection.address, reason=reason)
             return ZERO
         return StreamId.parse(info[info.index(b"last-generated-id") + 1])
-
-    def _check_ids(self, fence: StreamFence, rows: EncodedRows) -> None:
-        """Raise ROW_REFUSED if the server would refuse a row's own ID."""
-        last = fence.last
-        for at, text in enumerate(rows.ids or ()):
-            reason = ""
-            try:
-                last, before = _own_id(text or b"*", last), last
-                if last <= before:
-                    own = shown(text or b"")
-                    reason = f"the ID {own} is equal or smaller than the stream's last one, {before}. {OWN_IDS}"
-            except ValueError as problem:
-                reason = f"{problem}."
-            if reason:
-                fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
 
     def _refused(self, text: str, command: Command) -> None:
         """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
@@ -374,32 +353,7 @@ class SlotTransaction:
 
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have what was written; NOT_REPLICATED if too few have it in time."""
-        self._until_done(self._replicated)
-
-    def _replicated(self) -> bool:
-        options, fences = self._terms.options, self.fences
-        link = self._link
-        if link is None or not self._connection.keeps(link):
-            link = self._connection.link(fences[0].stream)
-            # A new link may lead to a server that took over without the writes that the old one confirmed.
-            replies = link.pipeline([("HMGET", fence.key, *FIELDS) for fence in fences])
-            for fence, values in zip(fences, replies, strict=True):
-                if isinstance(values, redis.ResponseError):
-                    self._refused(str(values), ("HMGET",))
-                    return False
-                fence.update(values)
-        self._link = link
-        wait: Command = ("WAIT", options.wait_replicas, options.wait_timeout)
-        # WAIT covers its own connection's writes: a write makes it cover everything that was written before.
-        touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
-        touched, replicas = link.pipeline([touch, wait])
-        for reply in (touched, replicas):
-            if isinstance(reply, redis.ResponseError):
-                self._refused(str(reply), wait)
-                return False
-        if replicas < options.wait_replicas:
-            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
-        return True
+        ReplicaWait(self._connection, self.fences, self._terms.options, self._link).wait()
 
 
 def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
@@ -411,12 +365,3 @@ def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command
     for fence, record in zip(fences, records, strict=True):
         commands += [("HMGET", fence.key, *FIELDS), ("HMGET", record, *RECORD_FIELDS)]
     return commands
-
-
-def _own_id(text: bytes, last: StreamId) -> StreamId:
-    """The ID of an entry that is added as `text` behind `last`."""
-    ms, dash, seq = text.partition(b"-")
-    if dash and seq == b"*":
-        given = StreamId.parse(ms).ms
-        return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
-    return StreamId.parse(text)

@@ -1,7 +1,8 @@
 """Staging: a task's rows wait in a hash beside their stream until the driver publishes them.
 
-The hash is in the stream's slot and expires, so what is never published is forgotten. Each of its fields is a chunk of
-encoded rows, which is published as one transaction.
+The hash is in the stream's slot and expires, so what is never published is forgotten. Its rows are in numbered chunks,
+each of which is published as one transaction. A chunk has three fields: `N` are the encoded rows, as a server takes
+them; `N:state` says what the task's fence is to say afterwards; and `N:index` is for a driver that must send them.
 """
 
 from __future__ import annotations
@@ -9,76 +10,137 @@ from __future__ import annotations
 import json
 import struct
 import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from spark_streams.client.connection import Connection
+from spark_streams.client.connection import Command
 from spark_streams.errors import PystreamsError
 from spark_streams.write.digest import RowDigest
 from spark_streams.write.encoding import EncodedRows
 from spark_streams.write.fence import StreamFence
-from spark_streams.write.record import StagedRows
+from spark_streams.write.record import TaskRows
 
 STAGED_MS = 86_400_000
 """How long staged rows wait for being published."""
 
+_CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
+"""Of a chunk: a server that publishes one serves nobody else meanwhile, for some milliseconds at most."""
+
 _HEADER = struct.Struct("<QQ")
 
 
-def pack_rows(rows: EncodedRows) -> bytes:
-    """Encoded rows as bytes."""
+def pack_index(rows: EncodedRows) -> bytes:
+    """What makes encoded rows of the rows' bytes."""
     ids = b"" if rows.ids is None else json.dumps([each and each.decode() for each in rows.ids]).encode()
     numbers = np.asarray(rows.bounds, "<i8").tobytes() + np.asarray(rows.rows, "<i8").tobytes()
-    return b"".join((_HEADER.pack(len(rows), len(ids)), numbers, ids, rows.commands))
+    return b"".join((_HEADER.pack(len(rows), len(ids)), numbers, ids))
 
 
-def unpack_rows(stream: bytes, data: bytes) -> EncodedRows:
-    """The inverse of `pack_rows`."""
-    count, ids_length = _HEADER.unpack_from(data)
-    bounds = np.frombuffer(data, "<i8", count + 1, _HEADER.size)
+def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
+    """Encoded rows from their bytes and their index."""
+    count, ids_length = _HEADER.unpack_from(index)
+    bounds = np.frombuffer(index, "<i8", count + 1, _HEADER.size)
     at = _HEADER.size + bounds.nbytes
-    rows = np.frombuffer(data, "<i8", count, at)
+    rows = np.frombuffer(index, "<i8", count, at)
     at += rows.nbytes
-    ids = [each and each.encode() for each in json.loads(data[at : at + ids_length])] if ids_length else None
-    return EncodedRows(stream, memoryview(data)[at + ids_length :], bounds, rows, ids)
+    ids = [each and each.encode() for each in json.loads(index[at : at + ids_length])] if ids_length else None
+    return EncodedRows(stream, memoryview(commands), bounds, rows, ids)
+
+
+@dataclass(frozen=True)
+class ChunkState:
+    """What the fence of a task says once a chunk is in the stream. `movable`: whether a server can move it itself."""
+
+    digest: RowDigest
+    movable: bool
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return f"{self.digest.rows} {self.digest.text} {int(self.movable)}"
+
+    @classmethod
+    def parse(cls, text: bytes) -> ChunkState:
+        """The inverse of `text`."""
+        rows, digest, movable = text.decode().split(" ")
+        return cls(RowDigest.parse(int(rows), digest) or RowDigest(), movable == "1")
 
 
 class Stager:
-    """Stages one task's rows for one stream: those that come behind its fence. Not if they need not be kept."""
+    """Stages one task's rows for one stream: those that come behind its fence.
 
-    def __init__(self, connection: Connection, fence: StreamFence, keeps: bool, floor: str = "") -> None:
-        self._connection = connection
+    `keeps`: if not, the rows are counted alone. `whole`: what is added together is one chunk.
+    """
+
+    def __init__(self, fence: StreamFence, keeps: bool, whole: bool) -> None:
         self._fence = fence
         self._keeps = keeps
-        self._floor = floor
+        self._whole = whole
         self._chunks = 0
         self._differs = False
-        writer = fence.writer
-        self._key = writer.beside(fence.stream, b"staged:%b" % uuid.uuid4().hex.encode())
+        self.key = fence.writer.beside(fence.stream, b"staged:%b" % uuid.uuid4().hex.encode())
 
-    def add(self, rows: EncodedRows) -> None:
-        """Stage what the fence does not count."""
-        done = len(rows)
+    def add(self, rows: EncodedRows) -> list[Command]:
+        """The commands that stage what the fence does not count."""
+        fence, done = self._fence, len(rows)
         try:
-            done = self._fence.unwritten(rows.hashes)
+            done = fence.unwritten(rows.hashes)
         except PystreamsError:  # the driver sees whether the rows are there all the same
             self._differs = True
-        self._fence.advance(rows.hashes)
-        if done == len(rows) or self._differs or not self._keeps:
-            return
-        self._connection.commands(
-            [
-                ("HSET", self._key, self._chunks, pack_rows(rows.part(done, len(rows)))),
-                ("PEXPIRE", self._key, STAGED_MS),
-            ]
-        )
-        self._chunks += 1
+        if self._differs or not self._keeps:
+            done = len(rows)
+        if done:
+            fence.advance(rows.hashes[:done])
+        commands: list[Command] = []
+        for part in self._chunks_of(rows.part(done, len(rows)) if done else rows):
+            fence.advance(part.hashes)
+            state = ChunkState(fence.digest, part.ids is None and _are_short(part))
+            name = f"{self._chunks}"
+            words = (name, bytes(part.commands), f"{name}:state", state.text, f"{name}:index", pack_index(part))
+            commands.append(("HSET", self.key, *words))
+            self._chunks += 1
+        if commands:
+            commands.append(("PEXPIRE", self.key, STAGED_MS))
+        return commands
 
-    def finish(self) -> StagedRows:
-        """What was staged."""
+    def _chunks_of(self, rows: EncodedRows) -> Iterator[EncodedRows]:
+        if self._whole and len(rows):
+            yield rows
+            return
+        first = 0
+        while first < len(rows):
+            most = int(rows.bounds[first]) + _CHUNK_BYTES
+            end = int(np.searchsorted(rows.bounds, most, "right")) - 1
+            end = min(max(end, first + 1), first + _CHUNK_ROWS, len(rows))
+            yield rows.part(first, end)
+            first = end
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was staged."""
+        return not self._chunks
+
+    def finish(self) -> TaskRows:
+        """What the task brought."""
         fence = self._fence
         base = RowDigest.parse(fence.state.rows, fence.state.digest) or RowDigest()
         differs = self._differs or base.rows > fence.rows
-        return StagedRows(
-            fence.stream, fence.writer.partition, self._key, self._chunks, base, fence.digest, differs, self._floor
-        )
+        return TaskRows(fence.stream, fence.writer.partition, fence.digest, base, self.key, self._chunks, differs)
+
+
+def _are_short(rows: EncodedRows) -> bool:
+    """Whether all rows have less than a thousand words: a Lua function does not take any number of arguments."""
+    fourth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]  # of a row: *13\r\n...
+    return not bool(np.any((fourth >= ord("0")) & (fourth <= ord("9"))))
+
+
+def states_of(rows: TaskRows) -> Command:
+    """The command that asks for the state of each chunk."""
+    return ("HMGET", rows.key, *(f"{number}:state" for number in range(rows.chunks)))
+
+
+def parse_states(replies: Sequence[bytes | None]) -> list[ChunkState] | None:
+    """From the reply; None if staged rows are gone."""
+    return None if None in replies else [ChunkState.parse(each) for each in replies if each is not None]

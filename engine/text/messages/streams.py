@@ -124,5 +124,7 @@ RECORD_CONFLICT = b"ERR IID already exists for this producer with a different st
 # -- extensions ---------------------------------------------------------------------------------------------------
 COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
 PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"
+NOTHING_TO_APPEND = b"ERR no such hash or field"
+NO_ADDS_TO_APPEND = b"ERR the field must hold nothing but commands XADD key * field value ... for that key"
 
 # -- HELP ---------------------------------------------------------------------------------------------------------

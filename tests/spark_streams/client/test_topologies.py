@@ -24,6 +24,7 @@ from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.exactly_once import ExactlyOnceSender
 from spark_streams.write.fence import WriterId
+from spark_streams.write.publishing import Publisher
 from tests import servers, topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.test_fences import table
@@ -322,7 +323,7 @@ def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
                     "on",
                     ">s3cret",
                     "~s",
-                    "~pystreams:fence:{s}:*",
+                    "~pystreams:fence:*",
                     "+echo",
                     "+ping",
                     *kept,
@@ -343,7 +344,10 @@ def _tries(url: str, mode: str, name: str) -> bool:
                 plain.submit(chunk)
             plain.finish()
         else:
-            write(connection, 0, 120, writer=WriterId(name, 0, 0)).finish()
+            for batch in range(2):
+                writer = WriterId(name, batch, 0)
+                brought = write(connection, 0, 120, writer=writer).finish()
+                Publisher(connection, writer, WriteOptions(stream="s"), lasting=True).commit(brought)
         connection.close()
     except Exception as problem:  # noqa: BLE001
         return "NOPERM" not in str(problem)

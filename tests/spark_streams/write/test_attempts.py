@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +18,14 @@ from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
 from spark_streams.write import foreach_batch
-from spark_streams.write.encoding import RowEncoder, merged
+from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import StreamFence, WriterId
+from spark_streams.write.fence import WriterId
+from spark_streams.write.moving import Mover
 from spark_streams.write.publishing import Publisher
-from spark_streams.write.record import StagedRows, manifest_of, parse_manifest
+from spark_streams.write.record import TaskRows, manifest_of, parse_manifest
 from spark_streams.write.sink import Sink, plan
-from spark_streams.write.slot_transaction import SlotTransaction
-from spark_streams.write.staging import pack_rows, unpack_rows
+from spark_streams.write.staging import ChunkState, pack_index, unpack_rows
 from tests import servers
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000002"
@@ -34,39 +34,43 @@ MODES = ("exactlyOnce", "atomic", "staged")
 
 @dataclass
 class Attempt:
-    """One attempt of a batch: its tasks' rows by partition, each of them at the stream s, or at s and t in turn."""
+    """One attempt of a batch: its tasks' rows by partition and stream."""
 
     url: str
     name: str
     mode: str = "exactlyOnce"
     batch: int = 0
     more: dict[str, Any] = field(default_factory=dict)
-    fences: list[StreamFence] = field(default_factory=list)
-    staged: list[StagedRows] = field(default_factory=list)
+    brought: list[TaskRows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.options = WriteOptions(stream="s", mode=self.mode, chunk_size=5, **self.more)  # type: ignore[arg-type]
         self.connection = Connection(Address(self.url, retry_ms=5000))
 
-    def task(self, partition: int, rows: Sequence[int], dies: bool = False) -> Attempt:
-        """Run a task; if it dies, it is never heard of again."""
+    def sender(self, partition: int) -> ExactlyOnceSender:
         writer = WriterId(QUERY, self.batch, partition, self.name)
-        sender = ExactlyOnceSender(self.connection, writer, self.options, lasting=True)
+        return ExactlyOnceSender(self.connection, writer, self.options, lasting=True)
+
+    def chunks(self, rows: Sequence[int], stream: str = "s") -> Iterator[list[EncodedRows]]:
         table = pa.RecordBatch.from_pydict({"n": pa.array(rows, pa.int64())})
-        chunks = RowEncoder(self.options, WriteSchema(("n",), False, False, False)).chunks(iter([table]))
+        options = replace(self.options, stream=stream)
+        return RowEncoder(options, WriteSchema(("n",), False, False, False)).chunks(iter([table]))
+
+    def task(self, partition: int, rows: Sequence[int], dies: bool = False, stream: str = "s") -> Attempt:
+        """Run a task; if it dies, it is never heard of again."""
+        sender = self.sender(partition)
+        chunks = self.chunks(rows, stream)
         for chunk in [merged(chunks)] if self.mode == "atomic" else chunks:
             sender.submit(chunk)
-        fences = sender.finish()
+        brought = sender.finish()
         if not dies:
-            self.fences += fences
-            self.staged += sender.staged
+            self.brought += brought
         return self
 
     def commit(self) -> None:
         """The driver's end of the batch."""
         writer = WriterId(QUERY, self.batch, 0, self.name)
-        publisher = Publisher(self.connection, writer, self.options, 60_000)
-        publisher.commit(dict.fromkeys(fence.stream for fence in self.fences), self.staged)
+        Publisher(self.connection, writer, self.options, lasting=True).commit(self.brought)
 
 
 def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
@@ -130,10 +134,7 @@ def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
     """Late tasks fail or find the batch finished, also when their own fence is gone."""
     Attempt(place.url, "first").task(0, range(20))
     late = Attempt(place.url, "first")
-    sender = ExactlyOnceSender(late.connection, WriterId(QUERY, 0, 1, "first"), late.options, lasting=True)
-    encoder = RowEncoder(late.options, WriteSchema(("n",), False, False, False))
-    table = pa.RecordBatch.from_pydict({"n": pa.array(range(20, 40), pa.int64())})
-    chunks = list(encoder.chunks(iter([table])))
+    sender, chunks = late.sender(1), list(late.chunks(range(20, 40)))
     sender.submit(chunks[0])
     sender.settle()
     Attempt(place.url, "second").task(0, range(20)).task(1, range(20, 40)).commit()
@@ -153,16 +154,16 @@ def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
     """The driver dies while it publishes: the next one finishes that, whatever its own plan and rows are."""
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
     assert numbers(client) == []
-    begin, left = SlotTransaction.begin, [published]
+    move, left = Mover.move, [published]
 
-    def die(self: SlotTransaction, rows: Any) -> None:
+    def die(self: Mover, number: int, state: ChunkState) -> bool:
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
-        begin(self, rows)
+        return move(self, number, state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SlotTransaction, "begin", die)
+        patch.setattr(Mover, "move", die)
         with pytest.raises(KeyboardInterrupt):
             first.commit()
     Attempt(place.url, "second", "staged").task(0, range(100, 110)).commit()
@@ -251,12 +252,12 @@ def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", None, "2-*"], "n": [1, 2, 3]})
     (rows,) = next(RowEncoder(options, WriteSchema(("n",), False, True, False)).chunks(iter([table])))
     for part in (rows, rows.part(1, 3)):
-        found = unpack_rows(b"s", pack_rows(part))
+        found = unpack_rows(b"s", bytes(part.commands), pack_index(part))
         assert (bytes(found.commands), found.bounds.tolist()) == (bytes(part.commands), part.bounds.tolist())
         assert (found.rows.tolist(), found.ids) == (part.rows.tolist(), part.ids)
-    staged = Attempt(place.url, "a", "staged").task(3, range(9)).staged
-    named = [StagedRows(b"\xff", *list(vars(staged[0]).values())[1:])]
-    assert parse_manifest(manifest_of(named, [b"\xff", b"s"])) == (named, [b"\xff", b"s"])
+    brought = Attempt(place.url, "a", "staged").task(3, range(9)).brought
+    named = [TaskRows(b"\xff", *list(vars(brought[0]).values())[1:])]
+    assert parse_manifest(manifest_of(named)) == named
 
 
 def test_staged_rows_that_were_lost_are_an_error(client: redis.Redis, place: servers.Running) -> None:
@@ -305,3 +306,89 @@ def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.R
         finally:
             client.config_set("maxmemory", 0)
             client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
+    client: redis.Redis, place: servers.Running
+) -> None:
+    """A replay that differs at one stream adds nothing to another; neither if it leaves out rows or a whole stream."""
+    Attempt(place.url, "first").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
+    before = {name: numbers(client, name) for name in "abc"}
+    others: dict[str, dict[str, Sequence[int]]] = {
+        "other rows at b, and a new stream": {"c": range(30, 40), "a": range(10), "b": range(11, 21)},
+        "b is left out": {"a": range(10), "c": range(10, 20)},
+        "b has fewer rows": {"a": range(10), "b": range(10, 15)},
+        "no rows at all": {},
+    }
+    for name, rows in others.items():
+        again = Attempt(place.url, name)
+        for partition, (stream, part) in enumerate(sorted(rows.items())):
+            again.task(partition, part, stream=stream)
+        with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
+            again.commit()
+        assert {name: numbers(client, name) for name in "abc"} == before, name
+    last = Attempt(place.url, "last").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
+    last.task(2, [5], stream="c").commit()
+    assert [numbers(client, name) for name in "abc"] == [[*range(10)], [*range(10, 20)], [5]]
+
+
+def test_a_task_that_is_late_writes_to_no_stream_at_all(client: redis.Redis, place: servers.Running) -> None:
+    """Once a driver has ended the batch, a late task of any attempt adds nothing, also where nobody wrote before."""
+    first = Attempt(place.url, "first").task(0, range(10), stream="a")
+    late = first.sender(1)
+    chunk = next(first.chunks(range(10, 15), stream="late"))
+    late._enter([b"late"])  # it has looked, and now it is slow
+    Attempt(place.url, "second").task(0, range(10), stream="a").commit()
+    with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
+        late.submit(chunk)
+    first.task(2, range(20, 30), stream="later")
+    assert (numbers(client, "late"), numbers(client, "later")) == ([], [])
+    Attempt(place.url, "second", batch=1).task(0, [1], stream="a").commit()
+    with pytest.raises(WriteError, match=r"BATCH_COMMITTED.*batch 0, but batch 1 .*committed"):
+        Attempt(place.url, "copy").task(0, [7], stream="elsewhere")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_was_staged_and_abandoned_is_removed_by_the_next_commit(
+    client: redis.Redis, place: servers.Running, mode: str
+) -> None:
+    """A driver died and its staging is left: the query's next commit removes it, whatever stream it was for."""
+    Attempt(place.url, "zeroth", mode).task(0, [1]).commit()
+    Attempt(place.url, "first", "staged", batch=1).task(0, range(20), stream="gone").task(1, range(20))
+    assert len(client.keys("*staged*")) == 2
+    Attempt(place.url, "second", mode, batch=1).task(0, range(30)).commit()
+    assert client.keys("*staged*") == []
+    assert numbers(client) == [1, *range(30)]
+    Attempt(place.url, "second", mode, batch=2).task(0, [5]).commit()
+    ledger = client.hgetall(*client.keys("*:ledger"))
+    assert {name.split(b":")[1] for name in ledger if b":" in name} == {b"2"}
+
+
+def test_rows_that_the_server_lost_before_the_commit_are_missed(client: redis.Redis, place: servers.Running) -> None:
+    """A failover lost what finished tasks had written: the driver notices, and the repeated batch writes it again."""
+    first = Attempt(place.url, "first").task(0, range(10)).task(1, range(10, 20))
+    client.delete("s", *client.keys("pystreams:fence:{s}*"))
+    with pytest.raises(WriteError, match=r"FENCE_BEHIND.*has 0 rows of this task, but 10 were"):
+        first.commit()
+    Attempt(place.url, "second").task(0, range(20)).commit()
+    assert numbers(client) == [*range(20)]
+
+
+@pytest.mark.parametrize("may", ["+@all", "+@all -eval -command", "+@all -eval -ps.append"])
+def test_staged_rows_come_through_whatever_the_user_may_do(
+    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest, may: str
+) -> None:
+    """Moved by the server, or by way of the driver where the user may not have it moved: the same entries, in order."""
+    words = may.replace("-ps.append", "") if request.node.callspec.params["place"] == "redis" else may
+    client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *words.split())
+    client.config_resetstat()
+    try:
+        trimmed = {"maxlen": 150, "approximate": False}
+        attempt = Attempt(place.url.replace("://", "://job:x@"), "first", "staged", more=trimmed)
+        attempt.task(0, range(130)).task(1, range(130, 200)).commit()
+        calls = client.info("commandstats")
+    finally:
+        client.execute_command("ACL", "DELUSER", "job")
+    assert numbers(client) == [*range(50, 200)]
+    stats = (calls.get(f"cmdstat_{name}", {}) for name in ("eval", "ps.append"))
+    assert (sum(each.get("calls", 0) - each.get("failed_calls", 0) for each in stats) > 1) == (may == "+@all")

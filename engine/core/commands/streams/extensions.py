@@ -1,24 +1,29 @@
-"""Commands that Redis does not have (prefix ``PS.``), made for reading streams in ranges.
+"""Commands that Redis does not have (prefix ``PS.``), for reading streams in ranges and for adding staged entries.
 
 A client finds out with ``COMMAND INFO`` whether they are there. Ranges are half open: behind ``after``, up to and
 including ``upto``, as the offsets of a micro-batch are. Each costs what the segments that it touches cost, not the
-entries.
+entries; PS.APPEND costs what the same XADDs cost in a pipeline.
 """
 
 from __future__ import annotations
 
 from operator import sub
 
+from engine.core.clients.session import Queued
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.streams.position import shown
+from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
+from engine.wire.bulk import Scanner
+from engine.wire.parser import RequestParser
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -148,3 +153,51 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.changes.dirty += done
         ctx.effect(*argv)
     return done
+
+
+@stream_command(
+    "ps.append key hash field",
+    "write denyoom",
+    keys=Keys(1, 2, 1),
+    access="RW insert, RO access",
+    since="8.10.0",
+    complexity="O(N) with N entries added.",
+)
+def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
+    """Adds the entries that a field of a hash holds to a stream, and returns how many.
+
+    The field holds commands ``XADD key * field value ...`` for that key, without options, as a client sends them. If it
+    holds anything else, or there is no such field, nothing is added.
+    """
+    _, key, source, name = argv
+    ctx.db.stream(key)
+    fields: Hash | None = ctx.db.typed(source, Hash)
+    data = None if fields is None else fields.get(name)
+    if data is None:
+        raise CommandError(streams.NOTHING_TO_APPEND)
+    added = 0
+    for queued in _adds_to(key, bytes(data)):
+        for reply in ctx.run_queued(ctx.session, queued):
+            if isinstance(reply, CommandError):
+                return reply
+        added += 1 if isinstance(queued[1], list) else queued[1].count
+    return added
+
+
+def _adds_to(key: bytes, data: bytes) -> list[Queued]:
+    """The XADDs that ``data`` holds, as runs where they are alike; an error if it holds anything else."""
+    xadd, found, at = COMMANDS[b"XADD"], list[Queued](), 0
+    scanner = Scanner(patience=0)
+    while (run := scanner.scan(data, at)) is not None:
+        if run.keys is not None or run.ids is not None or run.head[1:] != [key, b"*"]:
+            raise CommandError(streams.NO_ADDS_TO_APPEND)
+        found.append((xadd, run))
+        at = run.end
+    parser = RequestParser()
+    for words in parser.parse(data[at:]):
+        if words[0].upper() != b"XADD" or words[1:3] != [key, b"*"] or len(words) < 5 or not len(words) & 1:
+            raise CommandError(streams.NO_ADDS_TO_APPEND)
+        found.append((xadd, words))
+    if parser.error is not None or not parser.at_boundary or not found:
+        raise CommandError(streams.NO_ADDS_TO_APPEND)
+    return found

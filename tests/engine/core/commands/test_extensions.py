@@ -138,8 +138,8 @@ def test_refusals():
 def test_a_client_finds_them():
     """COMMAND INFO knows all five."""
     run = Client()
-    found = run("COMMAND", "INFO", "ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange")
-    assert [row[0] for row in found] == [b"ps.state", b"ps.nth", b"ps.split", b"ps.deliver", b"ps.ackrange"]
+    names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append"]
+    assert [row[0].decode() for row in run("COMMAND", "INFO", *names)] == names
 
 
 _RANGES = st.lists(
@@ -207,3 +207,74 @@ def test_the_time_of_a_delivery_is_not_in_the_future():
     run("PS.DELIVER", "s", "g", "c", 1, 2, "TIME", NOW // 1000 + 5000)
     assert [idle for _, _, idle, _ in run("XPENDING", "s", "g", "-", "+", 9)] == [5000, 0]
     assert isinstance(run("PS.DELIVER", "s", "g", "c", 2, 3, "WHEN", 1), CommandError)
+
+
+def encoded(*commands: list[bytes]) -> bytes:
+    """Commands as a client sends them."""
+    parts = []
+    for words in commands:
+        parts.append(b"*%d\r\n" % len(words))
+        parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return b"".join(parts)
+
+
+WORDS = st.lists(st.sampled_from([b"", b"a", b"field", b"\r\n", b"*3\r\n$4\r\nXADD\r\n", b"x" * 2000]), min_size=2)
+ROWS = st.lists(
+    st.one_of(WORDS.map(lambda words: words[: len(words) // 2 * 2]), st.just([b"n", b"1", b"city", b"Ulm"])),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ROWS, st.integers(1, 30))
+def test_appending_from_a_hash_is_what_its_commands_are(rows, times):
+    """PS.APPEND adds what the field's XADDs add, in their order, in a form that replays; and answers how many."""
+    commands = [[b"XADD", b"s", b"*", *row] for row in rows] * times
+    one, other = Client(), Client()
+    one.core.changes.recording = True
+    one("HSET", "h", "0", encoded(*commands))
+    assert one("PS.APPEND", "s", "h", "0") == len(commands)
+    check_replay(one.core, NOW)
+    for words in commands:
+        other(*words)
+    assert one("DUMP", "s") == other("DUMP", "s")
+
+
+def test_a_field_that_holds_anything_else_adds_nothing():
+    """Another key, an ID, an option, another command, half a command, no field: an error, and no stream."""
+    run = Client()
+    good = [b"XADD", b"s", b"*", b"f", b"v"]
+    bad = [
+        [b"XADD", b"t", b"*", b"f", b"v"],
+        [b"XADD", b"s", b"1-1", b"f", b"v"],
+        [b"XADD", b"s", b"NOMKSTREAM", b"*", b"f", b"v"],
+        [b"XADD", b"s", b"*", b"f"],
+        [b"DEL", b"s", b"*", b"f", b"v"],
+    ]
+    fields = [encoded(*[good] * 200, words, *[good] * 200) for words in bad]
+    fields += [encoded(words) for words in bad] + [encoded(*[good] * 200)[:-1], encoded(good)[:9], b"", b"PING\r\n"]
+    for number, data in enumerate(fields):
+        run("HSET", "h", number, data)
+        reply = run("PS.APPEND", "s", "h", number)
+        assert isinstance(reply, CommandError), number
+        assert b"nothing but commands XADD" in reply.text
+    for words in (("s", "h", "none"), ("s", "none", "0")):
+        assert b"no such" in run("PS.APPEND", *words).text
+    assert run("EXISTS", "s", "t") == 0
+    run("SET", "s", "text")
+    run("HSET", "h", "0", encoded(good))
+    assert b"WRONGTYPE" in run("PS.APPEND", "s", "h", "0").text
+    assert b"WRONGTYPE" in run("PS.APPEND", "h", "s", "0").text
+
+
+def test_who_may_not_add_may_not_append():
+    """PS.APPEND needs the right to run XADD, to write the stream and to read the hash."""
+    run = Client()
+    run("HSET", "h", "0", encoded([b"XADD", b"s", b"*", b"f", b"v"]))
+    for rules in ("~s ~h +ps.append", "~s +@all", "~h +@all", "%R~s ~h +@all"):
+        run("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules.split())
+        user = Client()
+        user.core, user.session = run.core, run.core.open_session(NOW)
+        user("AUTH", "u", "x")
+        assert b"NOPERM" in user("PS.APPEND", "s", "h", "0").text, rules
+    assert run("EXISTS", "s") == 0

@@ -1,0 +1,136 @@
+"""Ledgers: what a server remembers of a query's last batch for all of its streams, in one hash per query.
+
+Attempts of one batch may write to different streams, so the records beside the streams do not tell them of each other.
+The ledger does:
+
+    first:BATCH            the attempt whose tasks may write themselves; empty once a driver has begun to end the batch
+    stream:BATCH:STREAM    a stream that a task of any attempt may have written to; noted before the first row
+    staged:KEY             a key with staged rows (its value: the batch); what is left of it can be cleaned up
+    prepared:BATCH         the attempt that has claimed all its streams and may have begun to publish
+    committed              the last batch that was committed
+
+A task notes its streams before it asks who may write. A driver empties `first` before it asks for the streams. So the
+driver knows every stream that a task may still write to, and shuts it there (`BatchRecord.sealed`).
+
+Writes that cannot be repeated under their name need no ledger. The fields of earlier batches are removed by a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import redis
+
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.refusals import refused
+from spark_streams.errors import fail
+from spark_streams.write.fence import PREFIX, WriterId, shown
+
+_REMOVED_AT_ONCE = 1000
+
+
+def ledger_key(name: str) -> bytes:
+    """The key of the ledger of a query or a write."""
+    return b"%b{%b}:ledger" % (PREFIX, name.encode())
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a ledger says of one batch.
+
+    `prepared`: the attempt whose publication is to be finished, or empty. `old`: fields that are of no use any more.
+    """
+
+    streams: tuple[bytes, ...] = ()
+    staged: tuple[bytes, ...] = ()
+    prepared: str = ""
+    old: tuple[bytes, ...] = ()
+
+
+class Ledger:
+    """The ledger of one writer's batch. `keep_ms`: how long it is kept after its last change; 0 for ever."""
+
+    def __init__(self, connection: Connection, writer: WriterId, keep_ms: int) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._key = ledger_key(writer.name)
+        self._keep: list[Command] = [("PEXPIRE", self._key, keep_ms)] if keep_ms else []
+
+    def entering(self, streams: Iterable[bytes]) -> list[Command]:
+        """The commands of a task that comes to these streams. `may_write` takes their replies."""
+        writer = self._writer
+        names: list[bytes | str] = []
+        for stream in streams:
+            names += [b"stream:%d:%b" % (writer.batch, stream), b""]
+        first = f"first:{writer.batch}"
+        return [
+            ("HSET", self._key, *names),
+            ("HSETNX", self._key, first, writer.attempt),
+            *self._keep,
+            ("HMGET", self._key, first, "committed"),
+        ]
+
+    def may_write(self, replies: Sequence[object]) -> bool:
+        """Whether the task may write itself. Raises BATCH_COMMITTED if a later batch was committed."""
+        self._check(replies)
+        found = replies[-1]
+        assert isinstance(found, list)
+        first, committed = found
+        self._check_order(int(committed or -1))
+        return bool((first or b"").decode() == self._writer.attempt)
+
+    def _check_order(self, committed: int) -> None:
+        if committed > self._writer.batch:
+            fail("BATCH_COMMITTED", ledger=shown(self._key), found=committed, batch=self._writer.batch)
+
+    def staging(self, key: bytes) -> list[Command]:
+        """The command of a task that is about to stage rows under this key."""
+        return [("HSET", self._key, b"staged:%b" % key, self._writer.batch), *self._keep]
+
+    def close(self, streams: Iterable[bytes]) -> Account:
+        """End the writing of tasks, and return what there is. `streams`: those known to the driver, noted as well."""
+        batch = self._writer.batch
+        names: list[bytes | str] = [f"first:{batch}", b""]
+        for stream in streams:
+            names += [b"stream:%d:%b" % (batch, stream), b""]
+        replies = self._connection.pipeline([("HSET", self._key, *names), *self._keep, ("HGETALL", self._key)])
+        self._check(replies)
+        found: list[bytes] = replies[-1]
+        touched, staged, old = [], [], []
+        prepared, committed = "", -1
+        for name, value in zip(found[::2], found[1::2], strict=True):
+            kind, _, rest = name.partition(b":")
+            if kind == b"staged":
+                if int(value) <= batch:
+                    staged.append(rest)
+                    old.append(name)
+                continue
+            if kind == b"committed":
+                committed = int(value)
+                continue
+            number, _, stream = rest.partition(b":")
+            if number and int(number) < batch:
+                old.append(name)
+            elif number and int(number) == batch and kind == b"stream":
+                touched.append(stream)
+            elif number and int(number) == batch and kind == b"prepared":
+                prepared = value.decode()
+        self._check_order(committed)
+        return Account(tuple(touched), tuple(staged), prepared if committed < batch else "", tuple(old))
+
+    def prepared(self) -> None:
+        """All streams are claimed by this attempt."""
+        self._connection.commands([("HSET", self._key, f"prepared:{self._writer.batch}", self._writer.attempt)])
+
+    def committing(self, account: Account) -> list[Command]:
+        """The commands that mark the batch as committed and forget what is of no use any more."""
+        commands: list[Command] = [("HSET", self._key, "committed", self._writer.batch)]
+        starts = range(0, len(account.old), _REMOVED_AT_ONCE)
+        commands += [("HDEL", self._key, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
+        return [*commands, *self._keep]
+
+    def _check(self, replies: Sequence[object]) -> None:
+        for reply in replies:
+            if isinstance(reply, redis.ResponseError):
+                raise refused(self._connection.address, "HSET", reply)

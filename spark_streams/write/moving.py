@@ -1,0 +1,197 @@
+"""Moving staged rows into their stream within the server, so that they do not pass through the driver.
+
+A chunk is one transaction, behind the fence of its task, as any other rows are:
+
+    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
+    MULTI; move the chunk; HDEL staged; XTRIM...; HSET fence...; EXEC
+
+The engine moves with PS.APPEND. Redis runs a script, if there are scripts and the user may run them. Where neither is
+to be had, the move is refused when it is queued, nothing is executed, and the caller sends the rows himself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis
+
+from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.retry import is_transient
+from spark_streams.errors import fail
+from spark_streams.write.digest import RowDigest
+from spark_streams.write.fence import FIELDS, FenceState, StreamFence, shown
+from spark_streams.write.record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
+from spark_streams.write.replicas import ReplicaWait
+from spark_streams.write.slot_transaction import Terms
+from spark_streams.write.staging import ChunkState
+from spark_streams.write.trimming import trim_commands
+
+_SCRIPT = """
+local data = redis.call('HGET', KEYS[2], ARGV[1])
+local find, sub, number = string.find, string.sub, tonumber
+local at, rows, size = 1, 0, #data
+while at <= size do
+  local stop = find(data, '\\r', at, true)
+  local words, row = number(sub(data, at + 1, stop - 1)), {}
+  at = stop + 2
+  for i = 1, words do
+    stop = find(data, '\\r', at, true)
+    local length = number(sub(data, at + 1, stop - 1))
+    row[i] = sub(data, stop + 2, stop + 1 + length)
+    at = stop + length + 4
+  end
+  row[2] = KEYS[1]
+  redis.call(unpack(row))
+  rows = rows + 1
+end
+return rows
+"""
+"""Adds the rows of a chunk. They are XADD commands in RESP."""
+
+_moves: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+
+
+def way_of(connection: Connection) -> str:
+    """How the server moves rows: `PS.APPEND`, `EVAL`, or empty: it does not. Asked once a connection."""
+    if connection not in _moves:
+        info, script = connection.pipeline([("COMMAND", "INFO", "PS.APPEND"), ("EVAL", "return 1", 0)])
+        has_extension = isinstance(info, list) and bool(info) and bool(info[0])
+        _moves[connection] = "PS.APPEND" if has_extension else "EVAL" if script == 1 else ""
+    return _moves[connection]
+
+
+class Mover:
+    """Moves the rows of one task into their stream, a chunk at a time.
+
+    Errors: STAGED_LOST, ATTEMPT_REPLACED, REPLAY_DIFFERS, ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED,
+    NOT_REPLICATED, and those of `StreamFence`.
+    """
+
+    def __init__(self, connection: Connection, terms: Terms, rows: TaskRows) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._rows = rows
+        self._fence = StreamFence(rows.stream, terms.writer, connection.address, rows.base)
+        self._link: Link | None = None
+
+    def move(self, number: int, state: ChunkState) -> bool:
+        """Move one chunk unless it is in the stream. False if the server cannot: then nothing was done."""
+        done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
+        if done is None:
+            fail("WRITE_CONTENDED", address=self._connection.address)
+        return done
+
+    @property
+    def done(self) -> RowDigest:
+        """Of the task's rows that are in the stream."""
+        return self._fence.digest
+
+    @done.setter
+    def done(self, digest: RowDigest) -> None:
+        self._fence.digest = digest
+
+    def wait_for_replicas(self) -> None:
+        """Wait until the replicas have what was moved."""
+        if self._fence.rows > self._rows.base.rows:
+            ReplicaWait(self._connection, [self._fence], self._terms.options, self._link).wait()
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+
+    def _attempt(self, number: int, state: ChunkState) -> bool | None:
+        """Move the chunk; None if that is to be tried again."""
+        fence = self._fence
+        found = self._look(number)
+        if found is None:
+            return None
+        link, asking, is_staged = found
+        if fence.state.rows >= state.digest.rows:
+            fence.digest = state.digest
+            link.pipeline([*asking, ("UNWATCH",)])
+            return True
+        if fence.state.rows != fence.rows or (fence.rows and fence.state.digest != fence.digest.text):
+            fence.differs()
+        if not is_staged:
+            rows = self._rows
+            fail("STAGED_LOST", stream=shown(rows.stream), batch=self._terms.writer.batch, key=shown(rows.key))
+        if not state.movable or self._terms.options.nomkstream or not way_of(self._connection):
+            link.pipeline([*asking, ("UNWATCH",)])
+            return False
+        after = FenceState(fence.state.batch, state.digest.rows, state.digest.text, fence.state.chunk + 1)
+        commands = self._commands(number, after)
+        replies = link.pipeline([*asking, ("MULTI",), *commands, ("EXEC",)])[len(asking) :]
+        done = replies[-1]
+        if done is None:
+            return None
+        if isinstance(done, redis.ResponseError):
+            return self._not_queued(link, commands, replies)
+        refusal = next((each for each in done if isinstance(each, redis.ResponseError)), None)
+        if refusal is not None:
+            link.pipeline([("HSET", fence.key, "refused", f"{fence.rows} {refusal}")])
+            fail("ROW_REFUSED", row=fence.rows, address=self._connection.address, reason=refusal)
+        fence.state, fence.digest = after, state.digest
+        return True
+
+    def _look(self, number: int) -> tuple[Link, list[Command], bool] | None:
+        """Watch and read. Returns the link, what must precede a command there, and whether the chunk is staged."""
+        fence, rows, writer = self._fence, self._rows, self._terms.writer
+        record = record_key(writer, rows.stream)
+        reads: list[Command] = [
+            ("WATCH", fence.key, record, rows.key),
+            ("HMGET", fence.key, *FIELDS),
+            ("HMGET", record, *RECORD_FIELDS),
+            ("HEXISTS", rows.key, number),
+            ("XINFO", "STREAM", rows.stream),
+        ]
+        if self._connection.topology.is_cluster:  # while a slot moves, all of them must be at the same node
+            reads.append(("EXISTS", fence.key, record, rows.key, rows.stream))
+        asking: list[Command] = []
+        self._link = link = self._connection.link(rows.stream)
+        replies = link.pipeline(reads)
+        redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
+        if redirected is not None and not any(str(each).startswith("TRYAGAIN") for each in replies):
+            asking = [("ASKING",)]
+            self._link = link = self._connection.link_for_ask(redirected)
+            replies = link.pipeline([each for command in reads for each in (*asking, command)])[1::2]
+        for command, reply in zip(reads, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
+                self._connection.learn_or_raise(reply, str(command[0]), link)
+                return None
+        _, values, said, is_staged, info = replies[:5]
+        if str(info).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=shown(rows.stream), address=self._connection.address)
+        if not BatchRecord.parse(said).allows(writer, self._terms.stage):
+            fail("ATTEMPT_REPLACED", stream=shown(rows.stream), batch=writer.batch)
+        fence.update(values)
+        return link, asking, bool(is_staged)
+
+    def _commands(self, number: int, after: FenceState) -> list[Command]:
+        stream, key, writer = self._rows.stream, self._rows.key, self._terms.writer
+        if way_of(self._connection) == "EVAL":
+            move: Command = ("EVAL", _SCRIPT, 2, stream, key, number)
+        else:
+            move = ("PS.APPEND", stream, key, number)
+        commands = [move, ("HDEL", key, number, f"{number}:index"), *trim_commands(stream, self._terms.options)]
+        keys = [self._fence.key]
+        if after.chunk == 1:
+            commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
+            keys.append(roll_key(writer, stream))
+        commands.append(after.command(self._fence.key))
+        if self._terms.fence_ms:
+            commands += [("PEXPIRE", each, self._terms.fence_ms) for each in keys]
+        return commands
+
+    def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
+        """Nothing was executed, because a command was refused. False if that was the move, and for good."""
+        for command, reply in zip(commands, replies[1:], strict=False):
+            if not isinstance(reply, redis.ResponseError):
+                continue
+            if command is commands[0] and not is_transient(reply) and not str(reply).startswith("OOM"):
+                _moves[self._connection] = ""
+                return False
+            self._connection.learn_or_raise(reply, str(command[0]), link)
+            return None
+        self._connection.learn_or_raise(replies[-1], "EXEC", link)
+        return None

@@ -1,0 +1,31 @@
+"""Rows with IDs of their own: whether a stream will take them, known before they are sent. Pure."""
+
+from __future__ import annotations
+
+from spark_streams.errors import fail
+from spark_streams.stream_id import StreamId
+from spark_streams.write.encoding import OWN_IDS, EncodedRows
+
+
+def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
+    """Raise ROW_REFUSED if the server would refuse a row's own ID behind `last`."""
+    for at, text in enumerate(rows.ids or ()):
+        reason = ""
+        try:
+            last, before = _own_id(text or b"*", last), last
+            if last <= before:
+                own = (text or b"").decode("utf-8", "backslashreplace")
+                reason = f"the ID {own} is equal or smaller than the stream's last one, {before}. {OWN_IDS}"
+        except ValueError as problem:
+            reason = f"{problem}."
+        if reason:
+            fail("ROW_REFUSED", row=int(rows.rows[at]), address=address, reason=reason)
+
+
+def _own_id(text: bytes, last: StreamId) -> StreamId:
+    """The ID of an entry that is added as `text` behind `last`."""
+    ms, dash, seq = text.partition(b"-")
+    if dash and seq == b"*":
+        given = StreamId.parse(ms).ms
+        return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
+    return StreamId.parse(text)

@@ -1,0 +1,59 @@
+"""Waiting until replicas have what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import redis
+
+from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+from spark_streams.write.fence import FIELDS, StreamFence
+
+
+class ReplicaWait:
+    """Waits for the rows of these fences, which are all in one slot. `link`: the one that they were written through."""
+
+    def __init__(
+        self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
+    ) -> None:
+        self._connection = connection
+        self._fences = fences
+        self._options = options
+        self._link = link
+
+    def wait(self) -> None:
+        """Return when enough replicas have them. Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences."""
+        if not self._connection.retry(lambda: self._attempt() or None, self._lost):
+            fail("WRITE_CONTENDED", address=self._connection.address)
+
+    def _lost(self) -> None:
+        self._connection.drop(self._link)
+        self._link = None
+
+    def _attempt(self) -> bool:
+        options, fences = self._options, self._fences
+        link = self._link
+        if link is None or not self._connection.keeps(link):
+            link = self._connection.link(fences[0].stream)
+            # A new link may lead to a server that took over without the writes that the old one confirmed.
+            replies = link.pipeline([("HMGET", fence.key, *FIELDS) for fence in fences])
+            for fence, values in zip(fences, replies, strict=True):
+                if isinstance(values, redis.ResponseError):
+                    return self._refused(values, "HMGET", link)
+                fence.update(values)
+        self._link = link
+        # WAIT covers its own connection's writes: a write makes it cover everything that was written before.
+        touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
+        touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
+        for reply in (touched, replicas):
+            if isinstance(reply, redis.ResponseError):
+                return self._refused(reply, "WAIT", link)
+        if replicas < options.wait_replicas:
+            fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
+        return True
+
+    def _refused(self, reply: redis.ResponseError, command: str, link: Link) -> bool:
+        self._connection.learn_or_raise(reply, command, link)
+        return False
