@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from operator import sub
 
-from engine.core.clients.session import Queued
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import record_position, see_consumer
+from engine.core.commands.streams.encoded_adds import adds_of
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
@@ -22,8 +22,6 @@ from engine.core.protocol.replies import CommandError, Reply
 from engine.core.streams.position import shown
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
-from engine.wire.bulk import Scanner
-from engine.wire.parser import RequestParser
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -176,28 +174,9 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     if data is None:
         raise CommandError(streams.NOTHING_TO_APPEND)
     added = 0
-    for queued in _adds_to(key, bytes(data)):
-        for reply in ctx.run_queued(ctx.session, queued):
+    for run in adds_of(key, data):
+        for reply in ctx.run_queued(ctx.session, (COMMANDS[b"XADD"], run)):
             if isinstance(reply, CommandError):
                 return reply
-        added += 1 if isinstance(queued[1], list) else queued[1].count
+        added += run.count
     return added
-
-
-def _adds_to(key: bytes, data: bytes) -> list[Queued]:
-    """The XADDs that ``data`` holds, as runs where they are alike; an error if it holds anything else."""
-    xadd, found, at = COMMANDS[b"XADD"], list[Queued](), 0
-    scanner = Scanner(patience=0)
-    while (run := scanner.scan(data, at)) is not None:
-        if run.keys is not None or run.ids is not None or run.head[1:] != [key, b"*"]:
-            raise CommandError(streams.NO_ADDS_TO_APPEND)
-        found.append((xadd, run))
-        at = run.end
-    parser = RequestParser()
-    for words in parser.parse(data[at:]):
-        if words[0].upper() != b"XADD" or words[1:3] != [key, b"*"] or len(words) < 5 or not len(words) & 1:
-            raise CommandError(streams.NO_ADDS_TO_APPEND)
-        found.append((xadd, words))
-    if parser.error is not None or not parser.at_boundary or not found:
-        raise CommandError(streams.NO_ADDS_TO_APPEND)
-    return found
