@@ -122,8 +122,9 @@ def read_stream(spark: SparkSession, url: str, group: str) -> DataFrame:
 
 
 def read_batch(spark: SparkSession, url: str, stream: str, schema: str) -> DataFrame:
-    """Return what a stream holds now."""
-    return spark.read.format("pystreams").option("url", url).option("stream", stream).schema(schema).load()
+    """Return what a stream holds now; nothing if it does not exist yet."""
+    reader = spark.read.format("pystreams").option("url", url).option("failOnMissingStream", False)
+    return reader.schema(schema).load(stream)
 
 
 def write_batch(spark: SparkSession, url: str, stream: str, rows: pa.Table) -> None:

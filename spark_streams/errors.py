@@ -193,6 +193,11 @@ CONDITIONS: dict[str, Condition] = {
     "NOT_A_STREAM": Condition(
         StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
     ),
+    "STREAM_MISSING": Condition(
+        StreamError,
+        "There is no stream {stream} at {address}.",
+        "Correct the name. If it may be missing, set the option failOnMissingStream to false: then it has no rows.",
+    ),
     "STREAM_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} was read up to {offset}, but {found}: it was deleted, or the server lost "
@@ -295,6 +300,13 @@ CONDITIONS: dict[str, Condition] = {
         "Entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which does not fit the type {type} "
         "of column '{column}'.",
         "Correct the schema, or read with mode PERMISSIVE (null) or DROPMALFORMED.",
+    ),
+    "FIELDS_MISSING": Condition(
+        DataError,
+        "No value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries have the "
+        "fields {fields}.",
+        "Correct the column's name (the nearest field: {nearest}) or its type. The option requireFields says whether "
+        "this is an error or a warning.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,

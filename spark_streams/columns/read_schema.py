@@ -54,7 +54,8 @@ class ReadSchema:
     """The columns of a read. `arrow` is the schema that Spark expects of every batch.
 
     `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
-    and if the session has none, in the driver's, `home`. `epochs`: see `values.epochs_of`.
+    and if the session has none, in the driver's, `home`. `epochs`: see `values.epochs_of`. `requires_fields`: whether a
+    column without any value is an error (`spark_streams.columns.field_check`).
     """
 
     arrow: Any
@@ -65,6 +66,7 @@ class ReadSchema:
     zone: str | None = None
     home: str = time_zones.UTC
     epochs: int | None = None
+    requires_fields: bool = False
 
     @classmethod
     def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
@@ -84,7 +86,8 @@ class ReadSchema:
             return cls(arrow)
         null_value = None if options.null_value is None else options.null_value.encode()
         epochs = values.epochs_of(options.timestamp_format)
-        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home, epochs)
+        requires = options.requires_fields
+        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home, epochs, requires)
 
     def in_session(self) -> ReadSchema:
         """The same, with the zone of the session that runs this task if no option names one."""
@@ -94,6 +97,10 @@ class ReadSchema:
     def counts_deliveries(self) -> bool:
         """Whether a column needs the number of deliveries."""
         return DELIVERIES in self.arrow.names
+
+    def field_columns(self) -> list[str]:
+        """The columns that are a field of the entry, or a member of its JSON object."""
+        return [field.name for field in self.arrow if not self._is_special(field)]
 
     def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
         """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.

@@ -29,6 +29,13 @@ class ColumnOptions:
         "type that all its values have.",
     )
     sampling_size: int = option("samplingSize", whole(1), 1000, "Entries of each stream that `inferSchema` reads.")
+    requires_fields: bool = option(
+        "requireFields",
+        FLAG,
+        False,
+        "Whether a task fails if a column is null in all of its rows, as a misspelt name is. Otherwise it logs a "
+        "warning. Tasks of batch reads look for such columns, and those of the first batch of a streaming query.",
+    )
     mode: Mode = option(
         "mode",
         choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),

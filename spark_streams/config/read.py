@@ -89,6 +89,14 @@ class RangeOptions:
         aliases=("endingOffsetsByTimestamp",),
         batch_only=True,
     )
+    fails_missing: bool = option(
+        "failOnMissingStream",
+        FLAG,
+        True,
+        "Whether a batch read fails if a stream that it names does not exist, or none matches its pattern. If false, "
+        "such a stream has no rows. A streaming query waits for the stream. Batch reads only.",
+        batch_only=True,
+    )
     fails: bool = option(
         "failOnDataLoss",
         FLAG,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -26,9 +26,10 @@ _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 
 
 class BatchReader(DataSourceReader):
-    """Reads each stream from its start to its end position. A stream that does not exist is empty.
+    """Reads each stream from its start to its end position.
 
-    Raises NOTHING_FROM_GROUP where reading is to start at a group that the stream does not have.
+    Raises STREAM_MISSING unless the options allow that, and NOTHING_FROM_GROUP where reading is to start at a group
+    that the stream does not have.
     """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
@@ -54,6 +55,8 @@ class BatchReader(DataSourceReader):
             if self._only is not None:
                 streams = [stream for stream in streams if stream in self._only]
             states = server.states(streams, options.group)
+            if options.fails_missing:
+                self._check_there(states)
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
@@ -64,9 +67,17 @@ class BatchReader(DataSourceReader):
         sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
         ranges = planning.ranges(starts, ends, cuts, sizes=sizes)
         return [
-            RangePartition(self._address, part, options.page_size, fails=options.fails)
+            RangePartition(self._address, part, options.page_size, fails=options.fails, checks_fields=True)
             for part in planning.shared(ranges, planning.tasks(ranges, options))
         ]
+
+    def _check_there(self, states: Mapping[str, StreamState | None]) -> None:
+        """Raise STREAM_MISSING if a stream does not exist, or none matches the pattern."""
+        missing = [f"'{stream}'" for stream, state in states.items() if state is None]
+        if not states and self._options.pattern is not None and self._only is None:
+            missing = [f"that matches '{self._options.pattern}'"]
+        if missing:
+            fail("STREAM_MISSING", stream=" or ".join(missing), address=self._address)
 
     def _cuts(
         self,

@@ -7,6 +7,7 @@ that decides which rows a batch has is in its two offsets; the group (`owned_gro
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import ZERO, StreamId
 
+_log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 
 States = Mapping[str, StreamState | None]
@@ -72,6 +74,8 @@ class RangeSource:
                     deleted[stream] = baseline.deleted
             reached = {stream: min(after, last_id_of(states[stream])) for stream, after in begins.items()}
             present = {stream: state for stream, state in states.items() if state is not None}
+            for stream in states.keys() - present.keys():
+                _log.warning("The stream %s does not exist yet: the query waits for it.", stream)
             self._continuity.see(states)
             return Offsets(
                 reached,

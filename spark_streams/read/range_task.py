@@ -14,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow
+from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
@@ -33,7 +34,7 @@ class RangePartition(InputPartition):
     """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
     Those of the streams `delivers` the task delivers to `group` as it reads, to the consumers whose names begin with
-    `prefix`. `fails`: fewer entries than planned are an error rather than a warning.
+    `prefix`. `fails`: fewer entries than planned are an error rather than a warning. `checks_fields`: see `FieldCheck`.
     """
 
     address: Address
@@ -43,11 +44,13 @@ class RangePartition(InputPartition):
     prefix: str = ""
     delivers: frozenset[str] = frozenset()
     fails: bool = True
+    checks_fields: bool = False
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """The entries as record batches of that schema. Raises STREAM_LOST or ENTRIES_LOST."""
+        """The entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
         launcher.check_reach(self.address)
         schema = schema.in_session()
+        check = FieldCheck(schema) if self.checks_fields else None
         entries = dict.fromkeys(self.ranges, 0)
         with borrow(self.address) as connection:
             for page, parts in self._pages(connection):
@@ -56,12 +59,16 @@ class RangePartition(InputPartition):
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
                     batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0])
+                    if check is not None:
+                        check.see(page, batch)
                     if batch.num_rows:
                         yield batch
             for problem in self._shortfalls(connection, entries):
                 if self.fails:
                     raise problem
                 _log.warning("%s", problem)
+        if check is not None:
+            check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
 
     def _pages(self, connection: Connection) -> Pages:
         yield from small_ranges.pages(

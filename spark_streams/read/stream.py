@@ -57,32 +57,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._address = address
         self._available_now = False
-        self._made = self._make() if options.group_prefix is None else None
+        self._source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
         self._parsed: tuple[dict[str, Any], Offsets] | None = None  # the offset that `latestOffset` saw last
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._durable: bool | None = None  # whether a restart begins no earlier than `start`; None: unknown
+        self._first_end: dict[str, Any] | None = None  # the end of the first batch of this run
 
     def _make(self) -> SharedSource | RangeSource:
         source = SharedSource if self._options.shared else RangeSource
         return source(self._options, self._address)
 
-    def _source(self, *offsets: Offsets) -> SharedSource | RangeSource:
+    def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
         """The query's source. With groupIdPrefix, its group is the one of these offsets; a new query's is new."""
-        if self._made is None:
+        if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]
             group = known[-1] if known else f"{self._options.group_prefix}-{secrets.token_hex(4)}"
             self._options = replace(self._options, group=group, group_prefix=None)
-            self._made = self._make()
+            self._source = self._make()
             if self._available_now:
-                self._made.prepare_available_now()
-        return self._made
+                self._source.prepare_available_now()
+        return self._source
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins. The same answer every time."""
         if self._initial is None:
-            self._initial = self._source().initial().to_json()
+            self._initial = self._source_of().initial().to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -98,8 +99,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Trigger.AvailableNow: read what is there now, then stop."""
         self._available_now = True
-        if self._made is not None:
-            self._made.prepare_available_now()
+        if self._source is not None:
+            self._source.prepare_available_now()
 
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -108,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._parsed = start, Offsets.from_json(start)
         begin = self._parsed[1]
         unlimited = isinstance(limit, ReadAllAvailable)
-        end = self._source(begin).next(begin, unlimited=unlimited, durable=self._durable)
+        end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:
             return start
         # Spark calls no commit for the start of a query, and none yet after a restart.
@@ -120,14 +121,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the streams ended when they were last looked at, for the query's progress."""
-        latest = None if self._made is None else self._made.latest
+        latest = None if self._source is None else self._source.latest
         return None if latest is None else latest.to_json()
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch between two offsets, the same whenever it is replayed."""
         offsets = Offsets.from_json(start), Offsets.from_json(end)
-        return self._source(*offsets).plan(*offsets)
+        planned = self._source_of(*offsets).plan(*offsets)
+        if self._first_end is None:
+            self._first_end = end
+        return [replace(part, checks_fields=True) for part in planned] if end == self._first_end else planned
 
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
@@ -140,12 +144,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is finished: acknowledge and trim it."""
         offset = Offsets.from_json(end)
-        self._source(offset).commit(offset)
+        self._source_of(offset).commit(offset)
         self._durable = end == self._planned_from
 
     @headed
     def stop(self) -> None:
         """The query has ended: give up its group, and close the planner's connections."""
-        if self._made is not None:
-            self._made.stop()
+        if self._source is not None:
+            self._source.stop()
         pool.close_all()

@@ -117,9 +117,8 @@ def test_an_engine_of_another_machine() -> None:
 def test_streams_that_cannot_be_read(site: Site) -> None:
     """A name that is no text, a group that is not there, no entries to infer from: each is an error of its own."""
     there = address.parse(site.url)
-    batch = BatchReader(
-        read_options(site, stream="s", group="g", startingOffsets="group"), ReadSchema.of(schema_of("n int")), there
-    )
+    said = {"stream": "s", "group": "g", "startingOffsets": "group", "failOnMissingStream": "false"}
+    batch = BatchReader(read_options(site, **said), ReadSchema.of(schema_of("n int")), there)
     assert raised(batch.partitions) == "NOTHING_FROM_GROUP"
     assert (
         raised(lambda: infer.schema(read_options(site, stream="s", inferSchema="true"), there)) == "CANNOT_INFER_SCHEMA"

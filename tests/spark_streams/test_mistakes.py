@@ -232,6 +232,26 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         r"\[UNSUPPORTED_OUTPUT_MODE\] .*outputMode 'complete' would replace it",
         r"Use outputMode 'append'.*foreachBatch",
     ),
+    "a misspelt stream in a batch": (
+        lambda at: at.batch(stream="weahter"),
+        r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
+        r"Correct the name. If it may be missing, set the option failOnMissingStream to false",
+    ),
+    "a pattern that nothing matches in a batch": (
+        lambda at: at.batch(streamPattern="weahter:*"),
+        r"\[STREAM_MISSING\] There is no stream that matches 'weahter:\*'",
+        r"Correct the name",
+    ),
+    "a misspelt column, which requireFields makes an error": (
+        lambda at: at.batch("statoin string, n int", stream="s", requireFields="true"),
+        r"\[FIELDS_MISSING\] No value for 'statoin' in any of the \d rows of 's' .*have the fields 'n', 'station'",
+        r"Correct the column's name \(the nearest field: 'station'\)",
+    ),
+    "the same in the first batch of a query": (
+        lambda at: at.trigger(at.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")),
+        r"\[FIELDS_MISSING\] No value for 'N'",
+        r"The option requireFields says whether this is an error",
+    ),
     "a key that is no stream": (
         lambda at: at.batch(stream="text"),
         r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
@@ -274,6 +294,27 @@ def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> No
     assert lines[-1].partition(": ")[2] == lines[0].partition(": ")[2]
     for words in (cause, remedy):
         assert re.search(words, lines[0]), lines[0]
+
+
+def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """A column that is null in every row of a query's first batch, or of a batch read, is in the log, once."""
+    reader = place.reader("staton string, n int", stream="s", startingOffsets="earliest")
+    end = place.trigger(reader)
+    assert re.search(r"No value for 'staton' .* of 's'.*the nearest field: 'station'", caplog.text)
+    place.batch("staton string, n int", stream="s")
+    assert caplog.text.count("FIELDS_MISSING") == 1
+    strict = place.reader(stream="s", startingOffsets="earliest", requireFields="true")
+    place.trigger(strict)
+    place.client.xadd("s", {"other": "x"})
+    place.trigger(strict, end)  # a later batch may be without optional fields
+
+
+def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnMissingStream=false it has no rows; a streaming query says that it waits for the stream."""
+    assert place.batch(stream="none", failOnMissingStream="false") == []
+    assert place.batch(streamPattern="none:*", failOnMissingStream="false") == []
+    place.reader(stream="none").initialOffset()
+    assert "The stream none does not exist yet: the query waits for it." in caplog.text
 
 
 def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

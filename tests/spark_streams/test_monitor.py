@@ -59,7 +59,7 @@ def test_reports_in_a_stream(site: Site) -> None:
 
 def test_options_of_a_read_are_refused() -> None:
     """A monitor takes the options of a connection, and names one that it does not have."""
-    with pytest.raises(OptionsError, match="no option 'failOnDataLoss' for connecting"):
+    with pytest.raises(OptionsError, match="'failOnDataLoss' is for reading, and cannot be given for connecting"):
         StreamMonitor("redis://127.0.0.1:1", failOnDataLoss="false")
 
 

@@ -22,6 +22,7 @@ from spark_streams.client.pool import borrow
 from spark_streams.client.refusals import refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.reply import Page
+from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
@@ -50,18 +51,24 @@ class SharedPartition(InputPartition):
 
     address: Address
     tasks: tuple[SharedTask, ...]
+    checks_fields: bool = False
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """The entries as record batches of that schema. Raises GROUP_LOST if the group is gone."""
+        """The entries as record batches of that schema. Raises GROUP_LOST if the group is gone, or FIELDS_MISSING."""
         schema = schema.in_session()
+        check = FieldCheck(schema) if self.checks_fields else None
         launcher.check_reach(self.address)
         with borrow(self.address) as connection:
             for each in self.tasks:
                 task = replace(each, counts=schema.counts_deliveries)
                 for page, deliveries, kept in _pages(connection, task):
                     batch = schema.batch(page, task.stream, deliveries, kept)
+                    if check is not None:
+                        check.see(page, batch)
                     if batch.num_rows:
                         yield batch
+        if check is not None:
+            check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:

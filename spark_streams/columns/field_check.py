@@ -1,0 +1,79 @@
+"""Columns that are null in every row that a task has read: mostly a misspelt name, which would go unnoticed.
+
+A task of a query's first batch, and of a batch read, looks for them. With the option `requireFields` they are an error,
+otherwise a warning in the task's log, once in each worker process.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+from typing import Any
+
+import pyarrow as pa
+
+from spark_streams.codec.reply import Page
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.errors import error
+
+_log = logging.getLogger("spark_streams")
+_SAMPLE = 100  # entries whose fields are named in the message
+_MOST = 12  # fields that it names
+_warned: set[str] = set()
+
+
+class FieldCheck:
+    """What one task has seen of its columns."""
+
+    def __init__(self, schema: ReadSchema) -> None:
+        self._schema = schema
+        self._empty = schema.field_columns()
+        self._rows = 0
+        self._fields: set[str] = set()
+
+    def see(self, page: Page, batch: Any) -> None:
+        """Take note of a page and the rows that became of it."""
+        if not self._empty or not batch.num_rows:
+            return
+        if not self._rows:
+            self._fields = self._names(page)
+        self._rows += batch.num_rows
+        self._empty = [name for name in self._empty if batch.column(name).null_count == batch.num_rows]
+
+    def finish(self, streams: list[str]) -> None:
+        """All rows were read. Raises FIELDS_MISSING, or warns of it, if a column had no value in any."""
+        if not self._empty or not self._rows:
+            return
+        near = [difflib.get_close_matches(name, sorted(self._fields), n=1) for name in self._empty]
+        known = sorted(self._fields)
+        problem = error(
+            "FIELDS_MISSING",
+            columns=_listed(self._empty),
+            rows=self._rows,
+            streams=_listed(streams),
+            fields=_listed(known[:_MOST]) + (", ..." if len(known) > _MOST else ""),
+            nearest=_listed([name for (name, *_) in filter(None, near)]) or "none",
+        )
+        if self._schema.requires_fields:
+            raise problem
+        if str(problem.parameters["columns"]) not in _warned:
+            _warned.add(str(problem.parameters["columns"]))
+            _log.warning("%s", problem)
+
+    def _names(self, page: Page) -> set[str]:
+        """Names of fields, or of the members of the JSON object, in the page's first entries."""
+        if self._schema.json_field is not None:
+            texts = page.column(self._schema.json_field.encode()).slice(0, 1).to_pylist()
+            try:
+                found = json.loads(texts[0] or b"{}")
+            except ValueError:
+                found = {}
+            return set(found) if isinstance(found, dict) else set()
+        offsets, names, _ = page.fields()
+        last = offsets[min(_SAMPLE, page.count)].as_py()
+        return {name.decode("utf-8", "replace") for name in pa.array(names.slice(0, last)).unique().to_pylist()}
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
