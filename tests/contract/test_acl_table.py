@@ -16,6 +16,8 @@ pytestmark = pytest.mark.redis
 
 #: Commands whose categories or flags are those of a newer Redis than 7.0, and why.
 NEWER = {"wait": "it is a blocking command since 7.2"}
+#: Commands of which 7.0 names a release candidate as the release that they came with.
+RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,23 @@ def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> No
         told = [{word.decode() for word in spec[b"flags"]} for spec in specs]
         has_keys = bool(one.keys.first or one.keys.find)
         assert told == ([set(use.words) for use in one.uses] if has_keys else []), one.name
+
+
+def test_when_commands_came_is_redis_s(redis_process: Running) -> None:
+    """COMMAND DOCS: the same release and the same group for each command that both have; a cost of our own for all."""
+    theirs: dict[str, Any] = {}
+
+    def take(docs: Any) -> None:
+        for name, facts in zip(docs[::2], docs[1::2], strict=True):
+            theirs[name.decode()] = one = dict(zip(facts[::2], facts[1::2], strict=True))
+            take(one.get(b"subcommands", []))
+
+    with SocketClient(redis_process.connect(), 2, None) as client:
+        take(client.run("COMMAND DOCS"))
+    compared = [one for one in all_commands() if one.name in theirs]
+    assert len(compared) > 180
+    for one in compared:
+        facts = theirs[one.name]
+        assert one.group == facts[b"group"].decode(), one.name
+        assert facts[b"since"].decode() in RENAMED.get(one.name, {one.since}), one.name
+    assert not [one.name for one in all_commands() if "O(" not in one.complexity and "epends on" not in one.complexity]

@@ -20,10 +20,14 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- deleting -------------------------------------------------------------------------------------------------------
 
 
+_DELETING = "O(N) with N keys and elements of what they hold; a stream's segments count, not its entries."
+_FLUSHING = "O(N) with N keys that are watched or waited for. Large tables are freed afterwards, piece by piece."
+
+
 @key_command(
-    "unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete", since="4.0.0", complexity="O(keys)"
+    "unlink key [key ...]", "write fast", keys=ALL_KEYS, access="RM delete", since="4.0.0", complexity=_DELETING
 )
-@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity="O(keys)")
+@key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity=_DELETING)
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
     gone = []
@@ -36,7 +40,7 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
     return len(gone)
 
 
-@database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity="O(keys)")
+@database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity=_FLUSHING)
 def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of the selected database."""
     _flush_option(argv)
@@ -45,7 +49,7 @@ def flushdb(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@database_command("flushall [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity="O(keys)")
+@database_command("flushall [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity=_FLUSHING)
 def flushall(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all keys of all databases."""
     _flush_option(argv)

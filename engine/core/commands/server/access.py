@@ -123,7 +123,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 # -- asking ---------------------------------------------------------------------------------------------------------
 
 
-@acl_subcommand("cat [category]", "loading noscript stale")
+@acl_subcommand("cat [category]", "loading noscript stale", complexity="O(commands)")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the categories, or the commands of one."""
     at_most(argv, 3)

@@ -231,9 +231,7 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
         ctx.close(session)
 
 
-@client_subcommand(
-    "unblock client-id [TIMEOUT | ERROR]", "admin noscript loading stale", since="5.0.0", complexity="O(log N)"
-)
+@client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin noscript loading stale", since="5.0.0")
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     """Wakes a connection that waits in a blocking command."""
     at_most(argv, 4)

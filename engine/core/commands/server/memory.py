@@ -39,7 +39,7 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
     return footprint.of_key(key, value, expires=ctx.db.deadline(key) is not None, samples=samples)
 
 
-@memory_subcommand("stats")
+@memory_subcommand("stats", complexity="O(connections)")
 def stats(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns memory use by category.
 

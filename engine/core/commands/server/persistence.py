@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-@server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N)")
+#: What happens before the rest is done in the background.
+_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are only noted."
+
+
+@server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
     """Writes a snapshot, and serves nobody until it is on the disk."""
     return ctx.durability.save()
 
 
-@server_command("bgsave [SCHEDULE]", "admin noscript no_async_loading")
+@server_command("bgsave [SCHEDULE]", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     """Begins to write a snapshot of this moment in the background."""
     schedule = len(argv) > 1
@@ -37,7 +41,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.last_save()
 
 
-@server_command("bgrewriteaof", "admin noscript no_async_loading")
+@server_command("bgrewriteaof", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Begins to rewrite the append-only file to what the data need."""
     return ctx.durability.rewrite_log()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-@server_command("info [section [section ...]]", "loading stale", acl="dangerous")
+@server_command("info [section [section ...]]", "loading stale", acl="dangerous", complexity="O(connections)")
 def info_(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns information about the server."""
     return Verbatim(info.text(ctx, [word.decode("latin-1").lower() for word in argv[1:]]))
@@ -27,7 +27,11 @@ def time(ctx: Context, argv: list[bytes]) -> Reply:
     return [b"%d" % seconds, b"%d" % micros]
 
 
-@server_command("shutdown [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "admin noscript loading stale no_multi allow_busy")
+@server_command(
+    "shutdown [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+    "admin noscript loading stale no_multi allow_busy",
+    complexity="O(N) with N bytes of data that are saved, else O(1).",
+)
 def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     """Stops the server."""
     words = [word.upper() for word in argv[1:]]

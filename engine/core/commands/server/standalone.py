@@ -60,7 +60,9 @@ def _no_cluster(ctx: Context, argv: list[bytes]) -> Reply:
     raise CommandError(server.NO_CLUSTER)
 
 
-cluster_command("cluster subcommand [argument [argument ...]]", acl="")(_no_cluster)
+cluster_command("cluster subcommand [argument [argument ...]]", acl="", complexity="Depends on subcommand.")(
+    _no_cluster
+)
 cluster_command("readonly", "loading stale fast")(_no_cluster)
 cluster_command("readwrite", "loading stale fast")(_no_cluster)
 cluster_command("asking", "fast")(_no_cluster)

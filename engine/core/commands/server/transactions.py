@@ -67,7 +67,7 @@ def _in_pages(replies: Array) -> Pages:
     return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)))
 
 
-@transaction_command("discard", since="2.0.0")
+@transaction_command("discard", since="2.0.0", complexity="O(N) with N commands queued and keys watched.")
 def discard(ctx: Context, argv: list[bytes]) -> Reply:
     """Discards the commands queued since MULTI."""
     if ctx.session.multi is None:

@@ -122,7 +122,9 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@xgroup_subcommand("delconsumer key group consumer", "write", access="RW delete")
+@xgroup_subcommand(
+    "delconsumer key group consumer", "write", access="RW delete", complexity="O(N) with N pending entries."
+)
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes a consumer, and returns how many entries were pending with it."""
     _, group = _need_group(ctx, argv[2], argv[3])

@@ -54,7 +54,7 @@ def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], wo
 @stream_command(
     "xackdel key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
     "write fast",
-    access="RW delete",
+    access="RW update delete",
     since="8.2.0",
     complexity="O(1) for each ID.",
 )

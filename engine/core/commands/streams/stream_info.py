@@ -144,7 +144,7 @@ def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply]) -> Reply
     return Pages(list, len(listing), pages)
 
 
-@xinfo_subcommand("groups key")
+@xinfo_subcommand("groups key", complexity="O(groups)")
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
@@ -163,7 +163,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     ]
 
 
-@xinfo_subcommand("consumers key groupname")
+@xinfo_subcommand("consumers key groupname", complexity="O(consumers)")
 def xinfo_consumers(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumers of a consumer group."""
     stream = need_stream(ctx, argv[2], reading=True)
