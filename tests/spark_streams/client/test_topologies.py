@@ -430,7 +430,7 @@ def test_the_least_rules_for_reading_are_enough(redis_process: servers.Running, 
         url = redis_process.url.replace("://", "://job:s3cret@")
         query = Query(url, stream="s", startingOffsets="earliest", retryTimeoutMs=0, **said)
         assert len(query.drain()) == 40
-        query.reader._made._lease.beat()
+        query.reader._source._lease.beat()
         query.reader.stop()
         refused = [entry for entry in admin.execute_command("ACL", "LOG") if "setinfo" not in str(entry)]
         assert refused == []
