@@ -38,6 +38,7 @@ class OwnedGroup:
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
+        self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
 
     def start(
         self, server: StreamServer, stream: str, state: StreamState | None, after: StreamId, *, resumes: bool
@@ -120,16 +121,25 @@ class OwnedGroup:
             added = counted if self._tells_count else None
             position = after
             if state.group is None:
+                _log.warning("The group %s of %s was gone; it is created again at %s.", group, stream, after)
                 server.create_group(stream, group, after, added)
             elif state.group.last_delivered_id < after:
                 self._catch_up(server, group, stream, state.group.last_delivered_id, after, added)
             else:
                 position = state.group.last_delivered_id
+                self._check_ahead(stream, position, max(after, self._left_at.get(stream, parts[-1].upto)))
             self._delivered_from[stream] = after
+            self._left_at[stream] = max(position, parts[-1].upto)
             positions.append((parts, position))
         if self._options.ack != "commit":
             return frozenset()
         return server.deliver(positions, group, self._options.consumer, alone)
+
+    def _check_ahead(self, stream: str, position: StreamId, expected: StreamId) -> None:
+        """Say that somebody has moved the group. Rows do not depend on it, but what it has passed is never pending."""
+        if position > expected:
+            group = self._options.group
+            _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
 
     def _catch_up(
         self, server: StreamServer, group: str, stream: str, position: StreamId, after: StreamId, added: int | None

@@ -80,7 +80,7 @@ def read_new(
     buffer, stop = link.receive(link.request([*marked, ("EXEC",)]))
     queued = b"+QUEUED\r\n" * (len(marked) - 1)
     if not buffer.startswith(b"+OK\r\n" + queued):
-        _refuse(connection, consumer, bytes(buffer[:stop]), in_transaction=True)
+        refuse(connection, consumer, bytes(buffer[:stop]), in_transaction=True)
     start = 5 + len(queued)
     if buffer.startswith((b"*-1\r\n", b"_\r\n"), start):
         return None
@@ -90,7 +90,7 @@ def read_new(
     for token in tokens:
         end = buffer.find(b"$32\r\n" + token, at, stop)
         if buffer.startswith(b"-", at):
-            _refuse(connection, consumer, bytes(buffer[at:end]), in_transaction=True)
+            refuse(connection, consumer, bytes(buffer[at:end]), in_transaction=True)
         page = None
         if also is None or token != tokens[-1]:
             page = _page(buffer, at, end, nested=token == tokens[-1] and bool(count))
@@ -120,7 +120,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
     while True:
         (rows,) = connection.pipeline([_xpending(consumer, str(after.next()), "+")])
         if isinstance(rows, redis.ResponseError):
-            _refuse(connection, consumer, b"-%b\r\n" % str(rows).encode())
+            refuse(connection, consumer, b"-%b\r\n" % str(rows).encode())
         if not rows:
             return
         yield from _pending_entries(connection, consumer, {row[0]: int(row[3]) for row in rows})
@@ -137,7 +137,7 @@ def _pending_entries(
         request: Command = ("XRANGE", consumer.stream, left[0], last, "COUNT", len(left))
         buffer, stop = connection.receive(connection.request([request]))
         if buffer.startswith(b"-"):
-            _refuse(connection, consumer, bytes(buffer[:stop]))
+            refuse(connection, consumer, bytes(buffer[:stop]))
         page = _page(buffer, 0, stop, nested=False)
         if page is None:
             yield decode_page(b"", 0, 0, 0), np.zeros(0, np.int32), None, left
@@ -195,7 +195,7 @@ def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | N
     return page if page is not None and page.count else None
 
 
-def _refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_transaction: bool = False) -> None:
+def refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_transaction: bool = False) -> None:
     """Raise the first error among the server's replies."""
     reader = hiredis.Reader(replyError=redis.ResponseError)
     reader.feed(reply)
@@ -204,6 +204,8 @@ def _refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_tran
         refusal = reader.gets()
     if in_transaction and is_transient(refusal):
         raise RefusedForNowError(str(refusal))
-    if "NOGROUP" in str(refusal):
+    if "WRONGTYPE" in str(refusal):
+        fail("NOT_A_STREAM", stream=consumer.stream, address=connection.address)
+    if "NOGROUP" in str(refusal) or "no such key" in str(refusal):
         fail("GROUP_LOST", stream=consumer.stream, address=connection.address, group=consumer.group)
     raise refused(connection.address, "XREADGROUP", refusal)

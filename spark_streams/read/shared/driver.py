@@ -26,7 +26,7 @@ from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
 from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Range, StreamState, last_id_of
+from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -53,6 +53,7 @@ class SharedSource:
         self._base: SharedBatch | None = None  # where this run counts on from, if not from its checkpoint
         self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
+        self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
 
     @property
     def _group(self) -> str:
@@ -74,6 +75,7 @@ class SharedSource:
                     position = start_of(self._options, stream, _LATEST, state)
                     start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
                     server.create_group(stream, self._group, start if position.after is None else position.after)
+                    self._groups[stream] = GroupState(ZERO, None, 0)
                 since = max(since, self._last_batch(connection, server, stream))
             return Offsets({}, shared=SharedBatch(since, since), source=belonging.source_of(self._options))
 
@@ -115,7 +117,7 @@ class SharedSource:
             lag: dict[str, int] = {}
             claims: dict[str, int] = {}
             for stream, state in states.items():
-                has_group = self._ensure_group(server, stream, state)
+                has_group = self._ensure_group(server, begin, stream, state)
                 self._check_loss(server, stream, state)
                 lag[stream] = self._lag(server, stream, state) if has_group and state is not None else 0
                 found = 0
@@ -167,16 +169,32 @@ class SharedSource:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
 
-    def _ensure_group(self, server: StreamServer, stream: str, state: StreamState | None) -> bool:
+    def _ensure_group(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> bool:
         """Create the group if it is missing, and whether the stream has it now. Raises GROUP_LOST if it had it."""
+        before = self._groups.pop(stream, None)
         if state is not None and state.group is not None:
+            if before is not None:
+                self._check_moved(stream, before, state.group)
+            self._groups[stream] = state.group
             return True
-        if self._options.pattern is None and self._finished > 0:
+        if state is None and self._options.pattern is not None:
+            return False  # it was deleted since the pattern was looked up
+        was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
+        if before is not None or was_read:
             if self._options.fails:
+                self._groups[stream] = before or GroupState(ZERO, None, 0)
                 fail("GROUP_LOST", stream=stream, address=self._address, group=self._group)
             _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         server.create_group(stream, self._group, ZERO)
         return server.states([stream], self._group)[stream] is not None
+
+    def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
+        """Say that somebody has moved the group, or made it anew, which no consumer's reading looks like."""
+        was, position = before.last_delivered_id, now.last_delivered_id
+        if position < was or (position > was and before.entries_read is not None and now.entries_read is None):
+            _log.warning(
+                "The group %s of %s was moved from %s to %s; it is read there.", self._group, stream, was, position
+            )
 
     def _check_loss(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
         """Report entries that were removed before the group has read them."""

@@ -26,7 +26,7 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
-from spark_streams.errors import error
+from spark_streams.errors import StreamError, error
 from spark_streams.read.shared import dead_letters, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
@@ -54,7 +54,7 @@ class SharedPartition(InputPartition):
     checks_fields: bool = False
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """The entries as record batches of that schema. Raises GROUP_LOST if the group is gone, or FIELDS_MISSING."""
+        """The entries as record batches of that schema. Raises GROUP_LOST, ENTRIES_LOST and FIELDS_MISSING."""
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         launcher.check_reach(self.address)
@@ -72,6 +72,16 @@ class SharedPartition(InputPartition):
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
+    """What the partition's consumer has pending. A group that is gone is a warning where losses are."""
+    try:
+        yield from _read(connection, task)
+    except StreamError as problem:
+        if task.fails or problem.condition != "GROUP_LOST":
+            raise
+        _log.warning("%s", problem)
+
+
+def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     """What the partition's consumer has pending; the first attempt reads new entries.
 
     If the connection breaks, or the server refuses for the moment, the ledger tells whether they were read.
@@ -124,7 +134,7 @@ def _attempt(
             raise refused(connection.address, "WATCH", reply)
     done, line = fields
     if line is None and int(done or 0) < task.batch:
-        claims = _claims(connection, task) if task.claims else []
+        claims = _claims(connection, task, consumer) if task.claims else []
         write = ("HSET", key, task.line, task.run)
         pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)
         return None if pages is None else [(page, None, None, []) for page in pages]
@@ -139,11 +149,18 @@ def _attempt(
     return ()
 
 
-def _claims(connection: Connection, task: SharedTask) -> list[Claim]:
+def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> list[Claim]:
     """The pending entries of other consumers that the task is to claim."""
+
+    def ask(*words: bytes | str | int) -> Any:
+        (reply,) = connection.pipeline([words])
+        if isinstance(reply, redis.ResponseError):
+            xreadgroup.refuse(connection, consumer, b"-%b\r\n" % str(reply).encode())
+        return reply
+
     left = task.claims
     claims: list[Claim] = []
-    for reply in connection.command("XINFO", "CONSUMERS", task.stream, task.group):
+    for reply in ask("XINFO", "CONSUMERS", task.stream, task.group):
         info = dict(zip(reply[0::2], reply[1::2], strict=True))
         batch = protocol.batch_of(info[b"name"], task.prefix)
         dead = batch is not None and batch <= task.since
@@ -151,7 +168,7 @@ def _claims(connection: Connection, task: SharedTask) -> list[Claim]:
             continue
         idle = 0 if dead or task.claim_idle is None else task.claim_idle
         condition: tuple[str | int, ...] = ("IDLE", idle) if idle else ()
-        rows = connection.command("XPENDING", task.stream, task.group, *condition, "-", "+", left, info[b"name"])
+        rows = ask("XPENDING", task.stream, task.group, *condition, "-", "+", left, info[b"name"])
         if rows:
             claims.append(Claim(idle, [row[0] for row in rows]))
         left -= len(rows)

@@ -1,0 +1,123 @@
+"""What others do to a query's streams and groups while it runs is said, and rows stay right."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_streams.errors import StreamError
+from tests.spark_streams.driver import Site, numbers
+
+
+def change_group(site: Site, how: str) -> None:
+    """Do something to the group g of s, and add three entries to the ten."""
+    site.add("s", 3, first=10)
+    position = "0" if how.endswith("back") else "$"
+    if how == "destroyed":
+        site.client.xgroup_destroy("s", "g")
+        return
+    if how.startswith("made anew"):
+        site.client.xgroup_destroy("s", "g")
+        site.client.xgroup_create("s", "g", position)
+    else:
+        site.client.xgroup_setid("s", "g", position)
+
+
+@pytest.mark.parametrize("ack", ["commit", "cursor"])
+@pytest.mark.parametrize("how", ["destroyed", "made anew ahead", "moved ahead"])
+def test_a_group_that_somebody_changes_is_said(
+    site: Site, how: str, ack: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows come from the stream, whatever becomes of the query's group; one line in the log says what did."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", ack=ack)
+    query.drain()
+    change_group(site, how)
+    assert numbers(query.drain()) == [10, 11, 12]
+    site.add("s", 2, first=13)
+    assert numbers(query.drain()) == [13, 14]
+    assert caplog.text.count("The group g of s was") == 1
+    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["made anew back", "moved back", "made anew ahead", "moved ahead"])
+def test_a_shared_group_that_somebody_moves_is_said(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A shared group is the query's position: it reads where the group is, and says that it was moved."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", consume="shared")
+    query.drain()
+    change_group(site, how)
+    assert numbers(query.drain()) == ([] if how.endswith("ahead") else list(range(13)))
+    assert caplog.text.count("The group g of s was moved from 10-1 to") == 1
+    site.add("s", 2, first=13)
+    assert numbers(query.drain()) == [13, 14]
+    assert caplog.text.count("The group g of s was moved") == 1
+
+
+def test_a_shared_groups_loss_under_a_pattern_is_an_error(site: Site) -> None:
+    """A group that was there is not made anew unsaid, though a new stream of the pattern gets one."""
+    site.add("in:a", 5)
+    query = site.query(streamPattern="in:*", group="g", consume="shared")
+    query.drain()
+    site.client.xgroup_destroy("in:a", "g")
+    for _ in range(2):
+        with pytest.raises(StreamError, match="GROUP_LOST"):
+            query.trigger()
+
+
+def test_a_stream_that_joins_a_shared_list_gets_its_group(site: Site) -> None:
+    """A restart with one stream more creates the group there; that of the others is missed if it is gone."""
+    site.add("a", 5)
+    site.add("b", 5)
+    query = site.query(streams="a", group="g", consume="shared")
+    query.drain()
+    query.restart(streams="a,b")
+    assert len(query.drain()) == 5
+    site.client.xgroup_destroy("a", "g")
+    query.restart()
+    with pytest.raises(StreamError, match=r"GROUP_LOST.*'a'"):
+        query.trigger()
+
+
+def test_a_planned_batch_of_a_lost_group_is_got_over(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false a batch whose group is gone has no rows, and the next one reads all that is there."""
+    site.add("s", 5)
+    query = site.query(stream="s", group="g", consume="shared")
+    query.plan()
+    site.client.xgroup_destroy("s", "g")
+    for _ in range(2):
+        with pytest.raises(StreamError, match="GROUP_LOST"):
+            query.run()
+        query.restart()
+    query.restart(failOnDataLoss="false")
+    assert query.run() == []
+    assert caplog.text.count("GROUP_LOST") == 1
+    assert numbers(query.drain()) == list(range(5))
+
+
+@pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_stream_that_becomes_something_else_is_named(site: Site, said: dict[str, str], *, planned: bool) -> None:
+    """SET over a stream is NOT_A_STREAM, before and after a batch was planned."""
+    site.add("s", 10)
+    query = site.query(stream="s", **said)
+    if planned:
+        query.plan()
+    else:
+        query.trigger()
+    site.client.set("s", "x")
+    with pytest.raises(StreamError, match=r"NOT_A_STREAM.*'s'"):
+        query.run()
+    with pytest.raises(StreamError, match=r"NOT_A_STREAM.*'s'"):
+        query.trigger()
+
+
+def test_a_deleted_stream_of_a_pattern_stays_away(site: Site) -> None:
+    """A stream that goes after its pattern was looked up is not made again to have a group."""
+    site.add("in:a", 5)
+    query = site.query(streamPattern="in:*", group="g", consume="shared")
+    query.drain()
+    site.client.delete("in:a")
+    assert query.trigger() is None
+    assert not site.client.exists("in:a")
+    site.add("in:a", 2, first=10)
+    assert numbers(query.drain()) == [10, 11]
