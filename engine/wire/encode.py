@@ -89,8 +89,8 @@ def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
 
 #: How each kind of long reply begins, in RESP2 and RESP3.
 _HEADERS: tuple[dict[type, bytes], dict[type, bytes]] = (
-    dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"),
-    {list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},
+    {**dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"), bytes: b"$%d\r\n"},
+    {bytes: b"$%d\r\n", list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},
 )
 
 

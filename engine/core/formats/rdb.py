@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -35,17 +35,18 @@ class BadFormatError(Exception):
     """The payload is damaged, or of an unknown form."""
 
 
-def crc64(data: bytes) -> int:
-    """The 64-bit checksum at the end of a payload."""
+def crc64(data: bytes | memoryview, crc: int = 0) -> int:
+    """The 64-bit checksum at the end of a payload; ``crc`` is that of what stands before ``data``."""
     lanes = len(data) // _LANE_BYTES
-    crc = _crc_of_lanes(data, lanes) if lanes >= _FEWEST_LANES else 0
+    if lanes >= _FEWEST_LANES:
+        crc = _crc_of_lanes(data, lanes, crc)
     table = _CRC_TABLE
     for byte in data[lanes * _LANE_BYTES :] if lanes >= _FEWEST_LANES else data:
         crc = table[(crc ^ byte) & 255] ^ crc >> 8
     return crc
 
 
-def _crc_of_lanes(data: bytes, lanes: int) -> int:
+def _crc_of_lanes(data: bytes | memoryview, lanes: int, before: int) -> int:
     """The checksum of the first ``lanes`` stretches of :data:`_LANE_BYTES`: of all at once, byte by byte of each.
 
     A checksum is linear: that of two stretches is the first one's, taken on over as many zeros as the second has bytes,
@@ -53,6 +54,7 @@ def _crc_of_lanes(data: bytes, lanes: int) -> int:
     """
     columns = np.ascontiguousarray(np.frombuffer(data, np.uint8, lanes * _LANE_BYTES).reshape(lanes, _LANE_BYTES).T)
     crcs = np.zeros(lanes, np.uint64)
+    crcs[0] = before
     for column in columns:
         crcs = _CRC_ARRAY[(crcs & 255).astype(np.uint8) ^ column] ^ (crcs >> np.uint64(8))
     crc, shifted = 0, _after_zeros()
@@ -66,9 +68,14 @@ def _crc_of_lanes(data: bytes, lanes: int) -> int:
 @cache
 def _after_zeros() -> list[list[int]]:
     """For each byte of a checksum, by its place: what it becomes over :data:`_LANE_BYTES` zeros."""
-    crcs = np.arange(256, dtype=np.uint64) << (np.arange(8, dtype=np.uint64) * 8)[:, None]
-    for _ in range(_LANE_BYTES):
-        crcs = _CRC_ARRAY[crcs & 255] ^ (crcs >> np.uint64(8))
+    places = np.arange(8, dtype=np.uint64) * 8
+    crcs = np.arange(256, dtype=np.uint64) << places[:, None]
+    crcs = _CRC_ARRAY[crcs & 255] ^ (crcs >> np.uint64(8))
+    zeros = 1
+    while zeros < _LANE_BYTES:
+        # Over twice as many: the same once more, for each byte of what came of it.
+        crcs = np.bitwise_xor.reduce([crcs[at][(crcs >> place) & 255] for at, place in enumerate(places)])
+        zeros *= 2
     table: list[list[int]] = crcs.tolist()
     return table
 
@@ -106,6 +113,10 @@ def string(word: bytes) -> bytes:
     return length(len(word)) + word
 
 
+#: Shorter words of listpacks are cached.
+_SHORT_WORD = 64
+
+
 def _back_length(size: int) -> bytes:
     """The length of an element, which stands behind it, to be read backwards."""
     if size <= 127:
@@ -113,6 +124,13 @@ def _back_length(size: int) -> bytes:
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
     first, *others = ((size >> 7 * place) & 127 for place in range(groups - 1, -1, -1))
     return bytes((first, *(other | 128 for other in others)))
+
+
+@lru_cache(4096)
+def _with_back_length(word: bytes | int) -> bytes:
+    """An element of a listpack with its length behind it. Most words are short, and come often."""
+    element = _element(word)
+    return element + _back_length(len(element))
 
 
 def _element(word: bytes | int) -> bytes:
@@ -138,13 +156,14 @@ def _element(word: bytes | int) -> bytes:
 def listpack(words: Iterable[bytes | int]) -> bytes:
     """A listpack of words and numbers."""
     parts: list[bytes] = []
-    count = 0
     for word in words:
-        element = _element(word)
-        parts += (element, _back_length(len(element)))
-        count += 1
+        if isinstance(word, int) or len(word) < _SHORT_WORD:
+            parts.append(_with_back_length(word))
+        else:
+            element = _element(word)
+            parts.append(element + _back_length(len(element)))
     body = b"".join(parts)
-    return struct.pack("<IH", len(body) + 7, min(count, 65535)) + body + b"\xff"
+    return struct.pack("<IH", len(body) + 7, min(len(parts), 65535)) + body + b"\xff"
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
@@ -243,15 +262,27 @@ def _read_element(reader: Reader) -> bytes:
     return b"%d" % int.from_bytes(reader.read(sizes[first]), "little", signed=True)
 
 
+_DIGITS = [b"%d" % number for number in range(128)]
+
+
 def read_listpack(data: bytes) -> list[bytes]:
     """The words of a listpack, numbers as text."""
     reader = Reader(data)
     total, count = reader.unpack("<I"), reader.unpack("<H")
     if total != len(data) or data[-1:] != b"\xff":
         raise BadFormatError
-    words = []
+    words: list[bytes] = []
     while reader.at < len(data) - 1:
         start = reader.at
+        first = data[start]
+        if first < 0xC0:
+            # The most frequent forms, without the calls: small numbers, and words of up to 63 bytes.
+            size = 1 if first < 0x80 else 1 + (first & 63)
+            if data[start + size] != size:
+                raise BadFormatError
+            words.append(_DIGITS[first] if first < 0x80 else data[start + 1 : start + size])
+            reader.at = start + size + 1
+            continue
         words.append(_read_element(reader))
         back = _back_length(reader.at - start)
         if reader.read(len(back)) != back:

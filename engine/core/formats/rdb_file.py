@@ -126,7 +126,8 @@ def _value(reader: Reader, kind: int) -> None:
             if packed:
                 read_listpack(element)
     elif kind in rdb_stream.FORMS:
-        rdb_stream.load(reader, kind, Stream(Storage()), lambda: (100, 100))
+        for _ in rdb_stream.load(reader, kind, Stream(Storage()), lambda: (100, 100)):
+            pass
     else:
         raise BadFormatError(f"a value of type {kind} is not known here")
 

@@ -7,7 +7,7 @@ given back by XNACK and idempotent producers (8.8). Nodes are cut anew; deleted 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from engine.core.formats.rdb import BadFormatError, Reader, length, listpack, read_listpack, string
 from engine.core.protocol import ids
@@ -24,6 +24,8 @@ RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_8: 14}
 #: The forms that are read: 5.0's, 7.0's, 7.2's, 8.6's, 8.8's.
 FORMS = (15, V7_0, V7_2, 26, V8_8)
 
+#: Records of pending entries that are read at once.
+_PIECE = 150
 _NODE_ENTRIES = 100
 _NODE_BYTES = 4096
 _DELETED, _SAME_FIELDS = 1, 2
@@ -54,28 +56,35 @@ def form_of(stream: Stream) -> int:
     return V7_0 if all(one.active_time == one.seen_time for one in consumers) else V7_2
 
 
-def dump(stream: Stream, form: int) -> bytes:
+def dump(stream: Stream, form: int) -> Iterator[bytes]:
     """The stream's value in one of the three forms."""
-    nodes = list(_nodes(stream))
-    parts = [length(len(nodes)), *nodes, length(stream.length)]
-    first = stream.first_id
-    parts += map(_pair, (stream.last_id, first, stream.max_deleted_id))
-    parts += (length(shown(stream.entries_added)), length(len(stream.groups)))
+    entries = list(nodes(stream))
+    yield length(len(entries))
+    yield from entries
+    yield from behind_nodes(stream, form)
+
+
+def behind_nodes(stream: Stream, form: int) -> Iterator[bytes]:
+    """What follows the nodes: counters, groups, producers; record by record."""
+    yield length(stream.length)
+    yield from map(_pair, (stream.last_id, stream.first_id, stream.max_deleted_id))
+    yield length(shown(stream.entries_added)) + length(len(stream.groups))
     for name in sorted(stream.groups):
         group = stream.groups[name]
-        parts += (string(name), _pair(group.last_id), length(shown(group.entries_read) % _U64))
-        parts += _pending(group)
-        parts.append(length(len(group.consumers)))
+        yield string(name) + _pair(group.last_id) + length(shown(group.entries_read) % _U64)
+        yield from _pending(group)
+        yield length(len(group.consumers))
         for consumer in group.sorted_consumers():
-            parts += _consumer(group, consumer, form)
+            yield from _consumer(group, consumer, form)
         if form == V8_8:
-            parts += (length(len(group.nacked)), *map(_raw, group.nacked))
+            yield length(len(group.nacked))
+            yield from map(_raw, group.nacked)
     if form == V8_8:
-        parts += _producers(stream.producers)
-    return b"".join(parts)
+        yield from _producers(stream.producers)
 
 
-def _nodes(stream: Stream) -> Iterator[bytes]:
+def nodes(stream: Stream) -> Iterator[bytes]:
+    """The entries, in nodes of up to a hundred; a stream's value begins with how many there are."""
     entries: list[tuple[int, list[bytes]]] = []
     size = 0
     for segment, begin, end in stream.runs(ids.MIN_ID, ids.MAX_ID):
@@ -136,10 +145,14 @@ def _producers(producers: Producers | None) -> Iterator[bytes]:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def load(reader: Reader, form: int, stream: Stream, defaults: Callable[[], tuple[int, int]]) -> Stream:
-    """Fill an empty stream. ``defaults`` are the server's settings for idempotent producers: duration, most IDs."""
+def load(reader: Reader, form: int, stream: Stream, defaults: Callable[[], tuple[int, int]]) -> Iterator[None]:
+    """Fill an empty stream, in pieces of about a hundred entries.
+
+    ``defaults`` are the server's settings for idempotent producers: duration, most IDs.
+    """
     for _ in range(reader.length()):
         _load_node(reader, stream)
+        yield
     if reader.length() != stream.length:
         raise BadFormatError
     last_id = _load_pair(reader)
@@ -156,10 +169,9 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Callable[[], tuple
         name = reader.string()
         if name in stream.groups:
             raise BadFormatError
-        stream.groups[name] = _load_group(reader, form, stream)
+        stream.groups[name] = yield from _load_group(reader, form, stream)
     if form > V7_2:
         _load_producers(reader, stream, defaults)
-    return stream
 
 
 def _load_pair(reader: Reader) -> int:
@@ -213,7 +225,7 @@ def _load_node(reader: Reader, stream: Stream) -> None:
         raise BadFormatError
 
 
-def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
+def _load_group(reader: Reader, form: int, stream: Stream) -> Generator[None, None, Group]:
     last_id = _load_pair(reader)
     if form >= V7_0:
         read = _signed(reader.length())
@@ -223,7 +235,9 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
     else:
         group = Group(last_id, estimate_read(stream, last_id))
     records: dict[int, tuple[int, int]] = {}
-    for _ in range(reader.length()):
+    for number in range(reader.length()):
+        if not number % _PIECE:
+            yield
         entry_id = _load_raw(reader)
         if entry_id in records:
             raise BadFormatError
@@ -235,7 +249,10 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Group:
             raise BadFormatError
         consumer, _ = group.consumer(name, seen)
         consumer.active_time = reader.unpack("<q") if form >= V7_2 else seen
-        for _ in range(reader.length()):
+        yield
+        for number in range(reader.length()):
+            if not number % _PIECE:
+                yield
             entry_id = _load_raw(reader)
             group.pending.put(entry_id, consumer.number, *records.pop(entry_id))
     if form == V8_8:

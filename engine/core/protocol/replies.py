@@ -105,6 +105,8 @@ class Array(list[Any]):
 class Pages:
     """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, which are made page by page.
 
+    With the kind ``bytes`` it is one value of ``size`` bytes, with the line end behind it, as :class:`Several`.
+
     Between two pages other clients' commands run. So whatever ``pages`` makes its elements of must be fixed when the
     command returns. A page has a few thousand elements at the most, depending on what each costs. An element may be
     Pages, or a :class:`Several`.
@@ -112,7 +114,7 @@ class Pages:
 
     __slots__ = ("kind", "pages", "size")
 
-    def __init__(self, kind: type[list[Any]], size: int, pages: Iterator[Sequence[Reply]]) -> None:
+    def __init__(self, kind: type[list[Any] | bytes], size: int, pages: Iterator[Sequence[Reply]]) -> None:
         self.kind = kind
         self.size = size
         self.pages = pages

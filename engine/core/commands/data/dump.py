@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.expiry import is_past
@@ -14,7 +16,8 @@ from engine.core.formats.rdb import BadFormatError, Reader, crc64, length, listp
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
-from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
+from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.text.messages import data, general
 
@@ -32,6 +35,10 @@ _TAIL = struct.Struct("<HQ")
 _LONGEST_IDLE = (1 << 24) - 1
 #: Elements of a list are packed in nodes of about this many bytes; longer ones stand alone.
 _NODE_BYTES = 4096
+#: A stream of more entries and pending entries, and a payload of more bytes, are written and read in steps: of so many
+#: nodes or records, and for the check sum of so many bytes.
+_LONG, _LONG_PAYLOAD = 2000, 200_000
+_NODES, _RECORDS, _CHECKED = 4, 2000, 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
@@ -47,9 +54,50 @@ def dumped(value: Value) -> bytes:
     else:
         form = rdb_stream.form_of(value)
         version = rdb_stream.RDB_VERSIONS[form]
-        body = bytes((form,)) + rdb_stream.dump(value, form)
+        body = bytes((form,)) + b"".join(rdb_stream.dump(value, form))
     body += struct.pack("<H", version)
     return body + struct.pack("<Q", crc64(body))
+
+
+def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
+    """The payload of a long stream that does not change, in chunks that are sent one by one."""
+    form = rdb_stream.form_of(stream)
+    chunks: list[bytes] = [b""]
+    nodes = yield from _join(rdb_stream.nodes(stream), _NODES, chunks)
+    chunks[0] = bytes((form,)) + length(nodes)
+    yield from _join(rdb_stream.behind_nodes(stream, form), _RECORDS, chunks)
+    chunks.append(struct.pack("<H", rdb_stream.RDB_VERSIONS[form]))
+    crc = 0
+    for chunk in chunks:
+        crc = crc64(chunk, crc)
+        yield
+    chunks.append(struct.pack("<Q", crc))
+    return Pages(bytes, sum(map(len, chunks)), ([Several(1, [chunk])] for chunk in [*chunks, b"\r\n"]))
+
+
+def _join(pieces: Iterator[bytes], step: int, chunks: list[bytes]) -> Generator[None, None, int]:
+    """Join pieces, ``step`` of them at a time, to chunks; how many pieces there are."""
+    waiting: list[bytes] = []
+    count = size = 0
+    while found := list(islice(pieces, step)):
+        count += len(found)
+        waiting += found
+        size += sum(map(len, found))
+        if size >= _CHECKED:
+            chunks.append(b"".join(waiting))
+            waiting, size = [], 0
+        yield
+    chunks.append(b"".join(waiting))
+    return count
+
+
+def _check_sum(payload: memoryview) -> Generator[None, None, int]:
+    crc = 0
+    for at in range(0, len(payload), _CHECKED):
+        if at:
+            yield
+        crc = crc64(payload[at : at + _CHECKED], crc)
+    return crc
 
 
 def _dump_hash(fields: Hash) -> bytes:
@@ -84,24 +132,24 @@ def _list_nodes(items: deque[bytes]) -> list[bytes]:
     return nodes
 
 
-def _loaded(ctx: Context, payload: bytes) -> Value:
-    """The value of a payload; a CommandError where it is none."""
+def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
+    """The value of a payload, step by step; a CommandError where it is none."""
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
-    if version > _NEWEST_RDB_VERSION or crc64(payload[:-8]) != check:
+    if version > _NEWEST_RDB_VERSION or (yield from _check_sum(memoryview(payload)[:-8])) != check:
         raise CommandError(data.BAD_DUMP)
-    reader = Reader(payload[: -_TAIL.size])
+    reader = Reader(payload)
     try:
-        value = _load_value(ctx, reader)
+        value = yield from _load_value(ctx, reader)
     except (BadFormatError, LookupError, ValueError, StopIteration, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
-    if value is None or reader.at != len(reader.data):
+    if value is None or reader.at != len(payload) - _TAIL.size:
         raise CommandError(data.BAD_DUMP_BODY)
     return value
 
 
-def _load_value(ctx: Context, reader: Reader) -> Value | None:
+def _load_value(ctx: Context, reader: Reader) -> Generator[None, None, Value | None]:
     """The value, None where its type is unknown or it is empty."""
     kind = reader.byte()
     if kind == _STRING:
@@ -112,7 +160,10 @@ def _load_value(ctx: Context, reader: Reader) -> Value | None:
         def defaults() -> tuple[int, int]:
             return config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
 
-        stream: Stream = rdb_stream.load(reader, kind, ctx.streams.new(), defaults)
+        stream = ctx.streams.new()
+        for number, _ in enumerate(rdb_stream.load(reader, kind, stream, defaults)):
+            if not number % _NODES:
+                yield
         return stream
     if kind in (_HASH, _HASH_LISTPACK):
         words = (
@@ -148,7 +199,10 @@ def _load_list(reader: Reader, kind: int) -> deque[bytes]:
 def dump(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
-    return None if value is None else dumped(value)
+    if not isinstance(value, Stream) or value.length + sum(len(one.pending) for one in value.groups.values()) < _LONG:
+        return None if value is None else dumped(value)
+    # (A copy shares what does not change, and has a cache of its own.)
+    return ctx.in_steps(argv, _dump_in_steps(value.copy(Storage())))
 
 
 @key_command(
@@ -185,13 +239,25 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
     ttl = parse_int(argv[2])
     if ttl < 0:
         raise CommandError(data.RESTORE_TTL)
-    value = _loaded(ctx, payload)
-    deadline = None
-    if ttl:
-        deadline = ttl if absolute else ttl + ctx.now
-        if deadline >= 1 << 63:
-            # Redis's sum overflows here, and the key is gone at once.
-            raise CommandError(data.invalid_expire(b"restore"))
+
+    def work() -> Generator[None, None, Reply]:
+        now = ctx.now
+        value = yield from _loaded(ctx, payload)
+        if not replace and db.get(key) is not None:
+            raise CommandError(data.BUSY_KEY)
+        deadline = None
+        if ttl:
+            deadline = ttl if absolute else ttl + now
+            if deadline >= 1 << 63:
+                # Redis's sum overflows here, and the key is gone at once.
+                raise CommandError(data.invalid_expire(b"restore"))
+        return _put(ctx, argv, value, deadline, idle)
+
+    return ctx.in_steps(argv, work()) if len(payload) > _LONG_PAYLOAD else Steps(argv, work()).all()
+
+
+def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, idle: int | None) -> Reply:
+    key, payload, db = argv[1], argv[3], ctx.db
     goes_at_once = deadline is not None and is_past(ctx, deadline)
     deleted = db.delete(key, changes=int(goes_at_once))
     if goes_at_once:

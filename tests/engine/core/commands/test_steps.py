@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from engine.core.commands.data import dump
 from engine.core.commands.streams import claims, deleting, many_ids, pending_entries
-from engine.core.protocol.replies import CommandError, Steps
+from engine.core.formats import rdb_stream
+from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
 from tests.replay import NOW_US, check_replay, state
@@ -113,3 +115,62 @@ def test_a_transaction_does_all_at_once(command):
     side.core.take_steps()
     assert encoded(side.run(f"MULTI; {command}; EXEC", after_ms=5)) == encoded([expected])
     assert state(side.core) == state(whole.core)
+
+
+# -- DUMP and RESTORE -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Payloads of some entries are long."""
+    for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_RECORDS": 20, "_CHECKED": 100}.items():
+        monkeypatch.setattr(dump, name, value)
+    monkeypatch.setattr(rdb_stream, "_NODE_ENTRIES", 10)
+    monkeypatch.setattr(rdb_stream, "_PIECE", 20)
+
+
+@pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
+def test_a_long_stream_travels_in_steps(small_payloads, before):
+    """DUMP gives what was there when it began, RESTORE adds the whole at its end, whatever others do in between."""
+    side, other = Side(), Side()
+    for one in (side, other):
+        one.run(before)
+        one.core.take_steps()
+    stream = side.core.databases[0].stream(b"s")
+    expected = dump.dumped(stream)
+    steps, count = side.run("DUMP s"), 0
+    while (reply := go_on(side, steps)) is steps:
+        count += 1
+        if count == 10:
+            side.run(MEANWHILE)
+    assert count > 60
+    assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
+    words = [b"RESTORE", b"s", b"0", expected, b"REPLACE"]
+    steps, count = other.core.execute(other.session, words, NOW_US), 0
+    other.run("XGROUP DESTROY s g; XADD s * another entry")
+    while (reply := go_on(other, steps)) is steps:
+        count += 1
+        other.run("XADD s * another entry")
+    assert count > 60
+    assert reply is OK
+    assert dump.dumped(other.core.databases[0].stream(b"s")) == expected
+    check_replay(other.core, NOW_US + 5000)
+
+
+def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small_payloads):
+    """Without REPLACE a key that somebody adds meanwhile stays; a damaged payload adds nothing."""
+    side = Side()
+    payload = dump.dumped(side.core.databases[0].stream(b"s"))
+    side.core.take_steps()
+    for words, text in (
+        ([b"new", b"0", payload], b"BUSYKEY"),
+        ([b"s", b"0", payload[:-1] + b"x", b"REPLACE"], b"DUMP payload version or checksum"),
+    ):
+        steps = side.core.execute(side.session, [b"RESTORE", *words], NOW_US)
+        side.run("SET new value")
+        while (reply := go_on(side, steps)) is steps:
+            pass
+        assert isinstance(reply, CommandError)
+        assert text in reply.text
+    assert side.run("GET new") == b"value"
+    assert dump.dumped(side.core.databases[0].stream(b"s")) == payload
