@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import redis
 
-from spark_streams.client.connection import Command, Connection
+from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.fence import PREFIX, shown
@@ -25,7 +25,11 @@ def number_of_write(
     key = b"%b{%b}:writes" % (PREFIX, query.encode())
     mine = f"{batch}:{run}"
 
+    link: Link | None = None
+
     def attempt() -> int | None:
+        nonlocal link
+        link = None
         link = connection.link(key)
         watched, found = link.pipeline([("WATCH", key), ("HGETALL", key)])
         for reply in (watched, found):
@@ -48,7 +52,7 @@ def number_of_write(
         done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
         return None if done is None or isinstance(done, redis.ResponseError) else len(known)
 
-    number = connection.retry(attempt, lambda: connection.drop(None))
+    number = connection.retry(attempt, lambda: connection.drop(link))
     if number is None:
         fail("WRITE_CONTENDED", address=connection.address)
     return number

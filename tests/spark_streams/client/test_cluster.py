@@ -1,0 +1,184 @@
+"""A real cluster: reading, writing, sharing a group and counting writes while slots move from node to node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.client.connection import Connection
+from spark_streams.client.pool import close_all
+from spark_streams.client.slots import slot_of
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
+from spark_streams.write.at_least_once import AtLeastOnceSender
+from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.foreach_batch import number_of_write
+from tests import servers, topologies
+from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
+from tests.spark_streams.driver import Query
+from tests.spark_streams.driver import numbers as column
+from tests.spark_streams.write.test_fences import table
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[topologies.Cluster]:
+    """One cluster for all tests here: each has streams of its own."""
+    with topologies.cluster() as made:
+        yield made
+
+
+@contextmanager
+def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) -> Iterator[None]:
+    """The key's slot is on its way while the block runs, and arrives afterwards; `first` is moved before the block."""
+    slot = slot_of(key)
+    source, target = cluster.begin_move(slot)
+    if first is not None:
+        cluster._cli(source, "migrate", target.host, str(target.port), first, "0", "5000")
+    yield
+    cluster.end_move(slot, source, target)
+
+
+def while_apart(cluster: topologies.Cluster, key: bytes, first: str | None, action: Callable[[], Any]) -> Any:
+    """What the action gives that cannot end before the slot has arrived; `first` is moved before it begins."""
+    with ThreadPoolExecutor(1) as pool:
+        with moving(cluster, key, first):
+            future = pool.submit(action)
+            with pytest.raises(TimeoutError):
+                future.result(0.2)
+        return future.result(20)
+
+
+def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster) -> None:
+    """Commands, pages and transactions go to the node that has the key, before, during and after a slot moves."""
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url))
+        names = [f"s{i}" for i in range(9)]
+        assert len({cluster.owner(slot_of(name.encode())).port for name in names}) == 3
+        for name in names:
+            connection.command("XADD", name, "1-0", "n", "0")
+        replies = connection.pipeline([("XLEN", name) for name in names])
+        assert replies == [1] * 9
+        for name in names:
+            buffer, stop = connection.receive(connection.request([("XRANGE", name, "-", "+")]))
+            assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n$3\r\n1-0\r\n")
+        write(connection, 0, 500, key_column="n", partitions=7).finish()
+        assert sorted(n for i in range(7) for n in numbers(client, f"s:{{{i}}}")) == list(range(500))
+
+        write(connection, 0, 200, stream="moving").finish()
+        slot = slot_of(b"moving")
+        source, target = cluster.begin_move(slot)
+        # The stream goes first, then its fence: in between they are apart, and a transaction must wait.
+        cluster._cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
+        buffer, stop = connection.receive(connection.request([("XRANGE", "moving", "-", "+", "COUNT", 1)]))
+        assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n")
+        assert connection.command("XLEN", "moving") == 200
+        problems: list[BaseException] = []
+        done = threading.Event()
+
+        def more() -> None:
+            other = Connection(Address(cluster.url))
+            try:
+                write(other, 0, 600, stream="moving").finish()
+            except BaseException as problem:  # noqa: BLE001 - handed to the test
+                problems.append(problem)
+            finally:
+                other.close()
+                done.set()
+
+        writing = threading.Thread(target=more)
+        writing.start()
+        assert not done.wait(0.3)
+        cluster.end_move(slot, source, target)
+        writing.join(30)
+        assert problems == []
+        assert numbers(client, "moving") == list(range(600))
+        # This connection still believes in the old place.
+        write(connection, 0, 900, stream="moving").finish()
+        assert numbers(client, "moving") == list(range(900))
+        assert connection.command("XLEN", "moving") == 900
+
+        source, target = cluster.begin_move(slot)
+        plain = AtLeastOnceSender(connection, WriteOptions(stream="moving", chunk_size=50))
+        for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
+            plain.submit(chunk)
+            if int(chunk[0].rows[0]) == 100:
+                cluster.end_move(slot, source, target)
+        plain.finish()
+        assert sorted(numbers(client, "moving")) == list(range(1200))
+        connection.close()
+
+
+def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Cluster) -> None:
+    """While a slot moves, appended rows whose stream is not at its old node are written at the new one."""
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url, retry_ms=5000))
+        given = WriteOptions(stream="new", mode="append", chunk_size=20)
+        sender = AtLeastOnceSender(connection, given)
+        source, target = cluster.begin_move(slot_of(b"new"))
+        for chunk in RowEncoder(given, SCHEMA).chunks([table(0, 100)]):
+            sender.submit(chunk)
+        sender.finish()
+        cluster.end_move(slot_of(b"new"), source, target)
+        assert numbers(client, "new") == list(range(100))
+        connection.close()
+
+
+def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologies.Cluster) -> None:
+    """Reading, claiming and counting follow MOVED and ASK, and wait where a slot's keys are apart: nothing is lost."""
+    with cluster.client() as client:
+
+        def add(first: int) -> None:
+            for n in range(first, first + 10):
+                client.xadd("s", {"n": n}, id=f"{n + 1}-1")
+
+        said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", "claimIdleMs": 1}
+        query = Query(cluster.url, **said)
+        query.reader.initialOffset()
+        add(0)
+        # The ledger is not there yet, so the old node sends its users on to the new one, which has no stream.
+        assert column(while_apart(cluster, b"s", None, query.trigger)) == list(range(10))
+        add(10)
+        client.xreadgroup("g", "dead", {"s": ">"}, count=5)
+        with moving(cluster, b"s"):
+            rows = column(query.trigger() or [])
+        assert sorted(rows) == list(range(10, 20))
+        add(20)
+        client.xreadgroup("g", "dead", {"s": ">"}, count=5)
+        rows = while_apart(cluster, b"s", "s", query.drain)
+        assert sorted(column(rows)) == list(range(20, 30))
+        assert client.xpending("s", "g")["pending"] == 0
+
+        connection = Connection(Address(cluster.url))
+        options = WriteOptions(stream="s")
+
+        def count(execution: str) -> int:
+            return number_of_write(connection, "q", 1, "run", execution, options)
+
+        assert count("a") == 0
+        (key,) = (key for node in cluster.nodes for key in keys_of(node) if b"writes" in key)
+        with moving(cluster, key):
+            assert count("b") == 1
+        assert while_apart(cluster, key, key.decode(), lambda: count("c")) == 2
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", target_nodes="all")
+        assert count("d") == 3
+        connection.close()
+
+
+def keys_of(node: servers.Running) -> list[bytes]:
+    """The keys of a node that are the connector's."""
+    with redis.Redis(port=node.port, protocol=2) as client:
+        return list(client.scan_iter("pystreams:*"))
