@@ -38,6 +38,11 @@ class Begin:
     backlog: int | None = None
     retired: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the batch begins where the last one ended, and the offset need not say anything about it."""
+        return not (self.jumps or self.lost or self.retired)
+
 
 class Continuity:
     """One query's knowledge of its streams. States go in; beginnings come out, or errors and warnings of loss."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from spark_streams.client.pool import borrow
@@ -22,9 +22,9 @@ from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
-from spark_streams.read.quiet import Quiet
 from spark_streams.read.range_task import RangePartition
 from spark_streams.read.selection import Selection, start_of
+from spark_streams.read.watch import Watch
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -44,11 +44,13 @@ class RangeSource:
         self._address = address
         self._selection = Selection(options)
         self._limits = Limits(options)
-        self._quiet = Quiet(options.idle_wait)
+        self._watch = Watch(options.idle_wait)
+        self._finished: tuple[Offsets, bool | None] | None = None  # what was acknowledged last
         self._group = OwnedGroup(options, address)
         self._lease = Lease(options, address)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
+        self._last_ids: dict[str, StreamId] = {}
         self._continuity = Continuity(options, address, self._group)
         self._checked = False  # whether the checkpoint is known to be this query's
 
@@ -113,6 +115,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states(self._streams(server), None)
+        self._watch.forget()
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._target = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
@@ -129,17 +132,22 @@ class RangeSource:
                 for stream in streams:
                     self._group.check_consumers(server, stream)
             self._lease.renew(server)
-            if self._quiet.lasts(server, begin, streams, durable=durable, waits=self._target is None):
+            if self._finished is None or self._finished[0] is not begin or self._finished[1] != durable:
+                self._group.finish(server, begin, durable=durable)
+                self._finished = begin, durable
+            due = self._watch.due(server, begin, streams, waits=self._target is None)
+            if not due and streams:
                 return begin
-            self._group.finish(server, begin, durable=durable)
-            states = server.states(streams, self._options.group)
-            self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
+            states = server.states(due, self._options.group)
+            self._note_ends(streams, states)
             begins = {stream: self._continuity.begin(server, begin, stream, state) for stream, state in states.items()}
             self._continuity.see(states)
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
+            quiet = {stream: state for stream, state in states.items() if ends[stream] <= starts[stream]}
+            noted = {stream for stream in quiet if stream not in begin.streams or not begins[stream].is_plain}
+            self._watch.settle(begin, quiet, noted)
             if all(ends[stream] <= starts[stream] for stream in ends):
-                self._quiet.begins(begin, states, durable=durable)
                 return begin
             counts: dict[str, int] = {}
             if not unlimited:
@@ -151,7 +159,18 @@ class RangeSource:
             # Not before there is a batch: until then a query that is started again has another ID.
             taken = (stream for stream in ends if ends[stream] > starts[stream])
             self._lease.hold(server, belonging.query_of(begin), taken)
-            return self._offsets_at(server, begin, begins, ends, counts, states)
+            planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, states)
+            ended = ((stream, state) for stream, state in states.items() if state is not None)
+            read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
+            self._watch.settle(planned, read, noted - read.keys())
+            return planned
+
+    def _note_ends(self, streams: Iterable[str], states: States) -> None:
+        """Note where the streams end now; those that are not among `states` end where they did."""
+        if len(states) == len(set(streams)):
+            self._last_ids = {}
+        self._last_ids.update((stream, last_id_of(state)) for stream, state in states.items())
+        self._latest = Offsets(self._last_ids)
 
     def _end(self, stream: str, start: StreamId, state: StreamState | None) -> StreamId:
         """The furthest that a batch may reach in a stream now."""
@@ -164,19 +183,23 @@ class RangeSource:
         self,
         server: StreamServer,
         begin: Offsets,
+        ours: Collection[str],
         begins: Mapping[str, Begin],
         ends: Mapping[str, StreamId],
         counts: Mapping[str, int],
         states: States,
     ) -> Offsets:
-        """The offset at the end of a batch: positions, and everything that reading it again needs."""
+        """The offset at the end of a batch: positions, and everything that reading it again needs.
+
+        The streams `ours` that are not in `begins` are where they were.
+        """
         streams = dict(begin.streams)
         added, lost = dict(begin.added), dict(begin.lost)
         firsts, unread = dict(begin.firsts), set(begin.unread)
-        deleted: dict[str, StreamId] = {}
+        deleted = {stream: upto for stream, upto in begin.deleted.items() if stream not in begins}
         if self._options.pattern is not None:
-            for stream in streams.keys() - begins.keys():  # another pattern found it
-                for values in (streams, added, lost, firsts):
+            for stream in streams.keys() - ours:  # another pattern found it
+                for values in (streams, added, lost, firsts, deleted):
                     values.pop(stream, None)
         for stream, found in begins.items():
             state, end, baseline = states[stream], ends[stream], found.baseline

@@ -48,6 +48,8 @@ from spark_streams.read.range_task import RangePartition
 from spark_streams.read.shared.driver import SharedSource
 from spark_streams.read.shared.task import SharedPartition
 
+_KEPT_OFFSETS = 3  # a batch's two, and where the streams end
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads streams in micro-batches, with or without a consumer group."""
@@ -59,7 +61,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
         self._source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
-        self._parsed: tuple[dict[str, Any], Offsets] | None = None  # the offset that `latestOffset` saw last
+        self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # the offsets of the last calls
+        self._reported: tuple[Offsets, dict[str, Any]] | None = None
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._durable: bool | None = None  # whether a restart begins no earlier than `start`; None: unknown
         self._first_end: dict[str, Any] | None = None  # the end of the first batch of this run
@@ -105,9 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
-        if self._parsed is None or self._parsed[0] != start:
-            self._parsed = start, Offsets.from_json(start)
-        begin = self._parsed[1]
+        begin = self._offset(start)
         unlimited = isinstance(limit, ReadAllAvailable)
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:
@@ -116,18 +117,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._durable = None if self._planned_from is None else False
         self._planned_from = start
         form = end.to_json()
-        self._parsed = form, end
+        self._keep(form, end)
         return form
+
+    def _offset(self, form: dict[str, Any]) -> Offsets:
+        """The offset of a stored form: the same object for the same form, so that it is parsed once."""
+        for known, offset in self._parsed:
+            if known == form:
+                return offset
+        offset = Offsets.from_json(form)
+        self._keep(form, offset)
+        return offset
+
+    def _keep(self, form: dict[str, Any], offset: Offsets) -> None:
+        self._parsed = [(form, offset), *self._parsed[: _KEPT_OFFSETS - 1]]
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the streams ended when they were last looked at, for the query's progress."""
         latest = None if self._source is None else self._source.latest
-        return None if latest is None else latest.to_json()
+        if latest is None:
+            return None
+        if self._reported is None or self._reported[0] is not latest:
+            self._reported = latest, latest.to_json()
+        return self._reported[1]
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch between two offsets, the same whenever it is replayed."""
-        offsets = Offsets.from_json(start), Offsets.from_json(end)
+        offsets = self._offset(start), self._offset(end)
         planned = self._source_of(*offsets).plan(*offsets)
         if self._first_end is None:
             self._first_end = end
@@ -143,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @headed
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is finished: acknowledge and trim it."""
-        offset = Offsets.from_json(end)
+        offset = self._offset(end)
         self._source_of(offset).commit(offset)
         self._durable = end == self._planned_from
 

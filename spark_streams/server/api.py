@@ -35,13 +35,13 @@ class StreamServer(Protocol):
         """As `states` for one stream, but the stream and its group are read at the same moment."""
         ...
 
-    def unchanged(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> bool:
-        """Whether no entries were added to the streams, and none removed, since they had these states.
+    def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
+        """The streams to which entries were added, or from which some were removed, since they had these states.
 
-        If a group is named, its states must be the same too. Waits up to `wait` milliseconds for an entry, unless the
-        streams are in different slots of a cluster. False where the server does not say. A stream that was deleted and
-        made anew with as many entries, none of them with a larger ID, is not told apart: ask for its state from time to
-        time.
+        If a group is named, also those where its state is another one. Waits up to `wait` milliseconds for an entry,
+        unless the streams are in different slots of a cluster. None where the server does not say. A stream that was
+        deleted and made anew with as many entries, none of them with a larger ID, is not told apart: ask for its state
+        from time to time.
         """
         ...
 

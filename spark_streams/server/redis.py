@@ -68,29 +68,36 @@ class RedisServer:
             found.update(self.states(refused, group))
         return found
 
-    def unchanged(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> bool:
+    def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
         known = self._known
-        if not known.tells_news or not streams:
-            return False
-        commands: list[Command] = [("XLEN", stream) for stream in streams]
+        if not known.tells_news:
+            return None
+        if not streams:
+            return set()
+        names = list(streams)
+        commands: list[Command] = [("XLEN", stream) for stream in names]
         if group is not None:
-            commands += [("XINFO", "GROUPS", stream) for stream in streams]
+            commands += [("XINFO", "GROUPS", stream) for stream in names]
         looks = len(commands)
         after = {stream: str(last_id_of(state)) for stream, state in streams.items()}
-        if self._connection.topology.is_cluster and len({slot_of(stream.encode()) for stream in streams}) > 1:
+        if self._connection.topology.is_cluster and len({slot_of(stream.encode()) for stream in names}) > 1:
             commands += [("XREAD", "COUNT", 1, "STREAMS", stream, last) for stream, last in after.items()]
         else:
             blocks: Command = ("BLOCK", wait) if wait else ()
             commands.append(("XREAD", "COUNT", 1, *blocks, "STREAMS", *after, *after.values()))
         replies = self._connection.pipeline(commands)
-        refusals = [reply for reply in replies if isinstance(reply, redis.ResponseError)]
-        known.tells_news = not any(str(reply).startswith(("NOPERM", "ERR unknown")) for reply in refusals)
-        if refusals or any(replies[looks:]):
-            return False
-        states = [(0, None) if state is None else (state.length, state.group) for state in streams.values()]
-        groups = [_group_state(reply, group) for reply in replies[len(streams) : looks]]
-        lengths = zip(replies[: len(streams)], groups or [state for _, state in states], strict=True)
-        return states == list(lengths)
+        refusals = [str(reply) for reply in replies if isinstance(reply, redis.ResponseError)]
+        missing = [refusal for refusal in refusals if "no such key" in refusal]
+        if len(missing) < len(refusals):
+            known.tells_news = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
+            return None
+        found = {stream.decode() for news in replies[looks:] for stream, _ in news or ()}
+        groups = replies[len(names) : looks] or [None] * len(names)
+        for (stream, state), length, reply in zip(streams.items(), replies, groups, strict=False):
+            position = None if isinstance(reply, redis.ResponseError) else _group_state(reply, group)
+            if (length, position) != ((0, None) if state is None else (state.length, state.group if group else None)):
+                found.add(stream)
+        return found
 
     @property
     def _known(self) -> Knowledge:

@@ -20,11 +20,11 @@ from spark_streams.read import belonging, loss, planning
 from spark_streams.read.lease import Lease
 from spark_streams.read.loss import Baseline
 from spark_streams.read.offsets import Offsets, SharedBatch
-from spark_streams.read.quiet import Quiet
 from spark_streams.read.selection import Selection, start_of
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
+from spark_streams.read.watch import Watch
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -43,9 +43,10 @@ class SharedSource:
         self._options = options
         self._address = address
         self._selection = Selection(options)
-        self._quiet = Quiet(options.idle_wait, options.group)
+        self._watch = Watch(options.idle_wait, options.group)
         self._target: dict[str, StreamId] | None = None  # where to stop
         self._latest: Offsets | None = None
+        self._last_ids: dict[str, StreamId] = {}
         self._finished = -1  # the last batch that was acknowledged
         self._rotation = 0
         self._run = secrets.token_hex(8)
@@ -108,12 +109,14 @@ class SharedSource:
             streams = self._selection.streams(server)
             last = self._shared(begin, streams)
             self._lease.renew(server)
-            if self._quiet.lasts(server, begin, streams, durable=True, waits=self._target is None):
-                return begin
             self._finish(connection, server, last)
             last = self._counted_on(connection, server, streams, last)
-            states = server.states(streams, self._group)
-            self._latest = Offsets({stream: last_id_of(state) for stream, state in states.items()})
+            due = self._watch.due(server, begin, streams, waits=self._target is None)
+            if not due and streams:
+                return begin
+            states = server.states(due, self._group)
+            self._last_ids.update((stream, last_id_of(state)) for stream, state in states.items())
+            self._latest = Offsets(self._last_ids)
             lag: dict[str, int] = {}
             claims: dict[str, int] = {}
             for stream, state in states.items():
@@ -126,12 +129,10 @@ class SharedSource:
                 if found:
                     claims[stream] = found
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
+            quiet = {stream: state for stream, state in states.items() if self._is_quiet(state, lag[stream])}
+            quiet = {stream: state for stream, state in quiet.items() if stream not in claims}
+            self._watch.settle(begin, quiet)
             if not any(map(sum, batch.reads.values())) and not claims:
-                pending = any(
-                    state is not None and state.group is not None and state.group.pending for state in states.values()
-                )
-                if not pending or self._options.claim_idle is None:  # else there may be something to claim at any time
-                    self._quiet.begins(begin, states, durable=True)
                 return begin
             self._lease.hold(server, belonging.query_of(begin), batch.reads)
         tasks = planning.tasks(
@@ -142,8 +143,16 @@ class SharedSource:
             ],
             self._options,
         )
-        shared = () if len(tasks) == sum(tasks) else tuple(tasks)
-        return Offsets({}, tasks=shared, shared=batch, source=belonging.source_of(self._options, begin))
+        source = belonging.source_of(self._options, begin)
+        end = Offsets({}, tasks=() if len(tasks) == sum(tasks) else tuple(tasks), shared=batch, source=source)
+        self._watch.settle(end, {})
+        return end
+
+    def _is_quiet(self, state: StreamState | None, lag: int) -> bool:
+        """Whether there is nothing to read before the stream or its group changes, and nothing to claim."""
+        if state is None or state.group is None or lag:
+            return False
+        return not state.group.pending or self._options.claim_idle is None  # else something is idle at any time
 
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch

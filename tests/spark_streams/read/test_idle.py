@@ -32,6 +32,32 @@ def test_an_idle_query_moves_no_values(site: Site, consume: str) -> None:
     assert numbers(query.drain()) == [3, 4, 5]
 
 
+@pytest.mark.parametrize("consume", ["range", "shared"])
+def test_a_trigger_looks_at_the_streams_that_have_changed(site: Site, consume: str) -> None:
+    """With one new entry among thirty streams a trigger asks for the state of that one, and reads it exactly."""
+    names = [f"s{n}" for n in range(30)]
+    for name in names:
+        site.add(name, 3)
+    query = site.query(streams=",".join(names), group="g", consume=consume, idleWaitMs=0, maxPartitions=2)
+    assert len(query.drain()) == 90
+    idle(query, 1)
+    looks = states_asked(site)
+    for n in range(3, 6):
+        site.add("s7", 1, first=n)
+        assert numbers(query.drain()) == [n]
+    assert states_asked(site) - looks < 30
+    site.add("s8", 2, first=3)
+    site.client.delete("s9")
+    with pytest.raises(StreamError, match=r"(STREAM|GROUP)_LOST.*s9"):
+        query.trigger()
+
+
+def states_asked(site: Site) -> int:
+    """How many states of streams the server was asked for so far."""
+    stats = site.client.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("xinfo|stream", "ps.state"))
+
+
 @pytest.mark.parametrize("options", [{}, {"group": "g"}], ids=["no group", "group"])
 def test_an_idle_query_notices_a_loss_at_once(site: Site, options: dict[str, str]) -> None:
     """A stream that is deleted while nothing happens is a loss at the next trigger."""

@@ -1,0 +1,176 @@
+"""What many streams cost, and an idle query: the same number of entries in one stream, in ten, up to ten thousand.
+
+For each number of streams, without a group, with one, and sharing one: the milliseconds of a batch `count()`, of the
+first trigger of a streaming query that reads everything, and of a trigger after one stream got one entry; and the size
+of the offset. `--idle SECONDS` measures an idle query instead: processor seconds of Spark and its Python processes, and
+bytes to and from the server, for a minute with the default trigger, with values of four megabytes.
+
+Run with `python -m benchmarks.many_streams`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report, servers
+from benchmarks.client import Connection, command
+from benchmarks.spark_session import session
+
+SCHEMA = "`sensor-id` int, temperature double"
+GROUPS: dict[str, dict[str, str]] = {
+    "no group": {},
+    "group": {"group": "g"},
+    "shared": {"group": "s", "consume": "shared"},
+}
+_COMMANDS = 5000  # in one request
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
+    parser.add_argument("--entries", type=int, default=200_000)
+    parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
+    parser.add_argument("--servers", nargs="+", default=["engine", "redis"], choices=["engine", "redis"])
+    parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle query for so long instead")
+    given = parser.parse_args()
+    for name in given.servers:
+        start = servers.engine_command() if name == "engine" else servers.redis_command()
+        if start is None:
+            continue
+        with servers.running(name, start) as server, Connection(server.port) as connection:
+            if given.idle:
+                _idle(name, server.pid, connection, given.idle)
+            else:
+                _curve(name, connection, given.streams, given.entries, given.groups)
+
+
+def _curve(name: str, connection: Connection, numbers: list[int], entries: int, groups: list[str]) -> None:
+    print(
+        report.head("batch count()", "first trigger", "one new entry", "offset, bytes") + f"   {entries:,} entries, ms"
+    )
+    _fill(connection, 1, 1000, "warm")
+    _count(connection, "warm")
+    _stream(connection, "warm", {})
+    for number in numbers:
+        connection.reply(command("FLUSHALL"))
+        _fill(connection, number, entries // number, "many")
+        counted = _count(connection, "many")
+        for group in groups:
+            first, second, size = _stream(connection, "many", GROUPS[group])
+            cells = [f"{counted:,.0f}", f"{first:,.0f}", f"{second:,.0f}", f"{size:,}"]
+            print(report.line(f"{name}, {number:,} streams, {group}", cells), flush=True)
+
+
+def _fill(connection: Connection, streams: int, each: int, prefix: str) -> None:
+    waiting: list[bytes] = []
+    for number in range(streams):
+        for _ in range(each):
+            waiting.append(command("XADD", f"{prefix}:{number:05}", "*", "sensor-id", 1234, "temperature", "19.8"))
+            if len(waiting) == _COMMANDS:
+                connection.lines(b"".join(waiting), 2 * len(waiting))
+                waiting.clear()
+    connection.lines(b"".join(waiting), 2 * len(waiting))
+
+
+def _options(connection: Connection, prefix: str) -> dict[str, str]:
+    return {"url": connection.url, "streamPattern": f"{prefix}:*", "startingOffsets": "earliest"}
+
+
+def _count(connection: Connection, prefix: str) -> float:
+    """Milliseconds of a batch count()."""
+    frame = session().read.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix)).load()
+    begin = time.perf_counter()
+    frame.count()
+    return 1000 * (time.perf_counter() - begin)
+
+
+def _stream(connection: Connection, prefix: str, said: dict[str, str]) -> tuple[float, float, int]:
+    """Milliseconds of the trigger that reads all, and of one that reads an entry; the size of the offset."""
+    reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **said)
+    with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+        writer = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+            first = _busy(query)[0]
+            connection.lines(command("XADD", f"{prefix}:00000", "*", "sensor-id", 1, "temperature", "1"), 2)
+            query.processAllAvailable()
+            second = _busy(query)[-1]
+        finally:
+            query.stop()
+    return _milliseconds(first), _milliseconds(second), len(first["sources"][0]["endOffset"])
+
+
+def _busy(query: Any) -> list[Any]:
+    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def _milliseconds(progress: Any) -> float:
+    return float(progress["durationMs"]["triggerExecution"])
+
+
+def _idle(name: str, server: int, connection: Connection, seconds: float) -> None:
+    print(report.head("Spark CPU s/min", "server CPU s/min", "to server KB/s", "from server KB/s"))
+    for _ in range(2):
+        connection.lines(command("XADD", "large:00000", "*", "value", b"x" * (4 << 20)), 2)
+    for group, said in GROUPS.items():
+        with _running(connection, said):
+            time.sleep(3)
+            before = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
+            time.sleep(seconds)
+            after = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
+        gone = [late - early for early, late in zip(before, after, strict=True)]
+        cells = [f"{60 * one / seconds:.2f}" for one in gone[:2]] + [f"{one / seconds / 1024:,.1f}" for one in gone[2:]]
+        print(report.line(f"{name}, idle, {group}", cells), flush=True)
+
+
+@contextmanager
+def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
+    """A query that has read everything and finds no more."""
+    options = {**_options(connection, "large"), **said}
+    reader = session().readStream.format("pystreams").schema("value binary").options(**options)
+    with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+        query = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            query.processAllAvailable()
+            yield
+        finally:
+            query.stop()
+
+
+def _spent(root: int, without: int | None = None) -> float:
+    """Processor seconds of a process and its descendants so far."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(path.parent.name)
+        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+    family = {root}
+    while grown := {pid for pid, parent in parents.items() if parent in family and pid != without} - family:
+        family |= grown
+    return sum(ticks.get(pid, 0) for pid in family) / _TICKS
+
+
+def _bytes(connection: Connection) -> tuple[int, int]:
+    """Bytes that the server has received and sent."""
+    lines = dict(
+        line.split(":", 1) for line in connection.reply(command("INFO", "stats")).decode().splitlines() if ":" in line
+    )
+    return int(lines["total_net_input_bytes"]), int(lines["total_net_output_bytes"])
+
+
+if __name__ == "__main__":
+    main()
