@@ -2,8 +2,8 @@
 
 What counts is the resident size of the whole process, with the interpreter and its libraries: what the machine, or a
 container, has to provide. It is measured at most every tenth of a second, because that takes microseconds. In between,
-the bytes that clients have sent since then are added. Before commands are refused, free memory that the allocators keep
-is given back to the system.
+the bytes that clients have sent since then are added. Before commands are refused, what is kept only because it might
+be used again is given back to the system: decompressed entries, and free memory of the allocators.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.housekeeping.allocator import give_back, resident
+from engine.shell.housekeeping.allocator import resident
 
 #: Microseconds between two measurements at least.
 _EVERY_US = 100_000
@@ -22,15 +22,17 @@ _GIVE_BACK_US = 1_000_000
 
 
 class MemoryLimit:
-    """Sets ``admission.memory_full``. ``accepted`` returns how many bytes clients have sent so far."""
+    """Sets ``admission.memory_full``. ``accepted`` returns how many bytes clients have sent so far, ``release`` gives
+    memory back.
+    """
 
     def __init__(
         self,
         config: Config,
         admission: Admission,
         accepted: Callable[[], int],
+        release: Callable[[], None],
         measure: Callable[[], int] = resident,
-        release: Callable[[], None] = give_back,
         now: Callable[[], int] = now_us,
     ) -> None:
         self._config = config

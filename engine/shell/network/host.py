@@ -10,7 +10,6 @@ from engine.core.clients.session import Session
 from engine.core.environment.host import ProcessFacts
 from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
-from engine.shell.housekeeping.allocator import give_back
 from engine.shell.network.runner import Runner
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
@@ -56,7 +55,7 @@ class ServerHost:
         time.sleep(seconds)
 
     def give_back_memory(self) -> None:
-        give_back()
+        self._runner.give_back_memory()
 
     def rewrite_configuration(self) -> None:
         path = self._config.file

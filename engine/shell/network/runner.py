@@ -21,6 +21,7 @@ from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER, Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
 from engine.shell.clock import now_us
+from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
 from engine.shell.network.connection import Connection
@@ -69,7 +70,14 @@ class Runner:
         #: :meth:`fail` was called: nothing is run any more, and ``on_failure`` sees to the end of the process.
         self.failed = False
         self.on_failure: Callable[[], None] = lambda: None
-        self.memory_limit = MemoryLimit(core.config, core.admission, lambda: self.traffic.bytes_in)
+        self.memory_limit = MemoryLimit(
+            core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
+        )
+
+    def give_back_memory(self) -> None:
+        """Return to the system what is kept only because it might be used again."""
+        self.core.streams.storage.cache.clear()
+        give_back()
 
     def _follow_limits(self) -> None:
         for connection in self.connections.values():

@@ -70,6 +70,12 @@ class SpanCache:
             for number in range(first, end):
                 del spans[number]
 
+    def clear(self) -> None:
+        """Keep nothing; who goes on reading decompresses again."""
+        self.spans.clear()
+        self._order.clear()
+        self._bytes = 0
+
     def add_bytes(self, span: Span, size: int) -> None:
         """Count ``size`` more bytes for a span that is in the cache."""
         span.size += size

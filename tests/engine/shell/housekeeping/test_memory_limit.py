@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
 
 from engine.core.dispatch import Core
+from engine.core.streams.compressed.span_cache import Span
 from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import give_back, resident
 from engine.shell.housekeeping.memory_limit import MemoryLimit
+from engine.shell.network.host import ServerHost
+from engine.shell.network.runner import Runner
+from engine.shell.observation.process_facts import Facts
 from tests import servers
 from tests.connection import Connection
 from tests.waiting import wait_for
@@ -28,7 +33,7 @@ class Machine:
         self.core = Core(config, lambda n: 0)
         self.core.changes.set_time(NOW_US)
         self.memory = MemoryLimit(
-            self.core.config, self.core.admission, lambda: self.sent, self.measure, self.release, lambda: NOW_US
+            self.core.config, self.core.admission, lambda: self.sent, self.release, self.measure, lambda: NOW_US
         )
 
     def measure(self) -> int:
@@ -69,6 +74,25 @@ def test_what_is_free_but_held_is_given_back_first() -> None:
     machine.size, machine.spare = 1500, 600
     assert machine.full(200)
     assert not machine.full(1100)
+
+
+def test_decompressed_entries_go_before_commands_are_refused() -> None:
+    """What reads have decompressed is kept for the next ones, up to 64 MB: but not where memory is short, nor after
+    MEMORY PURGE.
+    """
+    core = Core(Config(), lambda n: 0)
+    core.changes.set_time(NOW_US)
+    runner = Runner(core, asyncio.new_event_loop())
+    facts = Facts(core.config, runner.traffic, core.telemetry, type(runner.loop), 0)
+    core.host = ServerHost(core.config, runner, facts, lambda: None)
+    cache = core.streams.storage.cache
+    session = core.open_session(NOW_US)
+    for release in ([b"CONFIG", b"SET", b"maxmemory", b"1"], [b"MEMORY", b"PURGE"]):
+        cache.add(0, 2, Span(memoryview(bytes(1000)), 0, 2))
+        core.execute(session, release, NOW_US)
+        assert not cache.spans
+    assert core.admission.memory_full
+    runner.loop.close()
 
 
 def test_the_limit_can_change() -> None:
