@@ -21,6 +21,8 @@ BodyRun = tuple[Plain | Packed, int, int]
 
 #: More runs of more entries make a long reply.
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000
+#: Fewer IDs of a run are looked up one by one.
+_MANY_IDS = 32
 #: A page is full with so many bytes or runs; in reverse order, where each entry is sliced, with so many entries.
 _PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
 
@@ -96,6 +98,24 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
                 if not left:
                     return
                 page = []
+
+
+def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
+    """(Last ID, number of entries) of each but the last of ``count`` equal parts of ``total`` live entries.
+
+    ``parts`` are the segments that the entries lie in.
+    """
+    first_part, place, before = 1, 0, 0
+    for segment, begin, end in parts:
+        for first, last in segment.runs(begin, end):
+            here = before + last - first
+            behind = min(((here + 1) * count - 1) // total, count - 1) + 1
+            ms, seq = segment.id_columns(first, last) if behind - first_part >= _MANY_IDS else (None, None)
+            for number in range(first_part, behind):
+                size, place = total * number // count - place, total * number // count
+                at = place - before - 1
+                yield (segment.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
+            first_part, before = max(behind, first_part), here
 
 
 def id_columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:

@@ -217,27 +217,6 @@ class Stream:
             n -= here
         return 0
 
-    def ids_at(self, low: int, high: int, places: list[int]) -> list[int]:
-        """The IDs at these ``places`` (from 1, ascending) among the live entries of [low, high]. All must exist."""
-        found: list[int] = []
-        before = 0
-        for segment, begin, end in self._stretches(low, high):
-            here = segment.count(begin, end)
-            if len(found) < len(places) and places[len(found)] > before + here:
-                before += here
-                continue
-            for first, last in segment.runs(begin, end):
-                wanted = places[len(found) : bisect_right(places, before + last - first, len(found))]
-                if len(wanted) < _MANY:
-                    found += [segment.id_at(first + place - before - 1) for place in wanted]
-                else:
-                    ms, seq = segment.id_columns(first, last)
-                    found += [ms[place - before - 1] << 64 | seq[place - before - 1] for place in wanted]
-                before += last - first
-            if len(found) == len(places):
-                break
-        return found
-
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def head_node(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import ClaimEffects, record_position, see_consumer
+from engine.core.commands.streams.history import delivered_again, runs_of
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
@@ -17,7 +18,7 @@ from engine.core.protocol.replies import CommandError, Frames, Reply, paged
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
-from engine.core.streams.runs import frames_of, id_columns
+from engine.core.streams.runs import frames_of
 from engine.core.streams.stream import Stream
 from engine.text.messages import general, streams
 
@@ -66,10 +67,10 @@ class Claim:
         latest = block.time if block.owners is None else max(block.times[low:high])
         if self.min_idle and now - latest < self.min_idle:
             return 0
-        runs = self.stream.first_runs(block.id_at(low), block.id_at(high - 1), count + 1)
-        ms, seq = id_columns(runs)
-        if len(ms) != count or ms != block.ms[low:high] or seq != block.seq[low:high]:
+        runs = runs_of(self.stream, block, low, high)
+        if not runs:
             return 0
+        ms, seq = block.ms[low:high], block.seq[low:high]
         if self.justid:
             self.parts += [ids.text(one << 64 | two) for one, two in zip(ms, seq, strict=True)]
         else:
@@ -78,10 +79,8 @@ class Claim:
         more = 0 if self.justid else 1
         if self.count is not None:
             counts = array("q", [self.count]) * count
-        elif block.owners is None:
-            counts = array("q", [min(block.count + more, I64_MAX)]) * count
         else:
-            counts = array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
+            counts = delivered_again(block, low, high, more)
         group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
         if self.ctx.changes.recording:
             for one, two, now_delivered in zip(ms, seq, counts, strict=True):

@@ -7,7 +7,7 @@ entries; PS.APPEND costs what the same XADDs cost in a pipeline.
 
 from __future__ import annotations
 
-from operator import sub
+from itertools import chain
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import record_position, see_consumer
@@ -18,10 +18,14 @@ from engine.core.environment.context import Context
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.streams.position import shown
+from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
+
+#: More parts of a stream are replied with in pages.
+_MANY_PARTS = 1000
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -94,10 +98,13 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or not total:
         return []
     parts = min(parts, total)
-    places = [total * part // parts for part in range(1, parts + 1)]
-    ends = stream.ids_at(low, high, places[:-1])
-    sizes = map(sub, places, [0, *places])
-    return [[ids.text(end), size] for end, size in zip([*ends, high], sizes, strict=True)]
+    ends = ends_of_parts(stream.parts(low, high), total, parts)
+    every = chain(ends, [(high, total - total * (parts - 1) // parts)])
+    return rows_in_pages(parts, every, _part) if parts > _MANY_PARTS else [_part(*one) for one in every]
+
+
+def _part(end: int, size: int) -> Reply:
+    return [ids.text(end), size]
 
 
 @stream_command(

@@ -6,6 +6,7 @@ from itertools import chain
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.effects import ClaimEffects, deliver, see_consumer
+from engine.core.commands.streams.history import History
 from engine.core.commands.streams.read_arguments import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
@@ -123,7 +124,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         if start != NEW:
             claims = None
             ctx.changes.dirty += 1
-            found.append((key, _history(ctx, key, stream, read.group, group, consumer, start, budget)))
+            found.append((key, History(ctx, key, stream, read.group, group, consumer).read(start, budget)))
             continue
         reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)
         if reply is not None:
@@ -250,39 +251,3 @@ def _claim_idle(
         effects.add(entry_id, ctx.now, now_delivered)
     effects.flush()
     return claimed
-
-
-def _history(
-    ctx: Context,
-    key: bytes,
-    stream: Stream,
-    group_name: bytes,
-    group: Group,
-    consumer: Consumer,
-    after: int,
-    budget: Budget,
-) -> Reply:
-    """The consumer's own pending entries after ``after``; those that still exist count as delivered again."""
-    limit = budget.limit()
-    reply: list[Reply] = []
-    if after == ids.MAX_ID:
-        return reply
-    effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
-    # (Counting a record as delivered again changes its values alone, not the list that is being walked.)
-    for block, index in group.pending.records(after + 1, ids.MAX_ID, consumer.number):
-        if (limit and len(reply) >= limit) or (reply and budget.spent):
-            break
-        entry_id = block.id_at(index)
-        entry = stream.frame(entry_id)
-        if entry is None:
-            reply.append([ids.text(entry_id), NIL_ARRAY])
-        else:
-            reply.append(Raw(entry))
-            count = min(block.count_at(index) + 1, I64_MAX)
-            group.assign((block, index), consumer, ctx.now, count)
-            effects.add(entry_id, ctx.now, count)
-        budget.charge(len(entry or b""))
-    effects.flush()
-    if all(isinstance(part, Raw) for part in reply):
-        return Frames(len(reply), reply)
-    return reply

@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.commands.data import hashes
 from engine.core.commands.server import transactions
-from engine.core.commands.streams import pending_entries, pending_records, ranges, stream_info
+from engine.core.commands.streams import extensions, history, pending_entries, pending_records, ranges, stream_info
 from engine.core.dispatch import Core
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages
@@ -43,7 +43,9 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (pending_entries, {"_MANY": 20}),
         (pending_records, {"_MANY": 20}),
         (stream_info, {"_MANY_CONSUMERS": 5}),
+        (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
+        (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
         (hashes, {"_MANY": 20, "_PAGE": 10}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
@@ -103,6 +105,8 @@ COMMANDS = [
     "XPENDING s g 20-1 (222-1 100",
     "XPENDING s g - + 1000 c-3",
     "XPENDING s g IDLE 1 - + 1000",
+    "PS.SPLIT s - + 30",
+    "PS.SPLIT s 20-1 250-1 77",
     "XINFO CONSUMERS s g",
     "XINFO STREAM s FULL",
     "XINFO STREAM s FULL COUNT 0",
@@ -118,6 +122,8 @@ COMMANDS = [
     "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
     "MULTI" + "; XLEN s" * 30 + "; EXEC",
     "XREADGROUP GROUP g late STREAMS s >",
+    "XREADGROUP GROUP g c-3 STREAMS s 0",
+    "XREADGROUP GROUP g c-4 COUNT 21 STREAMS s 110-1",
 ]
 
 
@@ -151,7 +157,7 @@ def test_a_long_reply_shows_what_was_there_when_the_command_ran(whole, small_pag
         assert len(made) > 2
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] in "XH"], ids=lambda command: command[:30])
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] in "XHP"], ids=lambda command: command[:30])
 def test_every_page_is_small(small_pages, command):
     """No page of a long reply has more than some elements, however many the reply has."""
     pages = [b"".join(page) for page in pages_of(Side().run(command, after_ms=5), 2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from random import Random
 
 import pytest
@@ -22,7 +22,7 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.frames import fields_of, frame
 from engine.core.streams.nodes import NodeLimits, listpack_int, listpack_word, radix_nodes
-from engine.core.streams.runs import frames_of, id_columns
+from engine.core.streams.runs import ends_of_parts, frames_of, id_columns
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 
@@ -105,9 +105,12 @@ def test_equals_a_list(steps, low, high, count, near):
             low, high = (live[end % len(live)] + end % 3 - 1 for end in (low, high))
         within = [one for one in live if low <= one <= high]
         assert stream.ids(low, high) == within
-        places = list(range(1, len(within) + 1))
-        for step in (1, 2, 5):
-            assert stream.ids_at(low, high, places[::step]) == within[::step]
+        for pieces in {1, 2, 5, len(within)}:
+            if not 0 < pieces <= len(within):
+                continue
+            parts = list(ends_of_parts(stream.parts(low, high), len(within), pieces))
+            cuts = [len(within) * number // pieces for number in range(pieces)]
+            assert parts == [(within[end - 1], end - begin) for begin, end in pairwise(cuts)]
         assert stream.first_ids(count) == (live[:count] if count else live)
         assert stream.count(low, high) == len(within)
         taken = within[:count] if count else within

@@ -1,0 +1,153 @@
+"""What XREADGROUP gives for an ID instead of ``>``: the consumer's own pending entries, once more.
+
+Records that were delivered together usually lie together, and so do their entries. Such stretches are found, counted as
+delivered again and replied with as a whole; what is left goes entry by entry.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from engine.core.commands.streams.effects import ClaimEffects
+from engine.core.commands.streams.read_arguments import Budget
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import I64_MAX
+from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.pending_block import Block
+from engine.core.streams.runs import BodyRun, Run, id_columns
+from engine.core.streams.stream import Stream
+
+#: Fewer records are looked at one by one.
+_STRETCH = 8
+#: More entries are replied with in pages, of so many of those, or of so many stretches.
+_MANY, _PAGE, _PAGE_STRETCHES = 20_000, 500, 4
+
+
+def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
+    """The entries of the records [low, high) if they are all there, with none in between; else nothing."""
+    count = high - low
+    runs = stream.first_runs(block.id_at(low), block.id_at(high - 1), count + 1)
+    ms, seq = id_columns(runs)
+    return runs if len(ms) == count and ms == block.ms[low:high] and seq == block.seq[low:high] else []
+
+
+def delivered_again(block: Block, low: int, high: int, more: int) -> array[int]:
+    """The delivery counts of the records [low, high), each ``more`` than it is."""
+    if block.owners is None:
+        return array("q", [min(block.count + more, I64_MAX)]) * (high - low)
+    return array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
+
+
+class History:
+    """A read under way, of the consumer's pending entries of one stream."""
+
+    def __init__(self, ctx: Context, key: bytes, stream: Stream, name: bytes, group: Group, consumer: Consumer) -> None:
+        self._ctx, self._stream, self._group, self._consumer = ctx, stream, group, consumer
+        self._effects = ClaimEffects(ctx, key, name, group, consumer.name)
+        #: How many entries were given: stretches of them (count, runs), single ones, and IDs of deleted ones.
+        self._count = 0
+        self._given: list[tuple[int, list[BodyRun]] | Reply] = []
+
+    def read(self, after: int, budget: Budget) -> Reply:
+        """The consumer's pending entries after ``after``; those that still exist count as delivered again."""
+        if after != ids.MAX_ID:
+            self._take(after, budget)
+            self._effects.flush()
+        return self._reply()
+
+    def _take(self, after: int, budget: Budget) -> None:
+        limit, owner, pending = budget.limit(), self._consumer.number, self._group.pending
+        left = pending.per_owner.get(owner, 0)
+        # (Counting a record as delivered again changes its values alone, not the list that is being walked.)
+        for block, begin, end in pending.blocks(after + 1, ids.MAX_ID):
+            if not left:
+                return
+            for low, high in _stretches(block, begin, end, owner):
+                left -= high - low
+                high = min(high, low + limit - self._count) if limit else high
+                if not budget.maxsize and self._take_stretch(block, low, high):
+                    if budget.left is not None:
+                        budget.left -= high - low
+                else:
+                    for index in range(low, high):
+                        if self._count and budget.spent:
+                            return
+                        budget.charge(self._take_one(block, index))
+                if limit and self._count >= limit:
+                    return
+
+    def _take_stretch(self, block: Block, low: int, high: int) -> bool:
+        runs = runs_of(self._stream, block, low, high) if high - low >= _STRETCH else []
+        if not runs:
+            return False
+        counts = delivered_again(block, low, high, 1)
+        self._group.pending.assign(block, low, high, self._consumer.number, self._ctx.now, counts)
+        if self._ctx.changes.recording:
+            for ms, seq, count in zip(block.ms[low:high], block.seq[low:high], counts, strict=True):
+                self._effects.add(ms << 64 | seq, self._ctx.now, count)
+        self._given.append((high - low, [(segment.body, first, last) for segment, first, last in runs]))
+        self._count += high - low
+        return True
+
+    def _take_one(self, block: Block, index: int) -> int:
+        """Take one record; the bytes of its entry."""
+        entry_id = block.id_at(index)
+        entry = self._stream.frame(entry_id)
+        self._count += 1
+        if entry is None:
+            self._given.append([ids.text(entry_id), NIL_ARRAY])
+            return 0
+        self._given.append(Raw(entry))
+        count = min(block.count_at(index) + 1, I64_MAX)
+        self._group.assign((block, index), self._consumer, self._ctx.now, count)
+        self._effects.add(entry_id, self._ctx.now, count)
+        return len(entry)
+
+    def _reply(self) -> Reply:
+        if self._count > _MANY:
+            return Pages(list, self._count, self._pages())
+        parts = list(map(_shown, self._given))
+        if any(type(part) is list for part in parts):
+            return Array(parts)
+        every = [part.parts if type(part) is Several else (part,) for part in parts]
+        return Frames(self._count, [view for views in every for view in views])
+
+    def _pages(self) -> Iterator[list[Reply]]:
+        page: list[Reply] = []
+        stretches = 0
+        for one in self._given:
+            page.append(_shown(one))
+            stretches += type(one) is tuple
+            if stretches == _PAGE_STRETCHES or len(page) == _PAGE:
+                yield page
+                page, stretches = [], 0
+        yield page
+
+
+def _shown(given: tuple[int, list[BodyRun]] | Reply) -> Reply:
+    if type(given) is not tuple:
+        return given
+    count, runs = given
+    return Several(count, [view for body, first, last in runs for view in body.views(first, last)])
+
+
+def _stretches(block: Block, begin: int, end: int, owner: int) -> Iterator[tuple[int, int]]:
+    """The records of ``owner`` among [begin, end), as stretches [i, j) of neighbours."""
+    if block.owners is None:
+        if block.owner == owner:
+            yield begin, end
+        return
+    low = high = begin
+    for index in block.matching(owner, None):
+        if not begin <= index < end:
+            continue
+        if index != high:
+            if low < high:
+                yield low, high
+            low = index
+        high = index + 1
+    if low < high:
+        yield low, high
