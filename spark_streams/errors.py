@@ -289,6 +289,12 @@ CONDITIONS: dict[str, Condition] = {
         "The checkpoint belongs to the consumer group '{was}', but the query shares the group '{now}'.",
         "Set the option group back. To read with another group, start with a new checkpoint.",
     ),
+    "CHECKPOINT_DATABASE": Condition(
+        StreamError,
+        "The checkpoint belongs to database {was} of its server, but {address} is database {now}.",
+        "Correct the number at the end of the option url. If the streams were moved there, start with a new checkpoint "
+        "and the old positions as startingOffsets.",
+    ),
     "CHECKPOINT_STREAMS": Condition(
         StreamError,
         "The checkpoint belongs to other streams ({was}) than the query reads now ({now}), with none in common.",

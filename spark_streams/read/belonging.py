@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import Collection, Iterable
 
+from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.offsets import Offsets, Source
@@ -19,11 +20,11 @@ from spark_streams.read.offsets import Offsets, Source
 _log = logging.getLogger("spark_streams")
 
 
-def source_of(options: ReadOptions, begin: Offsets | None = None) -> Source:
+def source_of(options: ReadOptions, address: Address, begin: Offsets | None = None) -> Source:
     """What the offsets of a query with these options belong to; the query's ID is that of the offset before."""
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
-    return Source(options.consume, streams, pattern, options.group, query_of(begin))
+    return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)
 
 
 def query_of(begin: Offsets | None) -> str:
@@ -44,16 +45,18 @@ def same_streams(options: ReadOptions, begin: Offsets) -> bool:
     return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
 
 
-def check(options: ReadOptions, begin: Offsets, found: Collection[str] | None) -> None:
+def check(options: ReadOptions, address: Address, begin: Offsets, found: Collection[str] | None) -> None:
     """Refuse a checkpoint of another query, and say in the log which streams were added or removed.
 
     `found` are the streams that the query reads now; None if a pattern has yet to find them. Raises CHECKPOINT_MODE,
-    CHECKPOINT_GROUP or CHECKPOINT_STREAMS.
+    CHECKPOINT_DATABASE, CHECKPOINT_GROUP or CHECKPOINT_STREAMS.
     """
     was = "range" if begin.shared is None else "shared"
     if was != options.consume:
         fail("CHECKPOINT_MODE", was=was, now=options.consume)
     source = begin.source
+    if source is not None and source.database != address.login.database:
+        fail("CHECKPOINT_DATABASE", was=source.database, now=address.login.database, address=address)
     if begin.shared is not None and source is not None and source.group != options.group:
         fail("CHECKPOINT_GROUP", was=source.group, now=options.group)
     if found is None or (source is not None and same_streams(options, begin)):

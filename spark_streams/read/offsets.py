@@ -6,8 +6,8 @@ readable by today's code: add versions, never change one. Pure: knows no server 
 An offset holds everything that a replay needs to read the same rows in the same partitions, whatever the options and
 the server say by then. Version 4 consists of:
 
-* `source`: what the checkpoint belongs to: the way of consuming, the streams or the pattern, the group, and an ID of
-  the query that is drawn when it begins.
+* `source`: what the checkpoint belongs to: the way of consuming, the streams or the pattern, the group, the database's
+  number unless it is 0, and an ID of the query that is drawn when it begins.
 * `streams`: the last ID read in each stream.
 * `added`: how many entries had ever been added to the stream up to there, where that is known. The difference between
   two offsets is how many entries a batch must have; fewer means that data was lost.
@@ -44,13 +44,17 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Source:
-    """What a checkpoint belongs to. `streams` is empty where `pattern` finds them. `query` is an ID of the query."""
+    """What a checkpoint belongs to. `streams` is empty where `pattern` finds them. `query` is an ID of the query.
+
+    `database` is the number of the server's database.
+    """
 
     consume: str
     streams: tuple[str, ...] = ()
     pattern: str | None = None
     group: str | None = None
     query: str = ""
+    database: int = 0
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {"consume": self.consume}
@@ -61,13 +65,16 @@ class Source:
         if self.group is not None:
             form["group"] = self.group
         form["query"] = self.query
+        if self.database:
+            form["database"] = self.database
         return form
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Source:
         pattern, group = form.get("pattern"), form.get("group")
         streams = tuple(map(str, form.get("streams", ())))
-        return cls(str(form["consume"]), streams, pattern, group, str(form["query"]))
+        database = int(form.get("database", 0))
+        return cls(str(form["consume"]), streams, pattern, group, str(form["query"]), database)
 
 
 @dataclass(frozen=True)

@@ -86,14 +86,14 @@ class RangeSource:
                 begins=ahead,
                 firsts={stream: state.first_id for stream, state in present.items() if state.first_id is not None},
                 unread=frozenset(stream for stream, state in present.items() if begins[stream] < state.last_id),
-                source=belonging.source_of(self._options),
+                source=belonging.source_of(self._options, self._address),
             )
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
         """The query's streams: those named, or those the pattern matches now and those it matched before."""
         streams = self._selection.streams(server)
         if begin is not None and not self._checked:
-            belonging.check(self._options, begin, streams)
+            belonging.check(self._options, self._address, begin, streams)
             self._checked = True
         if self._options.pattern is None:
             return list(streams)
@@ -239,7 +239,7 @@ class RangeSource:
             lost=lost,
             firsts=firsts,
             unread=frozenset(unread & streams.keys()),
-            source=belonging.source_of(self._options, begin),
+            source=belonging.source_of(self._options, self._address, begin),
         )
         sizes = {
             stream: 0 if state is None else state.backlog(begins[stream].baseline.after)[0]
@@ -299,7 +299,7 @@ class RangeSource:
         """
         options = self._options
         if not self._checked:
-            belonging.check(options, end, options.streams if options.pattern is None else None)
+            belonging.check(options, self._address, end, options.streams if options.pattern is None else None)
         tasks = planning.shared(_ranges(begin, end), end.tasks)
         if not tasks:
             return []

@@ -78,7 +78,9 @@ class SharedSource:
                     server.create_group(stream, self._group, start if position.after is None else position.after)
                     self._groups[stream] = GroupState(ZERO, None, 0)
                 since = max(since, self._last_batch(connection, server, stream))
-            return Offsets({}, shared=SharedBatch(since, since), source=belonging.source_of(self._options))
+            return Offsets(
+                {}, shared=SharedBatch(since, since), source=belonging.source_of(self._options, self._address)
+            )
 
     def _last_batch(self, connection: Connection, server: StreamServer, stream: str) -> int:
         """The largest batch number among the group's consumers and in the ledger."""
@@ -143,7 +145,7 @@ class SharedSource:
             ],
             self._options,
         )
-        source = belonging.source_of(self._options, begin)
+        source = belonging.source_of(self._options, self._address, begin)
         end = Offsets({}, tasks=() if len(tasks) == sum(tasks) else tuple(tasks), shared=batch, source=source)
         self._watch.settle(end, {})
         return end
@@ -172,7 +174,7 @@ class SharedSource:
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
         """The batch of an offset of this query; the errors of `belonging.check` for one of another."""
         if not self._checked:
-            belonging.check(self._options, offset, streams)
+            belonging.check(self._options, self._address, offset, streams)
             self._checked = streams is not None
         if offset.shared is None:
             fail("OFFSET_MALFORMED", offset=offset.to_json())

@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+import redis
 
 from spark_streams.errors import StreamError
 from tests.spark_streams.driver import Site, numbers
@@ -154,6 +155,25 @@ def test_a_checkpoint_of_the_other_mode_is_refused(site: Site, was: str, now: st
         query.trigger()
     with pytest.raises(StreamError, match="CHECKPOINT_MODE"):
         query.run()
+
+
+@pytest.mark.parametrize("consume", ["range", "shared"])
+def test_a_checkpoint_of_another_database_is_refused(site: Site, consume: str) -> None:
+    """A stream of the same name in another database of the server is another one, though its IDs go on."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", consume=consume)
+    query.trigger()
+    with redis.Redis.from_url(f"{site.url}/1", protocol=2) as other:
+        for n in range(20):
+            other.xadd("s", {"n": n}, id=f"{n + 1}-1")
+        other.xgroup_create("s", "g", "10-1")
+    query.restart(url=f"{site.url}/1")
+    with pytest.raises(StreamError, match=r"CHECKPOINT_DATABASE.* database 0 .*/1 is database 1"):
+        query.trigger()
+    with pytest.raises(StreamError, match="CHECKPOINT_DATABASE"):
+        query.run()
+    query.restart(url=site.url)
+    assert query.trigger() is None
 
 
 def test_a_shared_checkpoint_of_another_group_or_stream_is_refused(site: Site) -> None:
