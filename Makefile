@@ -50,9 +50,10 @@ bench: install ## compare the engine and the connector with their peers (about s
 bench-full: install ## the same with the sizes of the published figures
 	@$(BIN)/python -m benchmarks --full --repetitions 7
 
-fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed the parsers a million inputs
+fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed parsers and the RDB reader a million inputs each
 	@$(BIN)/python -m tests.differential --commands 200000
 	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
+	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000
 
 chaos: install ## kill servers, workers and connections a hundred times around a streaming job (over half an hour)
 	@$(BIN)/python -m tests.chaos

@@ -18,6 +18,7 @@ PACKAGES = {
     "redis-server": "redis-server",
     "redis-cli": "redis-tools",
     "redis-benchmark": "redis-tools",
+    "redis-check-rdb": "redis-tools",
     "java": "openjdk-17-jre-headless",
     "node": "nodejs",
     "npm": "npm",

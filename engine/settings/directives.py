@@ -249,8 +249,11 @@ _TABLE: tuple[Directive, ...] = (
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000", ACTS),
     _text("dbfilename", "dump.rdb", PROTECTED | ACTS, _DB_FILE),
+    _choice("save-format", "rdb", "rdb psb", ACTS),
+    _integer("rdb-version", 10, 10, 14, ACTS),
+    _choice("load-unknown", "error", "error skip", ACTS),
     _yes_no("rdbcompression", True),
-    _yes_no("rdbchecksum", True, FIXED),
+    _yes_no("rdbchecksum", True, FIXED | ACTS),
     _yes_no("rdb-del-sync-files", False),
     _yes_no("rdb-save-incremental-fsync", True),
     _yes_no("stop-writes-on-bgsave-error", True, ACTS),

@@ -18,14 +18,14 @@ from itertools import count
 from pathlib import Path
 
 from engine.core.dispatch import Core
-from engine.core.formats import rdb_file
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.durability.files import Files, replace_file
 from engine.shell.durability.formats import manifest as manifests
-from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import DamagedError, TornError, blocks_behind, end_of_writing, pieces_from
 from engine.shell.durability.formats.manifest import Entry, Manifest
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.replay import Replay, parse_command
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
@@ -86,9 +86,9 @@ class _Check:
         if path.name.endswith(".manifest"):
             return self._log(path)
         data = self._files.map(path)
-        if bytes(data[:5]) == b"REDIS":
-            return self._report(self._rdb(path, data))
-        if bytes(data[:9]) == snapshot.MAGIC[:9]:
+        if rdb_file.is_rdb(data):
+            return self._report(self._rdb(path, data, _core(), expire=True))
+        if snapshot.is_snapshot(data):
             return self._report(self._snapshot(path, data, _core()))
         if data and bytes(data[:1]) not in b"*#\0":
             raise CannotCheckError(f"{path} is no snapshot, no RDB file and no append-only file")
@@ -96,10 +96,10 @@ class _Check:
 
     def _directory(self, path: Path) -> int:
         """Whatever is in a data directory or a log's directory."""
-        found = sorted(path.glob("*.manifest")) + sorted(path.glob("*/*.manifest")) + sorted(path.glob("*.rdb"))
-        found = [one for one in found if not one.name.startswith("temp-")]
+        patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb")
+        found = [one for pattern in patterns for one in sorted(path.glob(pattern)) if not one.name.startswith("temp-")]
         if not found:
-            raise CannotCheckError(f"{path} holds no manifest of a log and no *.rdb file")
+            raise CannotCheckError(f"{path} holds no manifest of a log and no *.rdb or *.psb file")
         return max([self.path(one) for one in found])
 
     # -- snapshots and RDB files --------------------------------------------------------------------------------------
@@ -112,13 +112,20 @@ class _Check:
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
         return None
 
-    def _rdb(self, path: Path, data: memoryview) -> _Fault | None:
+    def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> _Fault | None:
+        rdb = RdbFiles(core)
         try:
-            found = rdb_file.check(bytes(data))
-        except rdb_file.RdbFileError as error:
+            end = rdb.load(data, expire=expire)
+        except DamagedError as error:
             return _Fault(path, error.offset, error.what)
+        if end < len(data):
+            return _Fault(path, end, f"{len(data) - end} bytes stand behind the end")
+        found = rdb.last
+        keys = found.keys + found.expired + sum(found.left_out.values())
         proof = "whole" if found.has_sum else "whole as far as can be seen without a check sum"
-        self._say(f"{path}: RDB file, version {found.version}, {len(data)} bytes, {found.keys} keys: {proof}")
+        self._say(f"{path}: RDB file, version {found.version}, {len(data)} bytes, {keys} keys: {proof}")
+        for kind, number in found.left_out.items():
+            self._say(f"{path}: {number} of them are of a type that the engine does not have: {kind}")
         return None
 
     def _report(self, fault: _Fault | None) -> int:
@@ -178,10 +185,9 @@ class _Check:
 
     def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
         """Do what a file of a log says."""
-        if bytes(data[:5]) == b"REDIS":
-            fault = self._rdb(path, data)
-            return fault or _Fault(path, 0, "the engine does not read bases in Redis's RDB format")
-        if bytes(data[:9]) == snapshot.MAGIC[:9]:
+        if rdb_file.is_rdb(data):
+            return self._rdb(path, data, core, expire=False)
+        if snapshot.is_snapshot(data):
             return self._snapshot(path, data, core)
         replay = Replay(core, now_us())
         try:
@@ -270,7 +276,7 @@ def _free_name(path: Path) -> Path:
 def _core() -> Core:
     """An empty core that takes whatever a log says."""
     config = Config()
-    config.load(["--databases", _DATABASES])
+    config.load(["--databases", _DATABASES, "--load-unknown", "skip"])
     core = Core(config, lambda choices: 0)  # noqa: ARG005 - nothing is drawn while a log is read
     core.changes.set_time(now_us())
     core.changes.replaying = True

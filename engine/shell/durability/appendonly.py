@@ -21,7 +21,7 @@ from engine.core.keyspace.changes import Effects
 from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.formats import manifest as manifests
-from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import DamagedError, TornError, head
 from engine.shell.durability.formats.manifest import (
     BASE,
@@ -32,6 +32,7 @@ from engine.shell.durability.formats.manifest import (
     Entry,
     Manifest,
 )
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log import Log, encoded, framed
 from engine.shell.durability.replay import LoadError, Replay
 from engine.shell.durability.threads import Background
@@ -45,9 +46,12 @@ _TEMPORARY_BASE = "temp-rewriteaof-bg-"
 class AppendOnly:
     """The append-only file called ``name`` in ``directory``."""
 
-    def __init__(self, core: Core, files: Files, directory: Path, name: str, log: Log, delete: Background) -> None:
+    def __init__(
+        self, core: Core, files: Files, rdb: RdbFiles, directory: Path, name: str, log: Log, delete: Background
+    ) -> None:
         self._core = core
         self._files = files
+        self._rdb = rdb
         self._log = log
         #: Runs what deletes large files beside the loop.
         self._delete = delete
@@ -125,12 +129,17 @@ class AppendOnly:
         self.base_size = self._size_of(self.manifest.base)
 
     def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> None:
-        if bytes(data[:9]) == snapshot.MAGIC[:9] or bytes(data[:5]) == b"REDIS" or entry.name.endswith(OWN_SUFFIX):
+        if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
             snapshot.load(data, self._core)
             return
+        # A base of Redis is an RDB file. One of Redis before 7.0 goes on with commands behind it.
+        begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
         replay = Replay(self._core, now_us)
         try:
-            replay.run(data)
+            replay.run(data[begin:])
+        except (DamagedError, TornError) as error:
+            error.offset += begin
+            raise
         finally:
             replay.close()
 

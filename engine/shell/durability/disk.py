@@ -27,6 +27,7 @@ from engine.shell.clock import now_us
 from engine.shell.durability import info
 from engine.shell.durability.appendonly import AppendOnly
 from engine.shell.durability.files import Files
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.loading import Loader
 from engine.shell.durability.log import ALWAYS, Log
 from engine.shell.durability.ownership import Ownership
@@ -74,10 +75,11 @@ class DiskDurability:
         self._life = life()
         self._ownership = Ownership(files, directory, TEMPORARY)
         self.log = Log(files, workers.sync, clock)
-        self.appendonly = AppendOnly(core, files, folder, name, self.log, workers.save)
+        rdb = RdbFiles(core)
+        self.appendonly = AppendOnly(core, files, rdb, folder, name, self.log, workers.save)
         self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, clock, flush)
         self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
-        self.snapshots = Snapshots(core, files, workers.save, clock, lambda: now() // 1000, flush)
+        self.snapshots = Snapshots(core, files, rdb, workers.save, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
         self.waiters = LogWaiters(core, self.log, workers, now)

@@ -18,6 +18,8 @@ _LINES = (
     "rdb_last_bgsave_time_sec",
     "rdb_current_bgsave_time_sec",
     "rdb_saves",
+    "rdb_last_load_keys_expired",
+    "rdb_last_load_keys_loaded",
     "aof_enabled",
     "aof_rewrite_in_progress",
     "aof_rewrite_scheduled",
@@ -35,10 +37,10 @@ _LINES_OF_LOG = (
     "aof_delayed_fsync",
     "engine_aof_fsyncs",
 )
-_LAST_LINE = "engine_loading_seconds"
+_LAST_LINES = ("engine_rdb_last_load_left_out", "engine_loading_seconds")
 
 
 def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The lines in their order; those about the log only while it is in use."""
-    names = (*_LINES, *(_LINES_OF_LOG if facts["aof_enabled"] else ()), _LAST_LINE)
+    names = (*_LINES, *(_LINES_OF_LOG if facts["aof_enabled"] else ()), *_LAST_LINES)
     return [(name, facts[name]) for name in names]

@@ -28,16 +28,16 @@ class Loader:
         try:
             if from_log and self._appendonly.find():
                 self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
-                self._report("append-only file")
-            elif self._snapshots.load() >= 0:
-                self._report("snapshot")
+                self._report("the append-only file")
+            elif path := self._snapshots.load():
+                self._report(path.name)
         finally:
             core.changes.replaying = False
         core.changes.dirty = 0
 
     def _report(self, what: str) -> None:
         keys = sum(len(db) for db in self._core.databases)
-        LOG.info("loaded %d keys from the %s in %s", keys, what, self._snapshots.path.parent)
+        LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
         """Read the data again, on top of what there is unless ``flush``. The caller sees to what is recorded."""
@@ -55,7 +55,7 @@ class Loader:
             if from_log:
                 self._appendonly.load(self._now_us(), cut=False)
             else:
-                self._snapshots.load()
+                self._snapshots.load(merge=not flush)
         finally:
             core.changes.replaying = False
             core.changes.dirty = dirty

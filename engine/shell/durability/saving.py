@@ -1,4 +1,8 @@
-"""Snapshots on their own: SAVE, BGSAVE, the ``save`` directive, loading at the start.
+"""Files of one moment: SAVE, BGSAVE, the ``save`` directive, loading at the start.
+
+``save-format`` says what is written: an RDB file (``dbfilename``), which any Redis loads, or a snapshot in our own
+format beside it (``dump.psb``), which is read and written much quicker. What a file is its first bytes say, not its
+name. Where both are there the start takes the one that was taken later, as they say themselves.
 
 The states of a save in the background are in :mod:`engine.shell.durability.states.save`.
 """
@@ -7,7 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +21,9 @@ from engine.core.keyspace import image
 from engine.settings.kinds import SavePoint
 from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.files import Files
-from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import DamagedError
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.durability.threads import Background
@@ -25,8 +31,10 @@ from engine.shell.observation.reporting import LOG
 
 #: Seconds between two attempts of the ``save`` directive after one has failed.
 _RETRY = 5.0
+#: What a file of each format is called at the end.
+_SUFFIXES = {b"rdb": ".rdb", b"psb": ".psb"}
 #: The names of snapshots that are being written, or were when their process died.
-TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.rdb")
+TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 
 
 class Snapshots:
@@ -40,6 +48,7 @@ class Snapshots:
         self,
         core: Core,
         files: Files,
+        rdb: RdbFiles,
         background: Background,
         clock: Callable[[], float],
         now_ms: Callable[[], int],
@@ -47,6 +56,7 @@ class Snapshots:
     ) -> None:
         self._core = core
         self._files = files
+        self._rdb = rdb
         self._background = background
         self._clock = clock
         self._now_ms = now_ms
@@ -74,9 +84,15 @@ class Snapshots:
 
     @property
     def path(self) -> Path:
-        """The snapshot file, as ``dir`` and ``dbfilename`` say now."""
+        """The file that is written, as ``dir``, ``dbfilename`` and ``save-format`` say now."""
+        return self._paths()[self._core.config.text("save-format")]
+
+    def _paths(self) -> dict[bytes, Path]:
+        """The file of each format."""
         config = self._core.config
-        return Path(os.fsdecode(config.text("dir"))).absolute() / os.fsdecode(config.text("dbfilename"))
+        path = Path(os.fsdecode(config.text("dir"))).absolute() / os.fsdecode(config.text("dbfilename"))
+        own = path.with_suffix(".psb") if path.suffix == ".rdb" else path.with_name(path.name + ".psb")
+        return {b"rdb": path, b"psb": own}
 
     @property
     def points(self) -> tuple[SavePoint, ...]:
@@ -103,17 +119,43 @@ class Snapshots:
             "rdb_last_bgsave_time_sec": self._last_seconds,
             "rdb_current_bgsave_time_sec": int(self._clock() - self._began) if self.is_running else -1,
             "rdb_saves": self._saves,
+            **self._rdb.facts(),
         }
 
-    def load(self) -> int:
-        """Fill the empty core from the file; how many keys, -1 where there is no file."""
-        path = self.path
-        if self._files.size(path) < 0:
-            return -1
-        try:
-            return snapshot.load(self._files.map(path), self._core)
-        except DamagedError as error:
-            raise LoadError(path, error.offset, error.what) from None
+    def load(self, *, merge: bool = False) -> Path | None:
+        """Fill the core from the newest file; which it was, None where there is none. With ``merge`` its keys take the
+        place of those that are there.
+        """
+        path = self._newest()
+        if path is None:
+            return None
+        data = self._files.map(path)
+        with _located(path):
+            if not rdb_file.is_rdb(data):
+                snapshot.load(data, self._core)
+                return path
+            end = self._rdb.load(data, expire=True, merge=merge)
+            if end < len(data):
+                raise DamagedError(end, f"{len(data) - end} bytes stand behind the end")
+        return path
+
+    def _newest(self) -> Path | None:
+        """The file that was taken last. Where that cannot be told nothing is guessed: it is a LoadError."""
+        found = [path for path in self._paths().values() if self._files.size(path) >= 0]
+        if len(found) < 2:
+            return found[0] if found else None
+        moments = {path: self._taken_at(path) for path in found}
+        newest = max(found, key=lambda path: (moments[path], path == self.path))
+        for path in found:
+            if path != newest:
+                ago = (moments[newest] - moments[path]) // 1000
+                LOG.warning("%s is not loaded: %s was taken %d seconds later", path, newest, ago)
+        return newest
+
+    def _taken_at(self, path: Path) -> int:
+        data = self._files.map(path)
+        with _located(path):
+            return rdb_file.taken_at(data) if rdb_file.is_rdb(data) else snapshot.taken_at(data)
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
@@ -125,13 +167,9 @@ class Snapshots:
         if self.is_running:
             self.abandon()
         self._flush_effects()
-        began, dirty, path = self._clock(), self._core.changes.dirty, self.path
+        began, dirty = self._clock(), self._core.changes.dirty
         try:
-            self._write(
-                self._new_attempt(path),
-                image.take(self._core.databases, self._core.config, self._core.changes.now),
-                path,
-            )
+            self._prepared(lambda: None)[1]()
         except OSError as error:
             self._end(began, error, dirty)
             raise
@@ -144,11 +182,7 @@ class Snapshots:
     def begin(self) -> None:
         """Begin to write a snapshot of this moment beside the loop."""
         self._flush_effects()
-        path = self.path
-        attempt, taken = (
-            self._new_attempt(path),
-            image.take(self._core.databases, self._core.config, self._core.changes.now),
-        )
+        attempt, write = self._prepared(rdb_file.give_way())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -160,7 +194,7 @@ class Snapshots:
             self._end(began, error, dirty)
             self.on_ended()
 
-        self._background(lambda: self._write(attempt, taken, path), done)
+        self._background(write, done)
 
     def abandon(self) -> None:
         """Forget the one that is running in the background or wanted, if there is one."""
@@ -171,12 +205,30 @@ class Snapshots:
             self._attempt.abandon()
             self._attempt = None
 
-    def _new_attempt(self, path: Path) -> Attempt:
-        return Attempt(self._files, path.parent, "temp-", ".rdb")
+    def _prepared(self, pause: Callable[[], None]) -> tuple[Attempt, Callable[[], None]]:
+        """An attempt, and what writes the present moment as the settings say now, here or in another thread.
 
-    def _write(self, attempt: Attempt, taken: image.Image, path: Path) -> None:
+        ``pause`` is called where whoever writes may stop for a moment.
+        """
+        config, files, path = self._core.config, self._files, self.path
+        attempt = Attempt(files, path.parent, "temp-", _SUFFIXES[config.text("save-format")])
+        taken = image.take(self._core.databases, config, self._core.changes.now)
+        version, checksum = config.integer("rdb-version"), config.flag("rdbchecksum")
+
+        def write_rdb() -> None:
+            rdb_file.write(
+                files, attempt.temporary, taken, version, checksum=checksum, check=attempt.check, pause=pause
+            )
+
+        def write_own() -> None:
+            snapshot.write(files, attempt.temporary, taken, attempt.check)
+
+        write = write_own if config.text("save-format") == b"psb" else write_rdb
+        return attempt, lambda: self._put(attempt, write, path)
+
+    def _put(self, attempt: Attempt, write: Callable[[], None], path: Path) -> None:
         try:
-            snapshot.write(self._files, attempt.temporary, taken, attempt.check)
+            write()
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
         except OSError:
@@ -195,3 +247,12 @@ class Snapshots:
         self.last_save_ms = self._now_ms()
         self._saves += 1
         self._core.changes.dirty -= dirty
+
+
+@contextmanager
+def _located(path: Path) -> Iterator[None]:
+    """Damage that is found within is of this file: a LoadError names it."""
+    try:
+        yield
+    except DamagedError as error:
+        raise LoadError(path, error.offset, error.what) from None

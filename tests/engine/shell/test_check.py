@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.formats import rdb_file
 from engine.core.formats.export import encode
 from engine.shell import check
+from engine.shell.durability.formats.blocks import DamagedError
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from tests import servers
 from tests.connection import Connection
 from tests.faults.engines import Engine
@@ -235,6 +236,6 @@ def test_rdb_files_of_redis():
         data = path.read_bytes()
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
-            with pytest.raises(rdb_file.RdbFileError) as caught:
-                rdb_file.check(wrong)
+            with pytest.raises(DamagedError) as caught:
+                RdbFiles(check._core()).load(memoryview(wrong), expire=True)
             assert 0 <= caught.value.offset <= len(data)

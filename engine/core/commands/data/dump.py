@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
-from engine.core.commands.data.hashes import small_hash_limits
 from engine.core.commands.families import key_command
-from engine.core.formats import rdb_stream
-from engine.core.formats.rdb import BadFormatError, Reader, crc64, length, listpack, read_listpack, string
+from engine.core.formats.rdb import primitives as rdb
+from engine.core.formats.rdb import streams, values
+from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.keyspace.database import Value
-from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
@@ -24,71 +23,46 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-_STRING, _LIST, _HASH, _HASH_LISTPACK, _QUICKLIST = 0, 1, 4, 16, 18
-_PLAIN, _PACKED = 1, 2
-#: What every server since 7.0 reads.
-_RDB_VERSION = 10
+T = TypeVar("T")
 #: The newest version that is read.
 _NEWEST_RDB_VERSION = 14
 _TAIL = struct.Struct("<HQ")
 #: Seconds, the most that Redis's clock of 24 bits counts.
 _LONGEST_IDLE = (1 << 24) - 1
-#: Elements of a list are packed in nodes of about this many bytes; longer ones stand alone.
-_NODE_BYTES = 4096
 #: A stream of more entries and pending entries, and a payload of more bytes, are written and read in steps: of so many
-#: nodes or records, and for the check sum of so many bytes.
+#: nodes, and for the check sum of so many bytes.
 _LONG, _LONG_PAYLOAD = 2000, 200_000
-_NODES, _RECORDS, _CHECKED = 4, 2000, 256 * 1024
+_NODES, _CHECKED = 4, 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
     """The payload of a value: type, value, version, check sum."""
-    version = _RDB_VERSION
-    if isinstance(value, bytes | bytearray):
-        body = bytes((_STRING,)) + string(bytes(value))
-    elif isinstance(value, Hash):
-        body = _dump_hash(value)
-    elif isinstance(value, deque):
-        nodes = _list_nodes(value)
-        body = bytes((_QUICKLIST,)) + length(len(nodes)) + b"".join(nodes)
-    else:
-        form = rdb_stream.form_of(value)
-        version = rdb_stream.RDB_VERSIONS[form]
-        body = bytes((form,)) + b"".join(rdb_stream.dump(value, form))
+    version, body = values.dumped(value)
     body += struct.pack("<H", version)
     return body + struct.pack("<Q", crc64(body))
 
 
 def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
     """The payload of a long stream that does not change, in chunks that are sent one by one."""
-    form = rdb_stream.form_of(stream)
-    chunks: list[bytes] = [b""]
-    nodes = yield from _join(rdb_stream.nodes(stream), _NODES, chunks)
-    chunks[0] = bytes((form,)) + length(nodes)
-    yield from _join(rdb_stream.behind_nodes(stream, form), _RECORDS, chunks)
-    chunks.append(struct.pack("<H", rdb_stream.RDB_VERSIONS[form]))
-    crc = 0
-    for chunk in chunks:
-        crc = crc64(chunk, crc)
-        yield
-    chunks.append(struct.pack("<Q", crc))
-    return Pages(bytes, sum(map(len, chunks)), ([Several(1, [chunk])] for chunk in [*chunks, b"\r\n"]))
-
-
-def _join(pieces: Iterator[bytes], step: int, chunks: list[bytes]) -> Generator[None, None, int]:
-    """Join pieces, ``step`` of them at a time, to chunks; how many pieces there are."""
-    waiting: list[bytes] = []
-    count = size = 0
-    while found := list(islice(pieces, step)):
-        count += len(found)
+    form = streams.form_of(stream)
+    pieces = streams.encode(stream, form)
+    chunks: list[bytes] = []
+    waiting = [bytes((form,))]
+    size = 0
+    while found := list(islice(pieces, _NODES)):
         waiting += found
         size += sum(map(len, found))
         if size >= _CHECKED:
             chunks.append(b"".join(waiting))
             waiting, size = [], 0
         yield
-    chunks.append(b"".join(waiting))
-    return count
+    chunks.append(b"".join((*waiting, struct.pack("<H", streams.RDB_VERSIONS[form]))))
+    crc = 0
+    for chunk in chunks:
+        crc = crc64(chunk, crc)
+        yield
+    chunks.append(struct.pack("<Q", crc))
+    return Pages(bytes, sum(map(len, chunks)), ([Several(1, [chunk])] for chunk in [*chunks, b"\r\n"]))
 
 
 def _check_sum(payload: memoryview) -> Generator[None, None, int]:
@@ -100,38 +74,6 @@ def _check_sum(payload: memoryview) -> Generator[None, None, int]:
     return crc
 
 
-def _dump_hash(fields: Hash) -> bytes:
-    words = [word for pair in fields.items() for word in pair]
-    if fields.big:
-        return bytes((_HASH,)) + length(len(fields)) + b"".join(map(string, words))
-    packed = listpack(words)
-    return bytes((_HASH_LISTPACK,)) + length(len(packed)) + packed
-
-
-def _list_nodes(items: deque[bytes]) -> list[bytes]:
-    nodes: list[bytes] = []
-    waiting: list[bytes] = []
-    size = 0
-
-    def pack() -> None:
-        if waiting:
-            packed = listpack(waiting)
-            nodes.append(length(_PACKED) + length(len(packed)) + packed)
-            waiting.clear()
-
-    for item in items:
-        if size + len(item) > _NODE_BYTES:
-            pack()
-            size = 0
-        if len(item) > _NODE_BYTES:
-            nodes.append(length(_PLAIN) + length(len(item)) + item)
-        else:
-            waiting.append(item)
-            size += len(item)
-    pack()
-    return nodes
-
-
 def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     """The value of a payload, step by step; a CommandError where it is none."""
     if len(payload) < _TAIL.size:
@@ -140,59 +82,26 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if version > _NEWEST_RDB_VERSION or (yield from _check_sum(memoryview(payload)[:-8])) != check:
         raise CommandError(data.BAD_DUMP)
     reader = Reader(payload)
+    makers = values.makers(ctx.config, ctx.streams.new)
     try:
-        value = yield from _load_value(ctx, reader)
-    except (BadFormatError, LookupError, ValueError, StopIteration, RuntimeError, OverflowError):
+        value = yield from _in_turns(values.load(reader, reader.byte(), makers))
+    except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
-    if value is None or reader.at != len(payload) - _TAIL.size:
+    if isinstance(value, values.Unknown) or reader.at != len(payload) - _TAIL.size:
         raise CommandError(data.BAD_DUMP_BODY)
     return value
 
 
-def _load_value(ctx: Context, reader: Reader) -> Generator[None, None, Value | None]:
-    """The value, None where its type is unknown or it is empty."""
-    kind = reader.byte()
-    if kind == _STRING:
-        return reader.string()
-    if kind in rdb_stream.FORMS:
-        config = ctx.config
-
-        def defaults() -> tuple[int, int]:
-            return config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-
-        stream = ctx.streams.new()
-        for number, _ in enumerate(rdb_stream.load(reader, kind, stream, defaults)):
-            if not number % _NODES:
-                yield
-        return stream
-    if kind in (_HASH, _HASH_LISTPACK):
-        words = (
-            [reader.string() for _ in range(2 * reader.length())] if kind == _HASH else read_listpack(reader.string())
-        )
-        fields, limits = Hash(), small_hash_limits(ctx)
-        for at in range(0, len(words), 2):
-            if not fields.put(words[at], words[at + 1], limits):
-                raise BadFormatError
-        return fields or None
-    if kind in (_LIST, _QUICKLIST):
-        return _load_list(reader, kind) or None
-    return None
-
-
-def _load_list(reader: Reader, kind: int) -> deque[bytes]:
-    items: deque[bytes] = deque()
-    for _ in range(reader.length()):
-        if kind == _LIST:
-            items.append(reader.string())
-            continue
-        container, element = reader.length(), reader.string()
-        if container == _PLAIN:
-            items.append(element)
-        elif container == _PACKED:
-            items.extend(read_listpack(element))
-        else:
-            raise BadFormatError
-    return items
+def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
+    """The steps of a reader that has all bytes, several at a time."""
+    while True:
+        try:
+            for _ in range(_NODES):
+                next(reading)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        yield
 
 
 @key_command("dump key", "readonly", since="2.6.0", complexity="O(size)")

@@ -125,6 +125,8 @@ def _persistence(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("rdb_last_bgsave_time_sec", -1),
         ("rdb_current_bgsave_time_sec", -1),
         ("rdb_saves", 0),
+        ("rdb_last_load_keys_expired", 0),
+        ("rdb_last_load_keys_loaded", 0),
         ("aof_enabled", 0),
         ("aof_rewrite_in_progress", 0),
         ("aof_rewrite_scheduled", 0),

@@ -1,4 +1,5 @@
-r"""A snapshot file: one moment of the keyspace, in our own format. SAVE's file and the base of an append-only file.
+r"""A snapshot file: one moment of the keyspace, in our own format. The base of an append-only file, and SAVE's file
+where ``save-format`` is ``psb``.
 
     header      64 bytes: magic, version, byte order, when it was taken; its CRC-32 last
     parts       each begins at a multiple of 8 and has a CRC-32 over all its bytes, the padding behind it included
@@ -10,7 +11,7 @@ sequence of records, one a key, in RESP (:mod:`engine.shell.durability.formats.r
 sum, so a flipped bit anywhere is found, and said with its place, before anything of it is used.
 
 Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
-file. The magic is nothing that Redis takes for one of its files: it refuses this one, and we refuse its RDB files.
+file. The magic is nothing that Redis takes for one of its files: it refuses this one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.image import Image
@@ -129,6 +131,19 @@ def _write(writer: _Writer, image: Image) -> int:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
+def is_snapshot(data: memoryview) -> bool:
+    """Whether a file begins as a snapshot."""
+    return bytes(data[:9]) == MAGIC[:9]
+
+
+def taken_at(data: memoryview) -> int:
+    """When a snapshot was taken, in milliseconds since the epoch; DamagedError where its header is damaged."""
+    if len(data) < _HEADER.size:
+        raise DamagedError(len(data), "the file ends too early")
+    moment: int = _header(data)[3]
+    return moment
+
+
 def load(data: memoryview, core: Core) -> int:
     """Fill an empty core from a mapped snapshot; how many keys. DamagedError where it is not what was written.
 
@@ -149,24 +164,11 @@ def load(data: memoryview, core: Core) -> int:
 
 def _directory(data: memoryview) -> array[int]:
     size = len(data)
-    if bytes(data[:5]) == b"REDIS":
-        raise DamagedError(
-            0,
-            "this is an RDB file of Redis, which the engine does not read (let Redis write its "
-            "append-only file with 'aof-use-rdb-preamble no' instead)",
-        )
     if bytes(data[:16]) != MAGIC:
         raise DamagedError(0, "this is no snapshot of the engine")
     if size < _HEADER.size + _FOOTER.size:
         raise DamagedError(size, "the file ends too early")
-    header = bytes(data[: _HEADER.size])
-    _, version, order, _, total = _HEADER.unpack(header)
-    if total != zlib.crc32(header[:-4]):
-        raise DamagedError(0, "the header is not what was written")
-    if version != _VERSION:
-        raise DamagedError(16, f"version {version} of the format is not known here")
-    if order != _NATIVE:
-        raise DamagedError(20, "it was written on a machine with the other byte order")
+    _header(data)
     footer = bytes(data[-_FOOTER.size :])
     end, place, length, sum_of_directory, whole, total = _FOOTER.unpack(footer)
     if end != _END or total != zlib.crc32(footer[:-4]) or whole != size or place + length + _FOOTER.size != size:
@@ -177,6 +179,20 @@ def _directory(data: memoryview) -> array[int]:
     directory.frombytes(data[place : place + length])
     _check_gaps(directory, place)
     return directory
+
+
+def _header(data: memoryview) -> tuple[Any, ...]:
+    """The fields of the header, which must be there: magic, version, byte order, moment, sum."""
+    header = bytes(data[: _HEADER.size])
+    fields = _HEADER.unpack(header)
+    _, version, order, _, total = fields
+    if total != zlib.crc32(header[:-4]):
+        raise DamagedError(0, "the header is not what was written")
+    if version != _VERSION:
+        raise DamagedError(16, f"version {version} of the format is not known here")
+    if order != _NATIVE:
+        raise DamagedError(20, "it was written on a machine with the other byte order")
+    return fields
 
 
 def _check_gaps(directory: array[int], end: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.commands.data import dump
 from engine.core.commands.streams import claims, deleting, many_ids, pending_entries
-from engine.core.formats import rdb_stream
+from engine.core.formats.rdb import streams
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -123,10 +123,10 @@ def test_a_transaction_does_all_at_once(command):
 @pytest.fixture
 def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payloads of some entries are long."""
-    for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_RECORDS": 20, "_CHECKED": 100}.items():
+    for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
         monkeypatch.setattr(dump, name, value)
-    monkeypatch.setattr(rdb_stream, "_NODE_ENTRIES", 10)
-    monkeypatch.setattr(rdb_stream, "_PIECE", 20)
+    monkeypatch.setattr(streams, "_NODE_ENTRIES", 10)
+    monkeypatch.setattr(streams, "_RECORDS", 20)
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])

@@ -14,7 +14,6 @@ import hiredis
 import pytest
 
 from engine.core.protocol.replies import CommandError
-from engine.settings.kinds import ConfigError
 from engine.wire.encode import encoded
 from tests import servers, tools
 from tests.connection import Connection
@@ -198,25 +197,78 @@ def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
 
 
 def test_redis_refuses_our_own_base(tmp_path):
-    """A base and a snapshot in our own format are nothing that Redis misreads: it says so and ends."""
+    """A base in our own format is nothing that Redis misreads: it says so and ends."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")
-    engine.run("SAVE")
     engine.die()
     path = tools.needed("redis-server")
-    for flags, says in (("--appendonly yes", "Bad file format"), ("--appendonly no", "Wrong signature")):
-        command = [path, "--port", str(servers.free_port()), "--dir", str(tmp_path), "--save", "", *flags.split()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
-        assert done.returncode != 0
-        assert says in done.stdout
+    command = [path, "--port", str(servers.free_port()), "--dir", str(tmp_path), "--save", "", "--appendonly", "yes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode != 0
+    assert "Bad file format" in done.stdout
 
 
-def test_we_refuse_an_rdb_base_of_redis(tmp_path):
-    """Redis's default base is an RDB file: the engine names it, and what to set."""
-    with servers.redis("--dir", str(tmp_path), "--appendonly", "yes") as running, Connection(running) as client:
-        client.run("XADD", "s", "*", "a", "1")
-        client.run("BGREWRITEAOF")
-        wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite")
-    with pytest.raises(ConfigError, match=r"base\.rdb, byte 0: this is an RDB file of Redis.*aof-use-rdb-preamble no"):
-        Engine(tmp_path)
+def test_we_start_on_an_rdb_base_of_redis(tmp_path):
+    """Redis's default base is an RDB file with a log behind it: the engine has all of both, and writes on."""
+    with redis_on(tmp_path, "--aof-use-rdb-preamble", "yes") as ask:
+        fill(ask)
+        ask("BGREWRITEAOF")
+        wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
+        ask("XADD", "s", "9000-1", "behind", "the base")
+        wanted = facts(ask)
+        now_us = int(ask("TIME")[0]) * 10**6
+    assert list((tmp_path / "appendonlydir").glob("*.base.rdb"))
+    engine = Engine(tmp_path, now_us=now_us)
+    assert facts(asker(engine)) == wanted
+    engine.run("XADD s 9000-2 ours v")
+    engine.die()
+    assert Engine(tmp_path, now_us=now_us).run("XLEN s") == wanted[b"s"]["about"][b"length"] + 1
+
+
+def fill(ask: Any) -> None:
+    """Keys of every type and size that both sides have."""
+    ask("SET", "string", "hello")
+    ask("SET", "number", "-12345")
+    ask("SET", "repeats", "abcabc" * 500)
+    ask("SET", "expires", "later", "PX", 10**8)
+    ask("HSET", "hash", "a", "1", "b", "x" * 50)
+    ask("HSET", "big", *[word for number in range(700) for word in (f"f{number}", f"v{number}")])
+    ask("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
+    for number in range(1, 300):
+        ask("XADD", "s", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))
+    ask("XADD", "s", "5000-0", "other", "fields", "than", "before", "n", "17")
+    ask("XDEL", "s", "1-4", "2-7")
+    ask("XGROUP", "CREATE", "s", "g", "0")
+    ask("XGROUP", "CREATE", "s", "empty", "$")
+    for consumer, count in (("alice", 30), ("bob", 5), ("alice", 30)):
+        ask("XREADGROUP", "GROUP", "g", consumer, "COUNT", count, "STREAMS", "s", ">")
+    ask("XGROUP", "CREATECONSUMER", "s", "g", "idle")
+    ask("XACK", "s", "g", "1-5", "3-10")
+    ask("XDEL", "s", "2-8")
+
+
+@pytest.mark.parametrize("server_writes", [True, False], ids=["from redis", "to redis"])
+def test_dump_rdb_changes_hands(tmp_path, server_writes):
+    """The engine starts on a real server's dump.rdb, and a real server on the engine's, which its tool finds whole:
+    both have the same keys.
+    """
+    now_us = int(time.time()) * 10**6
+    if server_writes:
+        with servers.redis("--dir", str(tmp_path)) as running, Connection(running) as client:
+            fill(client.run)
+            client.run("SAVE")
+            wanted = facts(client.run)
+        engine = Engine(tmp_path, now_us=now_us, appendonly="no")
+        assert facts(asker(engine)) == wanted
+        return
+    engine = Engine(tmp_path, now_us=now_us, appendonly="no")
+    fill(asker(engine))
+    engine.run("SAVE")
+    wanted = facts(asker(engine))
+    engine.die()
+    command = [tools.needed("redis-check-rdb"), str(tmp_path / "dump.rdb")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert "RDB looks OK" in done.stdout, done.stdout
+    with servers.redis("--dir", str(tmp_path)) as running, Connection(running) as client:
+        assert facts(client.run) == wanted

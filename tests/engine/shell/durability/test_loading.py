@@ -204,15 +204,15 @@ def test_a_foreign_manifest_is_refused(tmp_path):
     assert Engine(tmp_path).run("XLEN s") == 2
 
 
-def test_a_base_that_redis_wrote_as_rdb_is_named(tmp_path):
-    """An RDB base is refused with a word about what to do."""
+def test_a_damaged_base_that_redis_wrote_is_named(tmp_path):
+    """An RDB base that is damaged is refused with its name and the place."""
     filled(tmp_path).die()
     folder = tmp_path / "appendonlydir"
     (folder / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS0010" + bytes(100))
     manifest = folder / "appendonly.aof.manifest"
     lines = b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
     manifest.write_bytes(lines)
-    with pytest.raises(ConfigError, match="aof-use-rdb-preamble no"):
+    with pytest.raises(ConfigError, match=r"base\.rdb, byte 12: .* it is there twice"):
         Engine(tmp_path)
 
 

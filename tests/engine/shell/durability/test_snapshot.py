@@ -113,12 +113,6 @@ def test_a_file_cut_anywhere_is_refused(small):
         snapshot.load(memoryview(small + b"\0" * 8), empty_core())
 
 
-def test_files_of_redis_are_named(small):
-    """An RDB file is refused with a word about what it is and what to do."""
-    with pytest.raises(DamagedError, match="RDB file of Redis"):
-        snapshot.load(memoryview(b"REDIS0010" + small), empty_core())
-
-
 def test_sealed_segments_are_not_copied(tmp_path):
     """The frames of a loaded segment lie in the mapped file."""
     with small_segments():

@@ -1,0 +1,304 @@
+"""The building blocks of Redis's RDB format: lengths, strings, listpacks.
+
+It writes what every server since 7.0 reads, without compression. It reads what those servers write, compressed strings
+included. Bytes come from outside: whatever is wrong with them raises :class:`BadFormatError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+#: Reading in steps: True where it needs more bytes, False where it could go on and somebody else may have his turn.
+Steps = Generator[bool, None, T]
+
+_READ = {form: struct.Struct(form) for form in ("<b", "<h", "<i", "<I", "<H", "<q", "<Q", ">I", ">Q", ">H")}
+_STRING_NUMBERS = {0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}
+#: A length that is none, but says how a string is encoded: the compressed form.
+_COMPRESSED = 0xC3
+
+
+class BadFormatError(Exception):
+    """The bytes are damaged, or of an unknown form."""
+
+
+class TooShortError(BadFormatError):
+    """The bytes end here for now: more are to come."""
+
+
+def small_number(word: bytes) -> int | None:
+    """The signed 64-bit number whose canonical text ``word`` is, None where it is none."""
+    digits = word[1:] if word[:1] == b"-" else word
+    if not digits.isdigit() or len(word) > 20 or (digits[:1] == b"0" and word != b"0"):
+        return None
+    value = int(word)
+    return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+_SMALL_LENGTHS = [bytes((value,)) for value in range(64)]
+
+
+def length(value: int) -> bytes:
+    """A length (or any unsigned 64-bit number)."""
+    if value < 1 << 6:
+        return _SMALL_LENGTHS[value]
+    if value < 1 << 14:
+        return struct.pack(">H", 1 << 14 | value)
+    if value < 1 << 32:
+        return struct.pack(">BI", 0x80, value)
+    return struct.pack(">BQ", 0x81, value)
+
+
+def string(word: bytes) -> bytes:
+    """A string; the text of a number of up to 32 bits is stored as that number."""
+    size = len(word)
+    if size <= 11:
+        value = small_number(word)
+        if value is not None and -(1 << 31) <= value < 1 << 31:
+            for code, form, bits in ((0xC0, "<Bb", 7), (0xC1, "<Bh", 15), (0xC2, "<Bi", 31)):
+                if -(1 << bits) <= value < 1 << bits:
+                    return struct.pack(form, code, value)
+    return (_SMALL_LENGTHS[size] if size < 64 else length(size)) + word
+
+
+def _back_length(size: int) -> bytes:
+    """The length of an element, which stands behind it, to be read backwards."""
+    if size <= 127:
+        return bytes((size,))
+    groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
+    first, *others = ((size >> 7 * place) & 127 for place in range(groups - 1, -1, -1))
+    return bytes((first, *(other | 128 for other in others)))
+
+
+def _bare_element(word: bytes | int) -> bytes:
+    value = word if isinstance(word, int) else small_number(word)
+    if value is None:
+        assert isinstance(word, bytes)
+        size = len(word)
+        if size < 64:
+            return bytes((0x80 | size,)) + word
+        if size < 4096:
+            return bytes((0xE0 | size >> 8, size & 255)) + word
+        return b"\xf0" + struct.pack("<I", size) + word
+    if 0 <= value < 128:
+        return bytes((value,))
+    if -4096 <= value < 4096:
+        return struct.pack(">H", 0xC000 | value & 0x1FFF)
+    for code, size in ((0xF1, 2), (0xF2, 3), (0xF3, 4)):
+        if -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
+            return bytes((code,)) + value.to_bytes(size, "little", signed=True)
+    return b"\xf4" + value.to_bytes(8, "little", signed=True)
+
+
+def element(word: bytes | int) -> bytes:
+    """An element of a listpack, with the length that stands behind it."""
+    bare = _bare_element(word)
+    return bare + _back_length(len(bare))
+
+
+#: The elements of small numbers, ready to be used, and what stands before and behind a short string.
+SMALL_ELEMENTS = [element(value) for value in range(4096)]
+SHORT_HEADS = [bytes((0x80 | size,)) for size in range(64)]
+SHORT_TAILS = [_back_length(size + 1) for size in range(64)]
+
+
+def add_elements(parts: list[bytes], words: Iterable[bytes]) -> None:
+    """Add the elements of many words to the parts of a listpack."""
+    heads, tails, small = SHORT_HEADS, SHORT_TAILS, SMALL_ELEMENTS
+    for word in words:
+        size = len(word)
+        if size < 64 and not word.isdigit() and word[:1] != b"-":
+            parts += (heads[size], word, tails[size])
+        elif size < 4 and word[:1] != b"-" and (word[:1] != b"0" or size == 1):
+            parts.append(small[int(word)])
+        else:
+            parts.append(element(word))
+
+
+def listpack_of(parts: list[bytes], count: int) -> bytes:
+    """The listpack of ``count`` elements, given as parts."""
+    body = b"".join(parts)
+    return struct.pack("<IH", len(body) + 7, min(count, 65535)) + body + b"\xff"
+
+
+def listpack(words: Iterable[bytes | int]) -> bytes:
+    """A listpack of words and numbers."""
+    parts = [element(word) for word in words]
+    return listpack_of(parts, len(parts))
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A cursor over bytes. Where they end too early it raises what :meth:`too_short` gives."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    def too_short(self, size: int) -> BadFormatError:
+        """The error where the next ``size`` bytes are not there."""
+        del size
+        return BadFormatError("it ends too early")
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
+        end = self.at + size
+        part = self.data[self.at : end]
+        if len(part) != size:
+            raise self.too_short(size)
+        self.at = end
+        return part
+
+    def byte(self) -> int:
+        """The next byte."""
+        return self.read(1)[0]
+
+    def unpack(self, form: str) -> int:
+        """The next number; ``form`` is its format for :mod:`struct`."""
+        shape = _READ[form]
+        value: int = shape.unpack(self.read(shape.size))[0]
+        return value
+
+    def length(self) -> int:
+        """A length."""
+        first = self.byte()
+        if first < 0x40:
+            return first
+        if first < 0x80:
+            return (first & 63) << 8 | self.byte()
+        if first in (0x80, 0x81):
+            return self.unpack(">I" if first == 0x80 else ">Q")
+        raise BadFormatError
+
+    def string(self) -> bytes:
+        """A string, in any of its forms."""
+        first = self.data[self.at : self.at + 1]
+        if first < b"\xc0":
+            return self.read(self.length())
+        code = self.byte()
+        if code in _STRING_NUMBERS:
+            return b"%d" % self.unpack(_STRING_NUMBERS[code])
+        if code != _COMPRESSED:
+            raise BadFormatError
+        packed, raw = self.length(), self.length()
+        return _decompressed(self.read(packed), raw)
+
+
+def _decompressed(data: bytes, size: int) -> bytes:
+    """LZF: literal runs, and copies of what came before."""
+    out = bytearray()
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            control = data[at]
+            at += 1
+            if control < 32:
+                out += data[at : at + control + 1]
+                at += control + 1
+                continue
+            count = (control >> 5) + 2
+            if count == 9:
+                count += data[at]
+                at += 1
+            back = ((control & 31) << 8 | data[at]) + 1
+            at += 1
+            start = len(out) - back
+            if start < 0 or len(out) + count > size:
+                raise BadFormatError
+            if back >= count:
+                out += out[start : start + count]
+            else:
+                # It copies what it is writing.
+                out += (out[start:] * (count // back + 1))[:count]
+    except IndexError:
+        raise BadFormatError from None
+    if at != end or len(out) != size:
+        raise BadFormatError
+    return bytes(out)
+
+
+_SIZES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
+
+
+def read_elements(data: bytes) -> list[bytes | int]:
+    """The elements of a listpack: strings, and numbers."""
+    size = len(data)
+    if size < 7 or int.from_bytes(data[:4], "little") != size or data[-1] != 0xFF:
+        raise BadFormatError
+    words: list[bytes | int] = []
+    at, last = 6, size - 1
+    from_bytes = int.from_bytes
+    while at < last:
+        first = data[at]
+        # ``end`` is where the element ends; how long it is stands behind it.
+        if first < 0x80:
+            end = at + 1
+            words.append(first)
+        elif first < 0xC0:
+            end = at + 1 + (first & 63)
+            words.append(data[at + 1 : end])
+        elif first < 0xE0:
+            end = at + 2
+            value = (first & 31) << 8 | data[at + 1]
+            words.append(value - (1 << 13) if value >= 1 << 12 else value)
+        elif first < 0xF0:
+            end = at + 2 + ((first & 15) << 8 | data[at + 1])
+            words.append(data[at + 2 : end])
+        elif first == 0xF0:
+            end = at + 5 + from_bytes(data[at + 1 : at + 5], "little")
+            words.append(data[at + 5 : end])
+        elif first in _SIZES:
+            end = at + 1 + _SIZES[first]
+            words.append(from_bytes(data[at + 1 : end], "little", signed=True))
+        else:
+            raise BadFormatError
+        if end >= last:
+            raise BadFormatError
+        if end - at < 128:
+            if data[end] != end - at:
+                raise BadFormatError
+            at = end + 1
+            continue
+        back = _back_length(end - at)
+        if data[end : end + len(back)] != back:
+            raise BadFormatError
+        at = end + len(back)
+    if at != last or int.from_bytes(data[4:6], "little") not in (len(words), 65535):
+        raise BadFormatError
+    return words
+
+
+def read_listpack(data: bytes) -> list[bytes]:
+    """The words of a listpack, numbers as text."""
+    return [b"%d" % word if word.__class__ is int else word for word in read_elements(data)]  # type: ignore[misc]
+
+
+def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
+    """What ``read`` reads, tried again from its beginning as long as bytes are missing. It must not change anything
+    before it has read all that it needs.
+    """
+    while True:
+        at = reader.at
+        try:
+            return read()
+        except TooShortError:
+            reader.at = at
+        yield True
+
+
+def at_once(steps: Steps[T]) -> T:
+    """All steps, where all bytes are there."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value

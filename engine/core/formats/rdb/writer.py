@@ -1,0 +1,101 @@
+"""A whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
+
+Each piece takes a fraction of a millisecond to make, so whoever writes them beside the event loop can let it run in
+between. What the file's version does not keep of a stream stands before its key, in an auxiliary field of our own:
+other servers pass over it, the engine loses nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from engine.core.formats.rdb import streams
+from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.rdb.values import encoded
+from engine.core.keyspace.image import DatabaseImage, Image
+from engine.core.streams.stream import Stream
+from engine.version import REDIS_VERSION
+
+OLDEST_VERSION, NEWEST_VERSION = 10, 14
+#: Auxiliary fields of our own: when the file was taken, in milliseconds since the epoch; what is not kept of a stream,
+#: in hexadecimal digits, because tools print these fields.
+TAKEN_AT, REST_OF_STREAM = b"pystreams-ms", b"pystreams-stream"
+
+EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
+#: Short values are put together to pieces of about this many bytes.
+_PIECE = 4096
+_CHECKED = 1 << 16
+
+
+def write(image: Image, version: int, *, checksum: bool = True) -> Iterator[bytes]:
+    """The file, in pieces; without ``checksum`` its sum is 0, which says that there is none."""
+    total = 0
+    waiting: list[bytes] = []
+    size = 0
+    for piece in _pieces(image, version):
+        yield piece
+        if checksum:
+            waiting.append(piece)
+            size += len(piece)
+            if size >= _CHECKED:
+                total = crc64(b"".join(waiting), total)
+                waiting, size = [], 0
+    yield crc64(b"".join(waiting), total).to_bytes(8, "little")
+
+
+def _pieces(image: Image, version: int) -> Iterator[bytes]:
+    seconds, ms = b"%d" % (image.now // 1000), b"%d" % image.now
+    yield b"REDIS%04d" % version + b"".join(
+        _aux(name, value)
+        for name, value in (
+            (b"redis-ver", REDIS_VERSION.encode()),
+            (b"redis-bits", b"64"),
+            (b"ctime", seconds),
+            (TAKEN_AT, ms),
+            (b"aof-base", b"0"),
+        )
+    )
+    for db in image.databases:
+        yield bytes((SELECT,)) + length(db.index)
+        yield bytes((RESIZE,)) + length(len(db.values)) + length(len(db.deadlines))
+        yield from _keys(db, version)
+    yield bytes((END,))
+
+
+def _aux(name: bytes, value: bytes) -> bytes:
+    return bytes((AUX,)) + string(name) + string(value)
+
+
+def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
+    deadlines = db.deadlines
+    parts: list[bytes] = []
+    size = 0
+    for key, value in db.values.items():
+        if key in deadlines:
+            parts.append(struct.pack("<Bq", EXPIRE_MS, deadlines[key]))
+        if value.__class__ is bytes:
+            text = string(value)
+            parts += (b"\0", string(key), text)
+            size += len(key) + len(text) + 8
+        else:
+            yield b"".join(parts)
+            parts, size = [], 0
+            yield from _large(key, value, version)
+        if size >= _PIECE:
+            yield b"".join(parts)
+            parts, size = [], 0
+    yield b"".join(parts)
+
+
+def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
+    kind, pieces = encoded(value, version)
+    head = bytes((kind,)) + string(key)
+    if isinstance(value, Stream):
+        more = streams.rest(value, kind)
+        if more:
+            head = _aux(REST_OF_STREAM, more.hex().encode()) + head
+    yield head
+    yield from pieces

@@ -1,0 +1,182 @@
+"""RDB files for tests: of a core, of forms that only old or other servers write, and read back into a core."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from engine.core.dispatch import Core
+from engine.core.formats.rdb import values, writer
+from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.primitives import length, listpack, string
+from engine.core.formats.rdb.reader import Loading, State, Summary
+from engine.core.keyspace import image
+from tests.engine.shell.durability.workload import Driver, driven, empty_core, small_segments
+from tests.replay import NOW_US, new_core
+
+NOW = NOW_US // 1000
+
+
+def written(core: Core, version: int = 10) -> bytes:
+    """The file of a core."""
+    return b"".join(writer.write(image.take(core.databases, core.config, core.changes.now), version))
+
+
+def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
+    """A core with what a file holds, given at once or in pieces of this size."""
+    core = empty_core()
+    core.changes.set_time(NOW_US)
+    makers = values.makers(core.config, core.streams.new)
+    loading = Loading(core.databases, makers, now=now, skip_unknown=skip)
+    at, piece = 0, piece or len(data)
+    while (state := loading.step()) is not State.DONE:
+        if state is State.HUNGRY:
+            if at >= len(data):
+                loading.end()
+            loading.feed(data[at : at + piece])
+            at += piece
+    core.changes.replaying = False
+    return core, loading.summary
+
+
+def file_of(*parts: bytes, magic: bytes = b"REDIS0011") -> bytes:
+    """A file of these parts with the right check sum."""
+    body = b"".join((magic, *parts, b"\xff"))
+    return body + crc64(body).to_bytes(8, "little")
+
+
+def key(kind: int, name: bytes, *parts: bytes) -> bytes:
+    """A key of this type."""
+    return b"".join((bytes((kind,)), string(name), *parts))
+
+
+def ziplist(words: Iterable[bytes]) -> bytes:
+    """A ziplist of words and of numbers of every width."""
+    body, before, count = b"", 0, 0
+    for word in words:
+        one = bytes((before,)) if before < 254 else b"\xfe" + struct.pack("<I", before)
+        if word.lstrip(b"-").isdigit():
+            value = int(word)
+            if 0 <= value <= 12:
+                one += bytes((0xF1 + value,))
+            else:
+                widths = ((0xFE, 1), (0xC0, 2), (0xF0, 3), (0xD0, 4), (0xE0, 8))
+                code, width = next(pair for pair in widths if -(1 << 8 * pair[1] - 1) <= value < 1 << 8 * pair[1] - 1)
+                one += bytes((code,)) + value.to_bytes(width, "little", signed=True)
+        elif len(word) < 64:
+            one += bytes((len(word),)) + word
+        elif len(word) < 1 << 14:
+            one += struct.pack(">H", 0x4000 | len(word)) + word
+        else:
+            one += b"\x80" + struct.pack(">I", len(word)) + word
+        body, before, count = body + one, len(one), count + 1
+    return struct.pack("<IIH", len(body) + 11, 10, count) + body + b"\xff"
+
+
+def intset(width: int, members: Iterable[int]) -> bytes:
+    """An intset."""
+    parts = [member.to_bytes(width, "little", signed=True) for member in members]
+    return struct.pack("<II", width, len(parts)) + b"".join(parts)
+
+
+def zipmap(words: Iterable[bytes], free: int = 2) -> bytes:
+    """A zipmap with so many free bytes behind each value."""
+    out = b"\x02"
+    for at, word in enumerate(words):
+        size = bytes((len(word),)) if len(word) < 254 else b"\xfe" + struct.pack("<I", len(word))
+        out += size + (bytes((free,)) + word + bytes(free) if at % 2 else word)
+    return out + b"\xff"
+
+
+#: Elements of every width and length.
+WORDS = [b"a", b"x" * 70, b"y" * 20_000, b"0", b"12", b"-1", b"127", b"-129", b"40000", b"-9000000", b"1" + b"0" * 18]
+
+
+def packed(data: bytes) -> bytes:
+    """A string of bytes that are no text."""
+    return length(len(data)) + data
+
+
+def old_forms() -> bytes:
+    """Lists and hashes in every form that servers before 7.0 wrote, and those whose fields could expire but do not."""
+    pairs = [word for at, word in enumerate(WORDS) for word in (b"f%d" % at, word)]
+    never = b"".join(length(0) + string(field) + string(value) for field, value in zip(*[iter(pairs)] * 2, strict=True))
+    triples = [word for at in range(0, len(pairs), 2) for word in (*pairs[at : at + 2], b"0")]
+    return file_of(
+        key(1, b"list", length(len(WORDS)), *map(string, WORDS)),
+        key(10, b"ziplist", packed(ziplist(WORDS))),
+        key(14, b"quicklist", length(2), packed(ziplist(WORDS)), packed(ziplist(WORDS[:3]))),
+        key(18, b"quicklist2", length(2), length(2), packed(listpack(WORDS)), length(1), packed(b"plain")),
+        key(4, b"hash", length(len(WORDS)), *map(string, pairs)),
+        key(9, b"zipmap", packed(zipmap(pairs))),
+        key(13, b"hash ziplist", packed(ziplist(pairs))),
+        key(16, b"hash listpack", packed(listpack(pairs))),
+        key(24, b"hash of 7.4", bytes(8), length(len(WORDS)), never),
+        key(25, b"small hash of 7.4", bytes(8), packed(listpack(triples))),
+        b"\xfd" + struct.pack("<i", NOW // 1000 + 100),
+        b"\xf9\x07\xf8" + length(60),
+        key(0, b"expires", string(b"later")),
+        b"\xfc" + struct.pack("<q", NOW - 1),
+        key(0, b"expired", string(b"gone")),
+    )
+
+
+def foreign() -> dict[str, tuple[str, bytes]]:
+    """A file with a value of each type that the engine does not have: its form -> the type's name, the file."""
+    score = struct.pack("<d", 1.5)
+    sets = {
+        "set": key(2, b"k", length(2), string(b"a"), string(b"7")),
+        "intset": key(11, b"k", packed(intset(2, [1, -5]))),
+        "wide intset": key(11, b"k", packed(intset(8, [1 << 40]))),
+        "set listpack": key(20, b"k", packed(listpack([b"a", b"b"]))),
+    }
+    sorted_sets = {
+        "old sorted set": key(
+            3, b"k", length(3), string(b"a"), b"\x031.5", string(b"b"), b"\xfe", string(b"c"), b"\xff"
+        ),
+        "sorted set": key(5, b"k", length(2), string(b"a"), score, string(b"b"), score),
+        "sorted set ziplist": key(12, b"k", packed(ziplist([b"a", b"1"]))),
+        "sorted set listpack": key(17, b"k", packed(listpack([b"a", b"1"]))),
+    }
+    expiring = "hash with fields that expire"
+    hashes = {
+        "hash of 7.4": key(24, b"k", bytes(8), length(1), length(5), string(b"f"), string(b"v")),
+        "small hash of 7.4": key(25, b"k", bytes(8), packed(listpack([b"f", b"v", b"99"]))),
+    }
+    number = sum(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(letter) << 10 + 6 * at
+        for at, letter in enumerate(reversed("vectorset"))
+    )
+    module = key(7, b"k", length(number), b"\x02\x05\x05", string(b"x"), b"\x04", score, b"\x03abcd", b"\x00")
+    valkey = key(22, b"k", length(1), string(b"f"), string(b"v"), struct.pack("<q", NOW + 5))
+    return {
+        **{name: ("set", file_of(data)) for name, data in sets.items()},
+        **{name: ("sorted set", file_of(data)) for name, data in sorted_sets.items()},
+        **{name: (expiring, file_of(data)) for name, data in hashes.items()},
+        "hash of Valkey": (expiring, file_of(valkey, magic=b"VALKEY080")),
+        "module": ("value of the module type vectorset", file_of(module)),
+        "data of a module": (
+            "data of a module",
+            file_of(b"\xf7", length(number), b"\x02\x01\x05", string(b"x"), b"\0"),
+        ),
+        "function": ("function library", file_of(b"\xf5", string(b"#!lua name=lib\nreturn 1"))),
+    }
+
+
+def samples() -> list[bytes]:
+    """Small files that together hold every form."""
+    core = new_core()
+    driver = Driver(core, 7)
+    with small_segments():
+        driver.drive(60)
+    tiny = new_core()
+    driver = Driver(tiny, 5)
+    for line in ("XADD s 1-1 f v", "XADD s 2-1 f 12345", "XADD s 3-3 g v h w", "XDEL s 2-1", "XGROUP CREATE s g 0"):
+        driver.run(*line.split())
+    for line in ("XREADGROUP GROUP g c STREAMS s >", "XNACK s g FAIL IDS 1 1-1", "XADD s IDMP p i * f v", "SET k v"):
+        driver.run(*line.split())
+    files = [written(one, version) for one in (core, tiny) for version in (10, 11, 14)]
+    return [*files, old_forms(), *(data for _, data in foreign().values())]
+
+
+__all__ = ["driven", "file_of", "foreign", "key", "old_forms", "packed", "read", "samples", "written"]

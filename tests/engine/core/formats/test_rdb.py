@@ -1,0 +1,126 @@
+"""RDB files: what is written is what is read, in pieces of any size; every form is known; damage is an error."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.rdb.reader import RdbFileError
+from tests.engine.core.formats.fuzz import mutate, try_one
+from tests.engine.core.formats.rdb_files import NOW, WORDS, file_of, foreign, key, old_forms, read, samples, written
+from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
+from tests.replay import state
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 14]), cold=st.booleans())
+def test_everything_comes_back(seed, version, cold):
+    """A file of any version holds all that a core keeps: entries, counters, groups, times, entries given back,
+    producers, other types, expiry.
+    """
+    with small_segments():
+        core = driven(seed)
+        if cold:
+            freeze(core)
+        data = written(core, version)
+        again, summary = read(data, now=None)
+        assert summary.version == version
+        assert summary.has_sum
+        assert state(again, times=True) == state(core, times=True)
+        known = [{at: one[1] for at, one in everything(each)["close"].items()} for each in (core, again)]
+        assert known[0] == known[1]
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**9), piece=st.integers(1, 300))
+def test_pieces_of_any_size_give_the_same(seed, piece):
+    """Bytes that come one by one, or in any other pieces, give the same keys as the whole file at once."""
+    with small_segments():
+        data = written(driven(seed, 60))
+        assert state(read(data, piece=piece)[0], times=True) == state(read(data)[0], times=True)
+
+
+def test_forms_of_old_servers_are_read():
+    """Every form of lists and hashes since Redis 2.4 gives the same elements; expiry in seconds and idle times too."""
+    core, summary = read(old_forms())
+    found = {name: value for name, value, _ in core.databases[0].items()}
+    pairs = {b"f%d" % at: word for at, word in enumerate(WORDS)}
+    for name in (b"list", b"ziplist", b"quicklist", b"quicklist2"):
+        more = {b"quicklist": WORDS[:3], b"quicklist2": [b"plain"]}.get(name, [])
+        assert list(found[name]) == WORDS + more, name
+    for name in (b"hash", b"zipmap", b"hash ziplist", b"hash listpack", b"hash of 7.4", b"small hash of 7.4"):
+        assert dict(found[name]) == pairs, name
+    db = core.databases[0]
+    assert (db.deadline(b"expires"), db.idle(b"expires")) == (NOW // 1000 * 1000 + 100_000, 60_000)
+    assert b"expired" not in found
+    assert (summary.expired, summary.keys) == (1, 11)
+
+
+@pytest.mark.parametrize("form", foreign())
+def test_what_the_engine_has_no_type_for(form):
+    """A type that the engine lacks is an error that names the key and the type; or it is left out and counted, and what
+    comes behind it is read.
+    """
+    kind, data = foreign()[form]
+    with pytest.raises(
+        RdbFileError, match=f"{kind}, which the engine does not have; with 'load-unknown skip'"
+    ) as error:
+        read(data)
+    assert error.value.offset == 9
+    if form not in ("function", "data of a module"):
+        assert "key 'k' of database 0" in str(error.value)
+    behind = file_of(data[9:-9], key(0, b"behind", string(b"it")), magic=data[:9])
+    core, summary = read(behind, skip=True)
+    assert summary.left_out == {kind: 1}
+    assert state(core)[0].keys() == {b"behind"}
+
+
+def test_what_cannot_be_read_on_behind_is_always_an_error():
+    """A type or a code that nobody knows, a newer version, a database that is not there, a key that is there twice."""
+    text = key(0, b"k", string(b"v"))
+    for data, says in (
+        (file_of(key(99, b"k", b"???")), "key 'k' of database 0: a value of type 99 is not known here"),
+        (file_of(key(22, b"k", b"???")), "type 22"),
+        (file_of(key(24, b"k"), magic=b"VALKEY080"), "type 24"),
+        (file_of(b"\xf1"), "code 241"),
+        (file_of(magic=b"REDIS0015"), "version 15"),
+        (file_of(magic=b"VALKEY081"), "version 81"),
+        (file_of(magic=b"REDIS9999"), "version 9999"),
+        (b"RDB" + bytes(20), "no RDB file"),
+        (b"REDIS", "ends too early"),
+        (file_of(b"\xfe" + length(16)), "a database 16, but 'databases' is 16"),
+        (file_of(text, text), "key 'k' of database 0: it is there twice"),
+        (file_of(key(1, b"k", length(0))), "without elements"),
+    ):
+        with pytest.raises(RdbFileError, match=says):
+            read(data, skip=True)
+
+
+def test_a_file_without_a_check_sum_is_read():
+    """rdbchecksum no: a sum of zero says that there is none; files before version 5 have none at all."""
+    body = file_of(key(0, b"k", string(b"v")))[:-8]
+    _, summary = read(body + bytes(8))
+    assert (summary.keys, summary.has_sum) == (1, False)
+    assert read(b"REDIS0004" + body[9:])[1].keys == 1
+
+
+def test_a_changed_byte_anywhere_is_an_error():
+    """With its check sum in place no change of a byte, and no early end, passes for the file."""
+    data = file_of(key(0, b"k", string(b"v")), b"\xfc" + struct.pack("<q", NOW + 9), key(0, b"l", string(b"w" * 30)))
+    for at in range(len(data)):
+        for wrong in (data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :], data[:at]):
+            with pytest.raises(RdbFileError) as caught:
+                read(wrong, skip=True)
+            assert 0 <= caught.value.offset <= len(data)
+
+
+def test_mutated_files():
+    """A mutated file is an error, or all of it is taken and can be written again (``make fuzz`` tries many more)."""
+    files = samples()
+    outcomes = [try_one(mutate(files, 1, number)) for number in range(1500)]
+    assert outcomes.count(True) > 20
+    assert outcomes.count(False) > 500

@@ -1,0 +1,136 @@
+"""SAVE's two formats on one directory: which is written, which is loaded, what a start refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.protocol import ids
+from engine.settings.kinds import ConfigError
+from tests.engine.core.formats.rdb_files import file_of, foreign, key, old_forms, packed, ziplist
+from tests.engine.core.formats.rdb_files import read as rdb
+from tests.faults.engines import Engine
+from tests.replay import NOW_US, state
+
+SETTINGS = {"appendonly": "no", "save": "", "enable_debug_command": "yes"}
+
+
+def names(path):
+    return sorted(one.name for one in path.iterdir())
+
+
+def test_save_format_chooses_the_file(tmp_path):
+    """SAVE writes dump.rdb, or dump.psb where save-format is psb; so does DEBUG RELOAD."""
+    engine = Engine(tmp_path, **SETTINGS)
+    engine.run("SET k v")
+    engine.run("SAVE")
+    assert names(tmp_path) == ["dump.rdb"]
+    assert rdb((tmp_path / "dump.rdb").read_bytes())[1].keys == 1
+    engine.run("CONFIG SET save-format psb")
+    for line in ("SAVE", "DEBUG RELOAD"):
+        engine.run(line)
+        assert engine.run("GET k") == b"v"
+        assert (tmp_path / "dump.psb").read_bytes().startswith(b"PYSTREAMS-BASE")
+        (tmp_path / "dump.psb").unlink()
+    engine.die()
+    other = Engine(tmp_path, **SETTINGS, dbfilename="other", save_format="psb")
+    other.run("SAVE")
+    assert names(tmp_path) == ["dump.rdb", "other.psb"]
+
+
+@pytest.mark.parametrize("newest", ["rdb", "psb"])
+def test_the_start_takes_what_was_taken_later(tmp_path, newest):
+    """Of two files the start takes the one that says that it is newer, whatever their names and times on the disk."""
+    engine = Engine(tmp_path, **SETTINGS)
+    for name in ("psb", "rdb") if newest == "rdb" else ("rdb", "psb"):
+        engine.run(f"SET which {name}")
+        engine.now_us += 1000
+        engine.run(f"CONFIG SET save-format {name}")
+        engine.run("SAVE")
+    engine.die()
+    assert names(tmp_path) == ["dump.psb", "dump.rdb"]
+    assert Engine(tmp_path, **SETTINGS).run("GET which") == newest.encode()
+    # What they are stands in them, not in their names.
+    (tmp_path / "dump.rdb").rename(tmp_path / "x")
+    (tmp_path / "dump.psb").rename(tmp_path / "dump.rdb")
+    (tmp_path / "x").rename(tmp_path / "dump.psb")
+    assert Engine(tmp_path, **SETTINGS).run("GET which") == newest.encode()
+
+
+def test_a_start_never_falls_back_to_the_older_file(tmp_path):
+    """Where the newer of two files is damaged the start is refused with its name: the older one is other data."""
+    engine = Engine(tmp_path, **SETTINGS)
+    for name in ("psb", "rdb"):
+        engine.run("INCR n")
+        engine.now_us += 1000
+        engine.run(f"CONFIG SET save-format {name}")
+        engine.run("SAVE")
+    engine.die()
+    path = tmp_path / "dump.rdb"
+    data = path.read_bytes()
+    for wrong in (data[:-9] + b"?" + data[-8:], data[:20], data[:3], data + b"behind"):
+        path.write_bytes(wrong)
+        with pytest.raises(ConfigError, match=r"dump\.rdb, byte"):
+            Engine(tmp_path, **SETTINGS)
+
+
+def test_nothing_is_lost_in_a_file_of_the_oldest_version(tmp_path):
+    """Version 10 has no place for idempotent producers, entries given back and active times: they come back all the
+    same, and version 14 keeps them as Redis does.
+    """
+    for version in ("10", "14"):
+        engine = Engine(tmp_path, **SETTINGS, rdb_version=version)
+        engine.run("FLUSHALL")
+        for line in (
+            "XADD s IDMP p one * f v",
+            "XADD s * f v",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g c STREAMS s >",
+        ):
+            engine.run(line)
+        engine.now_us += 5000
+        engine.run("XREADGROUP GROUP g c STREAMS s >")
+        first = engine.core.databases[0].stream(b"s").first_id
+        engine.run(f"XNACK s g FAIL IDS 1 {ids.text(first).decode()}")
+        engine.run("SAVE")
+        wanted = state(engine.core, times=True)
+        engine.die()
+        assert (tmp_path / "dump.rdb").read_bytes()[:9] == b"REDIS00%b" % version.encode()
+        again = Engine(tmp_path, **SETTINGS)
+        assert state(again.core, times=True) == wanted
+        assert again.core.databases[0].stream(b"s").producers.by_producer == {b"p": {b"one": first}}
+
+
+def test_unknown_types_are_refused_or_left_out(tmp_path):
+    """A start on a file with a type that the engine lacks names the key and the type; with load-unknown skip it
+    leaves it out, and INFO counts it.
+    """
+    (tmp_path / "dump.rdb").write_bytes(foreign()["intset"][1])
+    with pytest.raises(
+        ConfigError, match=r"dump\.rdb, byte 9: key 'k' of database 0: a set, which the engine does not"
+    ):
+        Engine(tmp_path, **SETTINGS)
+    engine = Engine(tmp_path, **SETTINGS, load_unknown="skip")
+    assert engine.run("DBSIZE") == 0
+    info = engine.run("INFO persistence").decode()
+    assert "engine_rdb_last_load_left_out:1\r\n" in info
+
+
+def test_info_counts_what_was_loaded(tmp_path):
+    """INFO says how many keys the last RDB file gave, and how many had expired."""
+    (tmp_path / "dump.rdb").write_bytes(old_forms())
+    info = Engine(tmp_path, **SETTINGS, now_us=NOW_US).run("INFO persistence").decode()
+    assert "rdb_last_load_keys_loaded:11\r\n" in info
+    assert "rdb_last_load_keys_expired:1\r\n" in info
+
+
+def test_a_log_of_redis_before_seven(tmp_path):
+    """One file that begins as an RDB file and goes on with commands is loaded as a whole; a torn end is cut off."""
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    base = file_of(key(13, b"h", packed(ziplist([b"f", b"1"]))), magic=b"REDIS0009")
+    tail = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*4\r\n$7\r\nHINCRBY\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\n2\r\n"
+    path = folder / "appendonly.aof"
+    path.write_bytes(base + tail + b"*2\r\n$3\r\nDE")
+    (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof seq 1 type b\n")
+    assert Engine(tmp_path).run("HGET h f") == b"3"
+    assert path.read_bytes() == base + tail
