@@ -20,10 +20,12 @@ from typing import Any
 import redis
 
 from tests import ROOT, servers, tools
+from tests.chaos.held import DIRECTORY
 from tests.chaos.proxy import Proxy, proxy, somewhere
 from tests.waiting import wait_for
 
-TARGETS = ("connection", "worker", "server", "driver")
+TARGETS = ("connection", "worker", "server", "driver", "commit")
+"""`driver` is killed at any moment, `commit` is a driver killed between its tasks' end and Spark's commit log."""
 _PATIENCE = 180.0
 _BACKLOG = 1000  # entries that may wait: the producer need not run far ahead while a driver starts
 
@@ -70,8 +72,10 @@ class Job:
 
     def __init__(self, url: str, checkpoint: Path, log: Path, mode: str) -> None:
         self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint), mode]
+        self._moments = ("before", "after") if mode == "exactlyOnce" else ("before", "within", "after")
         self._starts = 0
         self._log = log
+        self._directory = log.parent
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -79,7 +83,13 @@ class Job:
         command = [*self._command, str(1 + self._starts % 3)]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=ROOT,
+                env={**os.environ, DIRECTORY: str(self._directory)},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def descendants(self) -> dict[int, str]:
@@ -108,6 +118,17 @@ class Job:
         with suppress(ProcessLookupError):
             os.kill(chance.choice(workers), signal.SIGKILL)
         return True
+
+    def kill_in_commit(self, chance: random.Random) -> str:
+        """Kill the driver when it comes to a moment of its commit; returns which."""
+        moment = chance.choice(self._moments)
+        order, held = self._directory / "hold", self._directory / "held"
+        order.write_text(moment)
+        wait_for(held.exists, f"the driver to come to the moment {moment!r} of a commit", _PATIENCE)
+        self.kill()
+        order.unlink()
+        held.unlink()
+        return moment
 
     def kill(self) -> None:
         """Kill the driver: its Python, its JVM, and what they have started."""
@@ -201,7 +222,8 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
     begun = time.monotonic()
     with _setting(kind, mode) as (server, between, job, producer, directory):
         for number, target in enumerate(plan):
-            _wait_for_progress(server)
+            killed = target
+            _wait_for_progress(server, job)
             time.sleep(chance.uniform(0, 0.7))
             if target == "connection":
                 between.cut_after(somewhere(chance))
@@ -212,10 +234,13 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
                 server.kill()
                 server.start()
             else:
-                job.kill()
+                if target == "commit":
+                    killed = f"commit ({job.kill_in_commit(chance)})"
+                else:
+                    job.kill()
                 job.start()
-            report.kills[target] += 1
-            say(f"{kind}: {number + 1} of {len(plan)}: {target}; {producer.count} entries so far")
+            report.kills[killed] += 1
+            say(f"{kind}: {number + 1} of {len(plan)}: {killed}; {producer.count} entries so far")
         producer.end()
         report.entries = producer.count
         with server.client() as client:
@@ -235,9 +260,12 @@ def _length(server: Server) -> int:
     return -1
 
 
-def _wait_for_progress(server: Server) -> None:
+def _wait_for_progress(server: Server, job: Job) -> None:
     before = _length(server)
-    wait_for(lambda: _length(server) > before, "entries to come through", _PATIENCE)
+    assert job.process is not None
+    process = job.process
+    wait_for(lambda: process.poll() is not None or _length(server) > before, "entries to come through", _PATIENCE)
+    assert process.poll() is None, "the driver has ended by itself"
 
 
 def _all_through(client: redis.Redis, count: int) -> bool:

@@ -14,6 +14,8 @@ import threading
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tests.chaos.held import HeldDataSource
+
 
 def main() -> None:
     url, checkpoint, mode, parallelism = sys.argv[1:]
@@ -28,6 +30,7 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(HeldDataSource)
     print("started", os.getpid(), flush=True)  # noqa: T201 - the harness reads it
     stop = threading.Event()
 
@@ -47,7 +50,7 @@ def main() -> None:
             .load()
         )
         rows = source.repartition("n") if mode == "staged" else source
-        writer = rows.writeStream.format("pystreams").options(url=url, stream="out", chunkSize=100, writeMode=mode)
+        writer = rows.writeStream.format("pystreams-held").options(url=url, stream="out", chunkSize=100, writeMode=mode)
         try:
             writer.option("checkpointLocation", checkpoint).option("retryTimeoutMs", 5000).start().awaitTermination()
         except PySparkException as failure:
