@@ -12,7 +12,7 @@ from tests.chaos import harness
 @pytest.mark.slow
 @pytest.mark.redis
 def test_every_entry_comes_out_once_whatever_is_killed(redis_process: servers.Running) -> None:
-    """Connection, server, worker, and the driver in its commit are killed: all entries come out once, none is pending."""
+    """Connection, server, worker, and the driver in its commit are killed: all entries come out once, none pending."""
     report = harness.run("redis", ["connection", "server", "worker", "commit"], seed=11)
     assert sum(report.kills.values()) == 4
     assert report.entries > 0
