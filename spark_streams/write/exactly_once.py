@@ -149,7 +149,7 @@ class ExactlyOnceSender:
         if not gone:
             found.update(fence)
         is_there = record.is_committed and record.batch == writer.batch and not gone
-        return Stager(found, not is_there, self._terms.options.mode == "atomic")
+        return Stager(found, not is_there, self._terms.options.mode == "atomic", entry.last)
 
 
 def is_gone(record: BatchRecord, info: object) -> bool:

@@ -25,6 +25,7 @@ import redis
 from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
+from spark_streams.stream_id import StreamId
 from spark_streams.write.exactly_once import entries_added, kept_ms, runs
 from spark_streams.write.fence import FIELDS, FenceState, WriterId, shown
 from spark_streams.write.ledger import Account, Ledger
@@ -133,7 +134,7 @@ class Publisher:
         writer, record = self._writer, record_key(self._writer, stream)
         fences = {partition: writer.beside(stream, b"%d" % partition) for partition in look.fences}
         again = look.record.batch == writer.batch and not look.is_gone
-        floor = look.record.floor if again else str(look.last)
+        floor = look.record.floor if again else str(_floor(look, staged))
         manifest = manifest_of(staged)
 
         def attempt() -> BatchRecord | bool | None:
@@ -226,3 +227,8 @@ class Publisher:
         commands: list[Command] = [("PEXPIRE", key, 0) for key in keys]
         if commands:
             self._connection.commands(commands)
+
+
+def _floor(look: Look, staged: Sequence[TaskRows]) -> StreamId:
+    """The stream's last ID before any of these tasks came to it."""
+    return min((StreamId.parse(each.floor) for each in staged if each.floor), default=look.last)

@@ -92,6 +92,7 @@ class TaskRows:
 
     `digest`: of all of its rows. `base`: of those that are in the stream already. The others were staged: they are
     `chunks` chunks in the hash `key`. `differs`: the task did not bring the rows of its fence, and staged nothing.
+    `floor`: the stream's last ID when the task came to stage.
     """
 
     stream: bytes
@@ -101,6 +102,7 @@ class TaskRows:
     key: bytes = b""
     chunks: int = 0
     differs: bool = False
+    floor: str = ""
 
 
 def manifest_of(staged: Sequence[TaskRows]) -> str:

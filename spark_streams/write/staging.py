@@ -17,6 +17,7 @@ import numpy as np
 
 from spark_streams.client.connection import Command
 from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import StreamId
 from spark_streams.write.digest import RowDigest
 from spark_streams.write.encoding import EncodedRows
 from spark_streams.write.fence import StreamFence
@@ -71,11 +72,13 @@ class ChunkState:
 class Stager:
     """Stages one task's rows for one stream: those that come behind its fence.
 
-    `keeps`: if not, the rows are counted alone. `whole`: what is added together is one chunk.
+    `keeps`: if not, the rows are counted alone. `whole`: what is added together is one chunk. `last`: the stream's last
+    ID.
     """
 
-    def __init__(self, fence: StreamFence, keeps: bool, whole: bool) -> None:
+    def __init__(self, fence: StreamFence, keeps: bool, whole: bool, last: StreamId) -> None:
         self._fence = fence
+        self._floor = str(last)
         self._keeps = keeps
         self._whole = whole
         self._chunks = 0
@@ -127,7 +130,8 @@ class Stager:
         fence = self._fence
         base = RowDigest.parse(fence.state.rows, fence.state.digest) or RowDigest()
         differs = self._differs or base.rows > fence.rows
-        return TaskRows(fence.stream, fence.writer.partition, fence.digest, base, self.key, self._chunks, differs)
+        partition, chunks = fence.writer.partition, self._chunks
+        return TaskRows(fence.stream, partition, fence.digest, base, self.key, chunks, differs, self._floor)
 
 
 def _are_short(rows: EncodedRows) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
 from spark_streams.write.foreach_batch import number_of_write
+from spark_streams.write.publishing import Publisher
 from tests import servers, topologies
-from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
+from tests.spark_streams.client.test_topologies import SCHEMA, WRITER, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.test_fences import table
@@ -134,6 +136,28 @@ def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Clu
         sender.finish()
         cluster.end_move(slot_of(b"new"), source, target)
         assert numbers(client, "new") == list(range(100))
+        connection.close()
+
+
+def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
+    """Staged rows of streams at all nodes come in, in order; those whose slot moves meanwhile wait for its end."""
+    said: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url, retry_ms=20_000))
+        brought = []
+        for part in range(2):
+            writer = replace(WRITER, partition=part)
+            brought += write(connection, 300 * part, 300 * part + 300, writer, **said).finish()
+        assert len({cluster.owner(slot_of(each.stream)).port for each in brought}) == 3
+        publisher = Publisher(connection, WRITER, WriteOptions(**said), lasting=True)
+        staging = brought[0].key.decode()
+        while_apart(cluster, brought[0].stream, staging, lambda: publisher.commit(brought))
+        found = {i: numbers(client, f"p:{{{i}}}") for i in range(7)}
+        assert sorted(n for rows in found.values() for n in rows) == list(range(600))
+        assert all(rows == sorted(rows) for rows in found.values())
+        Publisher(connection, replace(WRITER, attempt="again"), WriteOptions(**said), lasting=True).commit(brought)
+        assert {i: numbers(client, f"p:{{{i}}}") for i in range(7)} == found
+        assert [key for node in cluster.nodes for key in keys_of(node) if b"staged" in key] == []
         connection.close()
 
 

@@ -1,0 +1,70 @@
+"""Whole writes without Spark, from the plan to the end of the batch: overwriting, and what only the end of one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import redis
+
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import WriteError
+from spark_streams.write.sink import Sink, Written, plan
+from tests import servers
+
+MODES = ("exactlyOnce", "atomic", "staged", "append")
+
+
+def planned(url: str, overwrite: bool = True, **said: Any) -> Sink:
+    """A batch write as Spark plans it."""
+    options = WriteOptions(**{"stream": "s", "chunk_size": 7, **said})
+    return plan(Address(url), options, WriteSchema(("n",), False, False, False), streaming=False, overwrite=overwrite)
+
+
+def wrote(sink: Sink, rows: Sequence[int]) -> Written:
+    """What its only task says after these rows."""
+    return sink.write(iter([pa.RecordBatch.from_pydict({"n": pa.array(rows, pa.int64())})]))
+
+
+def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
+    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_overwriting_leaves_what_was_written_and_what_came_meanwhile(
+    client: redis.Redis, place: servers.Running, mode: str
+) -> None:
+    """Entries from before the write go when it ends, not earlier; those that others add meanwhile stay."""
+    client.xadd("s", {"n": -1})
+    sink = planned(place.url, mode=mode)
+    message = wrote(sink, range(20))
+    assert numbers(client)[0] == -1
+    client.xadd("s", {"n": 100})
+    sink.finish([message])
+    assert sorted(numbers(client)) == [*range(20), 100]
+    planned(place.url, mode=mode).finish([])
+    assert numbers(client) == []
+
+
+@pytest.mark.parametrize("mode", MODES[:3])
+def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
+    client: redis.Redis, place: servers.Running, mode: str
+) -> None:
+    """Under its writeId a write that ended, or died before it removed the old entries, gives the same when repeated."""
+    client.xadd("s", {"n": -1})
+    sink = planned(place.url, mode=mode, write_id="w")
+    sink.commit([wrote(sink, range(20))])
+    assert numbers(client) == [-1, *range(20)]
+    for _ in range(2):
+        again = planned(place.url, mode=mode, write_id="w")
+        again.finish([wrote(again, range(20))])
+        assert numbers(client) == [*range(20)]
+    other = planned(place.url, mode=mode, write_id="w")
+    message = wrote(other, range(5))
+    with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
+        other.finish([message])
+    assert numbers(client) == [*range(20)]
