@@ -19,10 +19,11 @@ from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.at_least_once import AtLeastOnceSender
 from spark_streams.write.encoding import RowEncoder
+from spark_streams.write.fence import WriterId
 from spark_streams.write.foreach_batch import number_of_write
 from spark_streams.write.publishing import Publisher
 from tests import servers, topologies
-from tests.spark_streams.client.test_topologies import SCHEMA, WRITER, numbers, write
+from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.test_fences import table
@@ -142,20 +143,21 @@ def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Clu
 def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
     """Staged rows of streams at all nodes come in, in order; those whose slot moves meanwhile wait for its end."""
     said: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
+    mine = WriterId("published", 0, 0)
     with cluster.client() as client:
         connection = Connection(Address(cluster.url, retry_ms=20_000))
         brought = []
         for part in range(2):
-            writer = replace(WRITER, partition=part)
+            writer = replace(mine, partition=part)
             brought += write(connection, 300 * part, 300 * part + 300, writer, **said).finish()
         assert len({cluster.owner(slot_of(each.stream)).port for each in brought}) == 3
-        publisher = Publisher(connection, WRITER, WriteOptions(**said), lasting=True)
+        publisher = Publisher(connection, mine, WriteOptions(**said), lasting=True)
         staging = brought[0].key.decode()
         while_apart(cluster, brought[0].stream, staging, lambda: publisher.commit(brought))
         found = {i: numbers(client, f"p:{{{i}}}") for i in range(7)}
         assert sorted(n for rows in found.values() for n in rows) == list(range(600))
         assert all(rows == sorted(rows) for rows in found.values())
-        Publisher(connection, replace(WRITER, attempt="again"), WriteOptions(**said), lasting=True).commit(brought)
+        Publisher(connection, replace(mine, attempt="again"), WriteOptions(**said), lasting=True).commit(brought)
         assert {i: numbers(client, f"p:{{{i}}}") for i in range(7)} == found
         assert [key for node in cluster.nodes for key in keys_of(node) if b"staged" in key] == []
         connection.close()
