@@ -106,7 +106,8 @@ CONDITIONS: dict[str, Condition] = {
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
         "Column '{column}' has the type {type}, which cannot be {done}.",
-        "Cast it to string, binary, a number, boolean, date or timestamp.",
+        "Cast it to string, binary, a number, boolean, date or timestamp. Spark passes year-month and calendar "
+        "intervals to no Python data source: cast them to string, or to a number of months.",
     ),
     "RESERVED_COLUMN": Condition(
         SchemaError,

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_streams.columns import values_reference
+from spark_streams.columns import values_reference, variants
 
 Convert = Callable[[Any], Any]
 Converted = tuple[Any, Any]
@@ -37,11 +37,17 @@ def is_nested(kind: Any) -> bool:
 def from_text(column: Any, target: Any) -> Converted:
     """The texts as values of the type `target`."""
     convert = converter(target)
+    # A variant has a null of its own.
+    read = (
+        (lambda text: variants.from_json(text.decode()))
+        if variants.is_variant(target)
+        else lambda text: convert(load(text))
+    )
     found: list[Any] = []
     wrong: list[bool] = []
     for text in column.to_pylist():
         try:
-            found.append(convert(load(text)) if text else None)
+            found.append(read(text) if text else None)
             wrong.append(False)
         except _WRONG:
             found.append(None)
@@ -96,6 +102,8 @@ def converter(target: Any) -> Convert:
 
 def _converter(target: Any) -> Convert:
     types = pa.types
+    if variants.is_variant(target):
+        return lambda value: variants.from_json(_exact(value))
     if types.is_list(target):
         element = converter(target.value_type)
         return lambda value: [element(one) for one in _of(list, value)]
@@ -119,6 +127,10 @@ def _converter(target: Any) -> Convert:
         return lambda value: _parsed(target, str(_number(value)))
     if types.is_timestamp(target) or types.is_date(target):
         return lambda value: _parsed(target, value) if isinstance(value, str) else _epoch(target, _number(value))
+    if types.is_time(target) or types.is_duration(target):
+        return lambda value: _parsed(target, _of(str, value))
+    if types.is_null(target):
+        return lambda _: None
     raise TypeError(f"{target} cannot be read from JSON")
 
 
@@ -137,6 +149,15 @@ def _key_converter(target: Any) -> Convert:
 def dump(value: Any) -> str:
     """The JSON text of a value."""
     return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+
+
+def _exact(value: Any) -> str:
+    """As `dump`, with all digits of decimals."""
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{dump(name)}:{_exact(item)}' for name, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_exact, value))}]"
+    return str(value) if isinstance(value, decimal.Decimal) else dump(value)
 
 
 def _plain(value: Any) -> Any:

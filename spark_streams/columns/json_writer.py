@@ -19,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_streams.columns import iso8601, variants
+
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
 _WHOLE_MINUTES = 1973  # before 1972 some offsets had seconds, which the text cannot express
 _Write = Callable[[Any], str]
@@ -52,6 +54,8 @@ def writer(kind: Any) -> _Write:
     types = pa.types
     if types.is_dictionary(kind):
         return writer(kind.value_type)
+    if variants.is_variant(kind):
+        return variants.to_json
     if types.is_struct(kind):
         fields = [(field.name, json.dumps(field.name, ensure_ascii=False), writer(field.type)) for field in kind]
         return lambda value: _struct(value, fields)
@@ -121,5 +125,7 @@ _SCALARS: list[tuple[Callable[[Any], bool], _Write]] = [
     (pa.types.is_large_binary, _binary),
     (pa.types.is_date, lambda value: f'"{value.isoformat()}"'),
     (pa.types.is_timestamp, _moment),
+    (pa.types.is_time, lambda value: f'"{iso8601.show_time(value)}"'),
+    (pa.types.is_duration, lambda value: f'"{iso8601.show_interval(value)}"'),
     (pa.types.is_null, lambda _: "null"),
 ]

@@ -31,6 +31,10 @@ SCALARS = (
     spark.DateType,
     spark.TimestampType,
     spark.TimestampNTZType,
+    spark.TimeType,
+    spark.DayTimeIntervalType,
+    spark.VariantType,
+    spark.NullType,
 )
 _TEXTS = (spark.StringType, spark.BinaryType)
 
@@ -54,12 +58,15 @@ def is_fields_map(field: spark.StructField) -> bool:
     )
 
 
-def has_text(kind: spark.DataType, scalars: tuple[type[spark.DataType], ...] = SCALARS) -> bool:
-    """Whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON."""
+def has_text(kind: spark.DataType) -> bool:
+    """Whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON.
+
+    Spark passes year-month intervals to no Python data source.
+    """
     if isinstance(kind, spark.StructType):
-        return all(has_text(field.dataType, scalars) for field in kind.fields)
+        return all(has_text(field.dataType) for field in kind.fields)
     if isinstance(kind, spark.ArrayType):
-        return has_text(kind.elementType, scalars)
+        return has_text(kind.elementType)
     if isinstance(kind, spark.MapType):
-        return isinstance(kind.keyType, SCALARS) and has_text(kind.valueType, scalars)
-    return isinstance(kind, scalars)
+        return isinstance(kind.keyType, SCALARS) and has_text(kind.valueType)
+    return isinstance(kind, SCALARS)

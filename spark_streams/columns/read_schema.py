@@ -99,8 +99,8 @@ class ReadSchema:
         return DELIVERIES in self.arrow.names
 
     def field_columns(self) -> list[str]:
-        """The columns that are a field of the entry, or a member of its JSON object."""
-        return [field.name for field in self.arrow if not self._is_special(field)]
+        """The columns that are a field of the entry, or a member of its JSON object; not those of type void."""
+        return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
     def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
         """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
@@ -173,6 +173,8 @@ class ReadSchema:
         return pa.nulls(page.count, kind)  # the corrupt record, filled when all other columns have been read
 
     def _field(self, name: str, kind: Any, page: Page) -> Converted:
+        if pa.types.is_null(kind):
+            return pa.nulls(page.count), None
         if not self._null_is_number:
             numbers = _numbers(page, name.encode(), kind)
             if numbers is not None:

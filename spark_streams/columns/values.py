@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_streams.columns import values_reference
+from spark_streams.columns import iso8601, values_reference
 
 _INTEGER = b"0123456789-"
 _NUMBER = b"0123456789-+.eE"
@@ -200,6 +200,9 @@ def to_text(column: Any) -> Any:
         return pc.cast(_decimal_text(column), pa.binary())
     if types.is_null(kind):
         return pa.nulls(len(column), pa.binary())
+    if types.is_time(kind) or types.is_duration(kind):
+        show: Callable[[Any], str] = iso8601.show_time if types.is_time(kind) else iso8601.show_interval
+        return pa.array([None if value is None else show(value).encode() for value in column.to_pylist()], pa.binary())
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_timestamp(kind):
         return pc.cast(pc.cast(column, pa.string()), pa.binary())
     raise TypeError(f"{kind} has no text form")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_streams.columns import iso8601
 from spark_streams.config import time_zones
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -82,6 +83,12 @@ def _reader(target: Any, epochs: int | None) -> _Read:
             return lambda text: _local_moment(text, epochs)
         zone = time_zones.info(target.tz)
         return lambda text: _moment(text, zone, epochs)
+    if types.is_time64(target):
+        return iso8601.read_time
+    if types.is_duration(target):
+        return iso8601.read_interval
+    if types.is_null(target):
+        return lambda _: None
     raise TypeError(f"{target} cannot be read from text")
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from spark_streams.codec.encode import Column
 from spark_streams.columns import json_writer, values, zones
-from spark_streams.columns.names import FIELDS, ID, OWN, SCALARS, STREAM, check_own, has_text, is_fields_map
+from spark_streams.columns.names import FIELDS, ID, OWN, STREAM, check_own, has_text, is_fields_map
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
 
@@ -56,7 +56,9 @@ class WriteSchema:
                 check_own(field)
             elif is_fields_map(field) and json_field is None:
                 has_map = True
-            elif has_text(kind, (*SCALARS, spark.NullType)):
+            elif isinstance(kind, spark.NullType):
+                continue  # it has no values
+            elif has_text(kind):
                 names.append(field.name)
             else:
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="written to a field")

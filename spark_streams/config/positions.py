@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_streams.config import time_zones
@@ -29,7 +29,7 @@ class Position:
 
     kind: Kind
     after: StreamId | None = None
-    time: str = ""
+    time: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

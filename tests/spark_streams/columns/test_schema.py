@@ -157,9 +157,9 @@ def test_the_number_of_deliveries() -> None:
         t.StructField("_id", t.IntegerType()),
         t.StructField("_corrupt_record", t.IntegerType()),
         t.StructField("_deliveries", t.StringType()),
-        t.StructField("v", t.VariantType()),
-        t.StructField("a", t.ArrayType(t.VariantType())),
-        t.StructField("c", t.DayTimeIntervalType()),
+        t.StructField("v", t.CalendarIntervalType()),
+        t.StructField("a", t.ArrayType(t.YearMonthIntervalType())),
+        t.StructField("c", t.YearMonthIntervalType()),
     ],
     ids=str,
 )

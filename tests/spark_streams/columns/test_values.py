@@ -136,6 +136,9 @@ THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (pa.timestamp("us"), MOMENTS),
     (pa.decimal128(38, 18), st.decimals("-9999999999999999999", "9999999999999999999", places=18)),
     (pa.decimal128(10, 2), st.decimals("-99999999", "99999999", places=2)),
+    (pa.time64("ns"), st.times()),
+    (pa.duration("us"), st.timedeltas(datetime.timedelta(microseconds=-(2**63)), datetime.timedelta.max / 10)),
+    (pa.null(), st.none()),
 ]
 
 
@@ -201,6 +204,18 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("20130704 123000.5", pa.timestamp("us"), datetime.datetime(2013, 7, 4, 12, 30, 0, 500_000)),
         ("1372941000", NEW_YORK, None),
         ("1372941000001", pa.timestamp("us"), None),
+        ("12:30", pa.time64("ns"), datetime.time(12, 30)),
+        ("T07:05:09.123456789", pa.time64("ns"), datetime.time(7, 5, 9, 123_456)),
+        ("24:00", pa.time64("ns"), None),
+        ("12", pa.time64("ns"), None),
+        ("P1DT2H3M4.5S", pa.duration("us"), datetime.timedelta(1, 7384, 500_000)),
+        ("-PT1H", pa.duration("us"), datetime.timedelta(hours=-1)),
+        ("PT-0.25S", pa.duration("us"), datetime.timedelta(microseconds=-250_000)),
+        ("P2W", pa.duration("us"), datetime.timedelta(14)),
+        ("P", pa.duration("us"), None),
+        ("PT", pa.duration("us"), None),
+        ("P1Y", pa.duration("us"), None),
+        ("P999999999999D", pa.duration("us"), None),
         ("", pa.int32(), None),
         ("", pa.string(), ""),
     ],

@@ -1,0 +1,32 @@
+"""Spark's type variant, which is a struct of two binaries in Arrow, as JSON: a value at a time, by Spark's own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.variant_utils import VariantUtils
+
+_WRONG = (PySparkException, RecursionError, OverflowError, IndexError, ArithmeticError)
+
+
+def is_variant(kind: Any) -> bool:
+    """Whether the Arrow type is that of a variant: Spark marks its second field."""
+    return (
+        pa.types.is_struct(kind) and kind.num_fields == 2 and (kind.field(1).metadata or {}).get(b"variant") == b"true"
+    )
+
+
+def from_json(text: str) -> dict[str, bytes]:
+    """The variant of a JSON text. Raises ValueError if it is none, or too large for a variant."""
+    try:
+        value, metadata = VariantUtils.parse_json(text)
+    except _WRONG as refused:
+        raise ValueError(text) from refused
+    return {"value": value, "metadata": metadata}
+
+
+def to_json(value: dict[str, bytes], zone: str = "UTC") -> str:
+    """The JSON text of a variant; the times in it are in that zone."""
+    return VariantUtils.to_json(value["value"], value["metadata"], zone)

@@ -1,0 +1,132 @@
+"""Times of day, intervals, variants and voids: written as text or JSON, and read back as the same values."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import types as t
+from pyspark.sql.variant_utils import VariantUtils
+
+from spark_streams.codec.decode_reference import ScalarPage
+from spark_streams.columns import variants
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import options
+from spark_streams.errors import SchemaError
+
+INTERVALS = st.timedeltas(datetime.timedelta(-100_000_000), datetime.timedelta(100_000_000))
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=3)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(st.characters(codec="utf-8"), max_size=5),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+VARIANTS = VALUES.map(lambda value: variants.from_json(json.dumps(value)))
+SCHEMA = (
+    t.StructType()
+    .add("at", t.TimeType())
+    .add("took", t.DayTimeIntervalType())
+    .add("v", t.VariantType())
+    .add("many", t.ArrayType(t.StructType().add("at", t.TimeType()).add("took", t.DayTimeIntervalType())))
+    .add("nothing", t.NullType())
+    .add("n", t.IntegerType())
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "at": st.one_of(st.none(), st.times()),
+        "took": st.one_of(st.none(), INTERVALS),
+        "v": st.one_of(st.none(), VARIANTS),
+        "many": st.lists(st.fixed_dictionaries({"at": st.times(), "took": INTERVALS}), max_size=2),
+        "nothing": st.none(),
+        "n": st.integers(0, 9),
+    }
+)
+
+
+def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
+    """The rows, written to entries and read again."""
+    given_options = {"stream": "s", "url": "redis://127.0.0.1:1", **said}
+    read = ReadSchema.of(SCHEMA, options.read_options(given_options))
+    write = WriteSchema.of(SCHEMA, json_field=options.write_options(given_options).json_field)
+    columns = write.columns(pa.RecordBatch.from_pylist(rows, schema=read.arrow))
+    assert b"nothing" not in [name for name, _ in columns]
+    entries = []
+    for row in range(len(rows)):
+        texts = [(name, column[row].as_py()) for name, column in columns]
+        entries.append((b"%d-1" % (row + 1), [word for pair in texts if pair[1] is not None for word in pair]))
+    return plain(read.batch(ScalarPage(entries), "s").to_pylist())
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with variants as Python's values: their bytes depend on the order of members."""
+    return [{**row, "v": ("variant", VariantUtils.to_python(**row["v"])) if row["v"] else None} for row in rows]
+
+
+@settings(deadline=None, max_examples=15)
+@given(rows=st.lists(ROWS, min_size=1, max_size=3))
+def test_rows_come_back(rows: list[dict[str, Any]]) -> None:
+    """As fields: a time and an interval are ISO 8601, a variant is JSON, a void column is left out."""
+    assert there_and_back(rows) == plain(rows)
+
+
+@settings(deadline=None, max_examples=15)
+@given(rows=st.lists(ROWS, min_size=1, max_size=3))
+def test_rows_come_back_from_json(rows: list[dict[str, Any]]) -> None:
+    """As members of one JSON object; there a variant that is null is a null of the column."""
+    null = variants.from_json("null")
+    expected = [{**row, "v": None if row["v"] == null else row["v"]} for row in rows]
+    assert there_and_back(rows, valueFormat="json") == plain(expected)
+
+
+def test_the_texts_are_iso_8601_and_json() -> None:
+    """Other programs find the standard forms in the fields."""
+    schema = WriteSchema.of(SCHEMA)
+    row = {
+        "at": datetime.time(12, 30, 0, 500_000),
+        "took": datetime.timedelta(1, 7384),
+        "v": variants.from_json('{"a": [1.50, null]}'),
+        "many": [],
+        "nothing": None,
+        "n": 1,
+    }
+    columns = schema.columns(pa.RecordBatch.from_pylist([row], schema=ReadSchema.of(SCHEMA).arrow))
+    assert {name: column[0].as_py() for name, column in columns} == {
+        b"at": b"12:30:00.5",
+        b"took": b"P1DT2H3M4S",
+        b"v": b'{"a":[1.50,null]}',
+        b"many": b"[]",
+        b"n": b"1",
+    }
+
+
+def test_a_text_that_is_no_json_is_malformed() -> None:
+    """A variant column is null where the text is no JSON, and the entry counts as malformed."""
+    schema = t.StructType().add("v", t.VariantType()).add("_corrupt_record", "string")
+    page = ScalarPage([(b"1-1", [b"v", b"{"]), (b"2-1", [b"v", b"1e1"])])
+    rows = ReadSchema.of(schema, options.read_options({"stream": "s"})).batch(page, "s").to_pylist()
+    assert [row["v"] is None for row in rows] == [True, False]
+    assert [row["_corrupt_record"] for row in rows] == ['{"v": "{"}', None]
+
+
+@pytest.mark.parametrize("kind", [t.YearMonthIntervalType(), t.ArrayType(t.YearMonthIntervalType())])
+def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
+    """Spark passes them to no Python data source, so the error says to cast them, when reading and when writing."""
+    schema = t.StructType().add("ym", kind)
+    for refused in (lambda: ReadSchema.of(schema), lambda: WriteSchema.of(schema)):
+        with pytest.raises(SchemaError, match=r"UNSUPPORTED_TYPE.*'ym'.*cast them to string, or to a number of months"):
+            refused()
