@@ -246,8 +246,9 @@ class DiskDurability:
         if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
         if self.rewrites.is_scheduled or self._needs_rewrite():
-            self.switch.begin_rewrite()
-            self._follow()
+            if self.rewrites.is_prepared():
+                self.switch.begin_rewrite()
+                self._follow()
         elif self.snapshots.is_scheduled or self._needs_save():
             self.snapshots.begin()
             self._follow()

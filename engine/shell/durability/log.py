@@ -27,6 +27,8 @@ from engine.shell.durability.threads import Background
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
 _LONGEST_WAIT = 2.0
+#: So many bytes are synced in a moment.
+_SHORT_SYNC = 1 << 20
 #: (Looking a member up in its class takes longer, and :meth:`Log.flush` is called in every event-loop iteration.)
 _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
@@ -131,6 +133,14 @@ class Log:
         except OSError:
             return False
         return True
+
+    def is_nearly_synced(self) -> bool:
+        """Whether an fsync of the file would be short. Where it would not be, one is begun beside the loop."""
+        if self._file.state is not _OPEN:
+            return True
+        if not self._syncing and self.written - self.synced > _SHORT_SYNC:
+            self._sync_in_background()
+        return not self._syncing
 
     def give_up(self, error: OSError) -> None:
         """Write to the file no more: what it holds does not match the data, because of ``error``."""

@@ -21,6 +21,8 @@ from engine.shell.observation.reporting import LOG
 
 #: Seconds between attempts that are begun by themselves, after one has failed: first and longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+#: After so many looks (ten a second) at a log that is always being synced, a rewrite begins all the same.
+_MOST_LOOKS = 50
 
 
 class Rewrites:
@@ -54,6 +56,8 @@ class Rewrites:
         self._attempt: Attempt | None = None
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
+        #: How often :meth:`is_prepared` has said no.
+        self._looks = 0
 
     @property
     def is_running(self) -> bool:
@@ -69,6 +73,14 @@ class Rewrites:
     def is_due(self) -> bool:
         """Whether one may begin by itself: not too soon after one that has failed."""
         return self._clock() >= self._retry_at
+
+    def is_prepared(self) -> bool:
+        """Whether the fsync that one begins with will be short: to be asked now and then, until it is."""
+        if not self._log.is_nearly_synced() and self._looks < _MOST_LOOKS:
+            self._looks += 1
+            return False
+        self._looks = 0
+        return True
 
     def has_grown(self) -> bool:
         """Whether the log is so much larger than its base that auto-aof-rewrite-percentage asks for a rewrite."""

@@ -15,6 +15,7 @@ import hiredis
 import pytest
 
 from engine.core.protocol.replies import BLOCKED
+from engine.shell.durability import log as log_module
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import Machine
 from engine.wire.encode import Out, encode
@@ -431,6 +432,37 @@ def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
     assert engine.run("XADD s 2-0 f v") == b"2-0"
     ended(engine)
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
+
+
+def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path, monkeypatch):
+    """Where much of the log waits for its fsync, that comes first, in its thread: the loop's own one is short.
+
+    A disk that is never done does not keep the rewrite from beginning for ever.
+    """
+    monkeypatch.setattr(log_module, "_SHORT_SYNC", 10)
+    engine = life_of(tmp_path, appendfsync="no")
+    log = engine.durability.log
+    for number in range(1, 50):
+        engine.run(f"XADD s {number}-0 f v")
+    assert engine.run("BGREWRITEAOF") == b"Background append only file rewriting started"
+    engine.tick()
+    assert log.synced < log.written
+    assert engine.info()["aof_rewrite_scheduled"] == 1
+    engine.workers.run()
+    assert log.synced == log.written
+    engine.tick()
+    assert engine.info()["aof_rewrite_in_progress"] == 1
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    engine.run("XADD s 50-0 f v")
+    engine.run("BGREWRITEAOF")
+    for _ in range(50):
+        assert engine.info()["aof_rewrite_scheduled"] == 1
+        engine.tick()
+    assert engine.info()["aof_rewrite_in_progress"] == 1
+    engine.workers.run()
+    ended(engine)
+    assert len(entries(restarted(engine))) == 50
 
 
 def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
