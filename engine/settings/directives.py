@@ -132,7 +132,7 @@ _TABLE: tuple[Directive, ...] = (
     _memory("proto-max-bulk-len", 512 << 20, ACTS, 1 << 20),
     _memory("client-query-buffer-limit", 1 << 30, ACTS, 1 << 20),
     _special("client-output-buffer-limit", OutputLimits(), _LIMITS, ACTS),
-    _special("maxmemory-clients", MemoryOrPercent(), "0"),
+    _special("maxmemory-clients", MemoryOrPercent(), "0", ACTS),
     _integer("io-threads", 1, 1, 128, FIXED),
     _yes_no("io-threads-do-reads", False, FIXED),
     # TLS

@@ -198,7 +198,7 @@ def host_name(word: bytes) -> None:
 
 
 class MemoryOrPercent(_Shown):
-    """A size in bytes, or a percentage of maxmemory: bytes, because nothing acts on it."""
+    """A size in bytes, or a percentage of maxmemory: the word, ``100000`` or ``50%``."""
 
     def parse_word(self, word: bytes) -> bytes:
         """See :class:`OneWord`."""

@@ -51,6 +51,13 @@ def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
     watcher.expect_nothing()
 
 
+def test_monitor_is_refused_in_a_transaction(server: Server) -> None:
+    """The others in the transaction run."""
+    refused = Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
+    server.given("MULTI", "MONITOR", "PING")
+    server.expect("EXEC", [refused, "PONG"])
+
+
 def test_a_monitor_sees_a_transaction_when_it_runs(server: Server) -> None:
     """MULTI at once, what was queued at EXEC, and EXEC behind it."""
     watcher = server.client()

@@ -31,6 +31,12 @@ def words_held(session: Session) -> int:
     return 0 if session.waiter is None else sum(map(len, session.waiter.argv))
 
 
+def memory_of(session: Session) -> int:
+    """The bytes that wait for a client or with it: commands, replies, what MULTI has queued."""
+    buffers = session.buffers()
+    return buffers.commands + buffers.replies + session.queued()[1] + words_held(session)
+
+
 def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
     """The line of CLIENT LIST for a session, without its end. ``running`` is the command that it runs now."""
     words = sum(map(len, running)) + words_held(session)

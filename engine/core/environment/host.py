@@ -51,6 +51,8 @@ class ProcessFacts:
     #: Clients that were dropped because of client-query-buffer-limit and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
+    #: Clients that were dropped because of maxmemory-clients.
+    evicted: int = 0
     ops_per_sec: int = 0
     kbps_in: float = 0.0
     kbps_out: float = 0.0

@@ -24,6 +24,7 @@ from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
+from engine.shell.network.client_memory import ClientMemory
 from engine.shell.network.connection import Connection
 from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
@@ -73,6 +74,7 @@ class Runner:
         self.memory_limit = MemoryLimit(
             core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
         )
+        self.client_memory = ClientMemory(core.config, self.connections, self.traffic)
 
     def give_back_memory(self) -> None:
         """Return to the system what is kept only because it might be used again."""
@@ -127,6 +129,8 @@ class Runner:
         core.telemetry.measured_ns = now * 1000
         if self.memory_limit.limit:
             self.memory_limit.look(now)
+        if self.client_memory.limit:
+            self.client_memory.look(now)
         out: Out = []
         pieces: Iterator[Out] | None = None
         #: Bytes of the replies in ``out`` that have several parts.
@@ -422,6 +426,8 @@ class Runner:
             return
         self.core.tick(now_us())
         self._free()
+        if self.client_memory.limit:
+            self.client_memory.look(now_us())
         now = self.core.changes.now
         limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):

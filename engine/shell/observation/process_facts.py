@@ -39,7 +39,7 @@ class Facts:
         """CONFIG RESETSTAT: counts begin anew."""
         traffic = self._traffic
         self._base = (traffic.bytes_in, traffic.bytes_out, traffic.accepted, traffic.rejected)
-        traffic.query_overruns = traffic.output_overruns = 0
+        traffic.query_overruns = traffic.output_overruns = traffic.evicted = 0
         self._peak = 0
 
     def collect(self) -> ProcessFacts:
@@ -75,6 +75,7 @@ class Facts:
             bytes_out=traffic.bytes_out - bytes_out,
             query_overruns=traffic.query_overruns,
             output_overruns=traffic.output_overruns,
+            evicted=traffic.evicted,
             ops_per_sec=ops,
             kbps_in=rate_in,
             kbps_out=rate_out,

@@ -17,3 +17,5 @@ class Traffic:
     #: Clients that were dropped because of client-query-buffer-limit and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
+    #: Clients that were dropped because of maxmemory-clients.
+    evicted: int = 0

@@ -14,6 +14,7 @@ GETKEYS_NOT_FOUND = b"ERR Invalid arguments specified for command"
 
 # -- MONITOR, SLOWLOG, LATENCY ------------------------------------------------------------------------------------
 MONITOR_WITHOUT_KEYS = b"ERR Replica can't interact with the keyspace"
+MONITOR_IN_MULTI = b"ERR MONITOR isn't allowed for DENY BLOCKING client"
 SLOWLOG_COUNT = b"ERR count should be greater than or equal to -1"
 
 

@@ -157,7 +157,7 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("sync_partial_err", 0),
         ("expired_keys", ctx.changes.expired_keys),
         ("evicted_keys", 0),
-        ("evicted_clients", 0),
+        ("evicted_clients", facts.evicted),
         ("keyspace_hits", sum(db.hits for db in ctx.databases)),
         ("keyspace_misses", sum(db.misses for db in ctx.databases)),
         ("pubsub_channels", len(ctx.pubsub.channels)),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 @server_command("monitor", "admin noscript loading stale")
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
     """Streams every command that any client runs."""
+    if ctx.session.in_exec:
+        raise CommandError(server.MONITOR_IN_MULTI)
     ctx.monitors.add(ctx.session)
     return OK
 

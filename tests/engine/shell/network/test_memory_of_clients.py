@@ -149,3 +149,38 @@ def test_a_reply_above_the_hard_limit_ends_its_client():
             with pytest.raises(ConnectionError):
                 client.receive()
             assert other.run("PING") == b"PONG"
+
+
+def evicted(client: Client) -> int:
+    """How many clients were cut off because of maxmemory-clients."""
+    return int(client.run("INFO", "stats").split(b"evicted_clients:")[1].split(b"\r\n")[0])
+
+
+def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
+    """Two clients queue 3 MB in MULTI, a third one 6 MB and says NO-EVICT: with a limit of 8 MB both others go."""
+    with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
+        large = [Client(engine) for _ in range(3)]
+        large[2].run("CLIENT", "NO-EVICT", "on")
+        for one, size in zip(large, (3, 3, 6), strict=True):
+            one.run("MULTI")
+            assert one.run("SET", "k", "x" * size * MB) == b"QUEUED"
+        assert control.run("CONFIG", "SET", "maxmemory-clients", "13mb") == b"OK"
+        assert [one.run("PING") for one in large] == [b"QUEUED"] * 3
+        assert evicted(control) == 0
+        assert control.run("CONFIG", "SET", "maxmemory-clients", "8mb") == b"OK"
+        wait_for(lambda: evicted(control) == 2, "two clients to be cut off")
+        assert [one.rest() for one in large[:2]] == [b"", b""]
+        assert large[2].run("EXEC") == [b"OK", b"PONG"]
+        assert control.run("CONFIG", "SET", "maxmemory-clients", "1%") == b"OK"
+        for one in large:
+            one.close()
+
+
+def test_a_reader_that_does_not_read_is_cut_off_above_maxmemory_clients() -> None:
+    """Replies that pile up count, and nobody but their client goes."""
+    with servers.engine("--maxmemory-clients", "2mb") as engine, Client(engine) as control, Client(engine) as slow:
+        control.run("SET", "k", "x" * MB)
+        for _ in range(30):
+            slow.send("GET", "k")
+        wait_for(lambda: evicted(control) == 1, "the client that does not read to be cut off")
+        assert control.run("PING") == b"PONG"
