@@ -12,6 +12,7 @@ command was not executed, so it is always sent again.
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ It may ask the server.
 
 _IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
 _ASKING_REPLY = b"+OK\r\n"
+_GENERATIONS = itertools.count(1)
 T = TypeVar("T")
 
 
@@ -67,6 +69,8 @@ class Connection:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
+        self.generation = 0
+        """Changes whenever a link is opened, and no two connections have the same: the server may be another one."""
         self._requests: dict[bytes, _Request] = {}
         self._reliably(lambda: self.link(None))
 
@@ -84,6 +88,7 @@ class Connection:
         link = self._links.get(endpoint)
         if link is None:
             link = self._links[endpoint] = Link(endpoint, self.address.login)
+            self.generation = next(_GENERATIONS)
         return link
 
     def link_for_ask(self, refusal: str) -> Link:

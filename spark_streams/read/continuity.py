@@ -14,7 +14,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.read import loss
 from spark_streams.read.backlog import counted_backlog
-from spark_streams.read.loss import Baseline
+from spark_streams.read.loss import Baseline, Loss
 from spark_streams.read.offsets import Offsets
 from spark_streams.read.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
@@ -55,6 +55,9 @@ class Continuity:
         """When a backlog was last counted with none missing: how many entries were removed by then, and the first."""
         self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
         self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
+        self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch
+        self._generation = 0  # of the connection that the streams were seen through
+        self._forgotten: set[str] = set()  # streams that no longer have that last entry, though they have older ones
 
     def see(self, states: Mapping[str, StreamState | None]) -> None:
         """Remember where the streams that exist end now."""
@@ -63,6 +66,32 @@ class Continuity:
     def found(self, stream: str) -> None:
         """The next batch has entries of this stream, or knows it again."""
         self._gone.discard(stream)
+
+    def ends(self, stream: str, end: StreamId, state: StreamState) -> None:
+        """The next batch ends there in a stream."""
+        self._ends.pop(stream, None)
+        if state.entries_added is not None and state.max_deleted_id < end:
+            self._ends[stream] = end
+
+    def check_history(self, generation: int, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
+        """If the connection is another one than before, look whether the streams still have the last entries read.
+
+        A replica that takes over, or a server that starts again, may have lost entries that were read, and others may
+        have come since. If new ones have smaller IDs than the position, nothing else shows it.
+        """
+        if self._generation == generation:
+            return
+        self._generation = generation
+        suspects = {
+            stream: end
+            for stream, end in self._ends.items()
+            if (state := states.get(stream)) is not None
+            and state.first_id is not None
+            and state.first_id <= end <= state.last_id
+            and state.max_deleted_id < end
+        }
+        if suspects:
+            self._forgotten = server.missing(suspects)
 
     def begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Begin:
         """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
@@ -84,6 +113,8 @@ class Continuity:
         baseline = baseline_in(begin, stream)
         backlog = self._backlog(server, stream, baseline, state)
         found = loss.find_loss(baseline, state, backlog)
+        if found is None and stream in self._forgotten and self._ends.pop(stream, None) == baseline.after:
+            found = Loss("that entry is gone, though it has older and newer ones")
         if found is None:
             return Begin(baseline, backlog=backlog)
         lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)

@@ -140,6 +140,7 @@ class RangeSource:
                 return begin
             states = server.states(due, self._options.group)
             self._note_ends(streams, states)
+            self._continuity.check_history(connection.generation, server, states)
             begins = {stream: self._continuity.begin(server, begin, stream, state) for stream, state in states.items()}
             self._continuity.see(states)
             starts = {stream: found.baseline.after for stream, found in begins.items()}
@@ -210,6 +211,8 @@ class RangeSource:
             if state is None or end > state.last_id:
                 continue
             self._continuity.found(stream)
+            if end > baseline.after:
+                self._continuity.ends(stream, end, state)
             streams[stream] = end
             if state.first_id is not None:
                 firsts[stream] = state.first_id

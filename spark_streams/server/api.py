@@ -49,6 +49,10 @@ class StreamServer(Protocol):
         """The names of the streams that match a glob, sorted. Raises STREAM_NAME_NOT_TEXT for a name not in UTF-8."""
         ...
 
+    def missing(self, entries: Mapping[str, StreamId]) -> set[str]:
+        """The streams that do not have the entry with that ID."""
+        ...
+
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         """The ID of the `count`-th entry in (after, upto], and `count`. With fewer entries: `upto` and their number."""
         ...

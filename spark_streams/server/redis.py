@@ -140,6 +140,11 @@ class RedisServer:
             if int(cursor) == 0:
                 return found
 
+    def missing(self, entries: Mapping[str, StreamId]) -> set[str]:
+        replies = self._connection.pipeline([("XRANGE", stream, str(at), str(at)) for stream, at in entries.items()])
+        found = zip(entries, replies, strict=True)
+        return {stream for stream, reply in found if not self._checked(stream, reply, "XRANGE")}
+
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         marks, total = self._marks(stream, after, upto, count, count)
         return (marks[0], count) if marks else (upto, total)

@@ -54,6 +54,31 @@ def test_a_stream_made_anew_with_more_entries_is_noticed(site: Site, how: str, *
     assert sum(query.offset("lost").values()) >= 1
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_server_that_lost_what_was_read_is_noticed(
+    site: Site, caplog: pytest.LogCaptureFixture, *, fails: bool
+) -> None:
+    """A replica took over without the last entries, and was filled beyond them: one of those was never read."""
+    site.add("s", 7)
+    replica = site.client.dump("s")
+    site.add("s", 3, first=7)
+    query = site.query(stream="s", failOnDataLoss=fails)
+    assert numbers(query.drain()) == list(range(10))
+    site.client.restore("s", 0, replica, replace=True)
+    site.client.xadd("s", {"n": 99}, id="9-5")
+    site.add("s", 4, first=10)
+    site.client.client_kill_filter(_type="normal", skipme=True)
+    if fails:
+        with pytest.raises(StreamError, match=r"STREAM_LOST.* 10-1, but that entry is gone"):
+            query.trigger()
+    else:
+        assert numbers(query.drain()) == [10, 11, 12, 13]
+        site.add("s", 1, first=14)
+        site.client.client_kill_filter(_type="normal", skipme=True)
+        assert numbers(query.drain()) == [14]
+        assert caplog.text.count("STREAM_LOST") == 1
+
+
 def test_a_stream_made_anew_between_plan_and_run_is_noticed(site: Site) -> None:
     """A planned batch is not read from another stream that has entries with its IDs."""
     site.add("s", 300, first=50)
