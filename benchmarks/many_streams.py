@@ -124,7 +124,7 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
         connection.lines(command("XADD", "large:00000", "*", "value", b"x" * (4 << 20)), 2)
     for group, said in GROUPS.items():
         with _running(connection, said):
-            time.sleep(3)
+            time.sleep(5)
             before = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
             time.sleep(seconds)
             after = _spent(os.getpid(), server), _spent(server), *_bytes(connection)

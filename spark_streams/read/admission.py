@@ -6,6 +6,7 @@ The answer depends on the moment, so the caller writes it into the offset and ne
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from spark_streams.read import planning
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.stream_id import StreamId
+
+_SAMPLED = 20  # streams whose entries are looked at to learn their size
 
 Ids = Mapping[str, StreamId]
 """A position in each stream."""
@@ -71,7 +74,7 @@ class Limits:
         if at_most <= limit:
             return Admitted(ends, exact)
         self._rotation += 1
-        return Admitted(*planning.limited(limit, starts, ends, sizes, server.nth, self._rotation))
+        return Admitted(*planning.limited(limit, starts, ends, sizes, server.nths, self._rotation))
 
     def _enough(self, server: StreamServer, starts: Ids, ends: Ids, backlogs: Mapping[str, tuple[int, bool]]) -> bool:
         """Whether the minimum is reached, or the longest delay is over."""
@@ -92,7 +95,10 @@ class Limits:
         if most_bytes is None:
             return limit
         waiting = {stream: count for stream, count in sizes.items() if count}
-        total = sum(count * server.average_entry_bytes(stream, starts[stream]) for stream, count in waiting.items())
+        # Of many streams those with the most entries stand for all.
+        sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
+        total = sum(waiting[stream] * server.average_entry_bytes(stream, starts[stream]) for stream in sampled)
+        total *= sum(waiting.values()) / max(1, sum(waiting[stream] for stream in sampled))
         if total <= most_bytes:
             return limit
         fitting = max(1, int(most_bytes * sum(waiting.values()) / total))

@@ -1,6 +1,6 @@
 """Planning: which entries belong to a micro-batch, and how they are cut into partitions.
 
-Arithmetic on plain data, without Spark or a server; what must be counted is asked through a function (`Nth`). The
+Arithmetic on plain data, without Spark or a server; what must be counted is asked through a function (`Nths`). The
 ranges of a batch are disjoint, and together they are exactly the batch.
 """
 
@@ -20,8 +20,8 @@ _TASKS_PER_CORE = 3
 _TASK_COST = 50_000  # more than this is worth a task of its own
 
 Part = TypeVar("Part")
-Nth = Callable[[str, StreamId, int, StreamId], tuple[StreamId, int]]
-"""(stream, after, count, upto) -> (ID, number of entries): see `StreamServer.nth`."""
+Nths = Callable[[Sequence[tuple[str, StreamId, int, StreamId]]], Sequence[tuple[StreamId, int]]]
+"""Of each (stream, after, count, upto): (ID, number of entries). See `StreamServer.nths`."""
 
 
 def ranges(
@@ -136,7 +136,7 @@ def limited(
     starts: Mapping[str, StreamId],
     ends: Mapping[str, StreamId],
     backlog: Mapping[str, int],
-    nth: Nth,
+    nths: Nths,
     rotation: int = 0,
 ) -> tuple[dict[str, StreamId], dict[str, int]]:
     """Ends between which exactly `limit` entries lie, or all entries if there are fewer.
@@ -149,8 +149,10 @@ def limited(
     left = limit
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
-        for stream, share in shares(left, waiting, rotation).items():
-            reached[stream], found = nth(stream, reached[stream], share, ends[stream])
+        asked = shares(left, waiting, rotation)
+        answers = nths([(stream, reached[stream], share, ends[stream]) for stream, share in asked.items()])
+        for (stream, share), (at, found) in zip(asked.items(), answers, strict=True):
+            reached[stream] = at
             left -= found
             counts[stream] += found
             if found < share or reached[stream] >= ends[stream]:

@@ -57,6 +57,10 @@ class StreamServer(Protocol):
         """The ID of the `count`-th entry in (after, upto], and `count`. With fewer entries: `upto` and their number."""
         ...
 
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        """As `nth`, of several streams: (stream, after, count, upto)."""
+        ...
+
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
         """The number of entries in (after, upto]. Without `counts_cheaply` all of them are read."""
         ...

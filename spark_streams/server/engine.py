@@ -31,14 +31,20 @@ class EngineServer(RedisServer):
         return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        found, number = self._connection.command("PS.NTH", stream, str(after), count)
-        if found is not None:
-            at = StreamId.parse(found)
-            if at <= upto and int(number) == count:
-                return at, count
-            if at <= upto:
-                return upto, int(number)
-        return upto, self.count(stream, after, upto) if found is not None else 0
+        return self.nths([(stream, after, count, upto)])[0]
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        found: list[tuple[StreamId, int]] = []
+        replies = self._connection.commands(
+            [("PS.NTH", stream, str(after), count) for stream, after, count, _ in asked]
+        )
+        for (stream, after, count, upto), (entry_id, number) in zip(asked, replies, strict=True):
+            at = None if entry_id is None else StreamId.parse(entry_id)
+            if at is None or at <= upto:
+                found.append((at if at is not None and int(number) == count else upto, int(number)))
+            else:
+                found.append((upto, self.count(stream, after, upto)))
+        return found
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
         replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for at in (after, upto)])

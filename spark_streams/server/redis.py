@@ -26,6 +26,8 @@ _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
 _MANY_PENDING = 20_000  # a consumer with more pending entries is deleted rather than acknowledged entry by entry
 _DELIVER_PAGE = 10_000  # entries in one XREADGROUP
+_NTHS_AHEAD = 50  # short ranges that are read at a time to find their ends
+_NTH_ENTRIES = 1000  # of which each has no more entries than this
 _DELIVER_AHEAD = 100  # requests to deliver that are under way at a time
 _SAMPLE = 100  # entries read to learn their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
@@ -148,6 +150,15 @@ class RedisServer:
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         marks, total = self._marks(stream, after, upto, count, count)
         return (marks[0], count) if marks else (upto, total)
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        found: list[tuple[StreamId, int]] = []
+        for at in range(0, len(asked), _NTHS_AHEAD):
+            some = asked[at : at + _NTHS_AHEAD]
+            small = {one for one in some if one[2] <= _NTH_ENTRIES and one[0] not in self._known.sizes}
+            answers = iter(xrange.short_ends(self._connection, [one for one in some if one in small]))
+            found += [next(answers) if one in small else self.nth(*one) for one in some]
+        return found
 
     def _marks(self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int) -> tuple[list[StreamId], int]:
         """The ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""

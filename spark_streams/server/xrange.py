@@ -10,7 +10,7 @@ Knows the codec's pages and a connection; no Spark, no offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spark_streams.client.connection import Command, Connection, Resume
@@ -153,6 +153,20 @@ def marks(
             break
         size.learn(page.count, stop)
     return found, total
+
+
+def short_ends(
+    connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]
+) -> list[tuple[StreamId, int]]:
+    """See `StreamServer.nths`; all are read at once."""
+    tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in asked]
+    found: list[tuple[StreamId, int]] = []
+    for (stream, _, count, upto), token in zip(asked, tokens, strict=True):
+        page = _page(connection, stream, *connection.receive(token))
+        entries = 0 if page is None else page.count
+        is_full = page is not None and entries == count
+        found.append((StreamId.parse(page.last_id()) if page is not None and is_full else upto, entries))
+    return found
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:

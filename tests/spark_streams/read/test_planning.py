@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +76,10 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
         ids = between(name, after, upto)
         return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
 
-    reached, counts = planning.limited(limit, starts, ends, guesses, nth, data.draw(st.integers(0, 5)))
+    def nths(asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        return [nth(*one) for one in asked]
+
+    reached, counts = planning.limited(limit, starts, ends, guesses, nths, data.draw(st.integers(0, 5)))
     taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
     there = sum(len(between(name, starts[name], ends[name])) for name in entries)
     assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}

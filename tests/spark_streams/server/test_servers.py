@@ -116,6 +116,10 @@ def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
     assert server.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
     assert server.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
     assert server.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+    several = [("s", StreamId(n, 0), count, StreamId(28, 0)) for n in (0, 7, 25, 28) for count in (1, 3, 2000)]
+    several.append(("missing", ZERO, 3, LAST))
+    for kind in (server, open_server(connection)):
+        assert kind.nths(several) == [kind.nth(*one) for one in several]
 
 
 @pytest.mark.parametrize("many", [20_000, 5])
