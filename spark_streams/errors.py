@@ -21,12 +21,24 @@ from typing import NoReturn
 
 
 class PystreamsError(Exception):
-    """Base of all errors of the connector. `condition` is the error's id; `parameters` fill the braces of its text."""
+    """Base of all errors of the connector. `condition` is the error's id; `parameters` fill the braces of its text.
+
+    `headline`: what Python prints before the error, in place of its cause (`spark_streams.headline`).
+    """
 
     def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.condition = condition
         self.parameters = parameters or {}
+        self.headline: BaseException | None = None
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        return self.headline or super().__cause__
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:  # Spark removes causes when it shortens a traceback
+        vars(BaseException)["__cause__"].__set__(self, cause)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.condition, self.parameters)

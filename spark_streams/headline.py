@@ -2,7 +2,8 @@
 
 Spark shows an error of a Python data source as Python prints it, after a few words of its own: first the causes, then
 the traceback, the message at the very end. A cause without a traceback is printed as one line. So an error that leaves
-the connector gets such a cause, which repeats its message. Python prints it first and the error itself last.
+the connector gets such a cause, which repeats its message. Python prints it first and the error itself last. Spark
+removes the cause when it shortens a traceback, as it does by default; the error keeps this one.
 """
 
 from __future__ import annotations
@@ -51,4 +52,5 @@ def headed(method: Method) -> Method:
 def _raise(problem: BaseException) -> None:
     if not isinstance(problem, PystreamsError):
         problem = error("CONNECTION_BROKEN", reason=f"{problem}".rstrip(".") or type(problem).__name__)
-    raise problem from Headline(str(problem))
+    problem.headline = Headline(str(problem))
+    raise problem

@@ -1,21 +1,24 @@
-"""Monitoring of queries: a listener that reports, per stream, the lag and the rate of a query.
+"""Monitoring of queries: a listener that reports how far behind a query is, for each stream and in sum.
 
     from spark_streams.monitor import StreamMonitor
-    spark.streams.addListener(StreamMonitor(url="redis://localhost", group="g", callback=print))
+    monitor = StreamMonitor.install(spark, url="redis://localhost")
+    monitor.latest["my query"].lag_max
 
-It reads the sources' offsets from a query's progress, and asks the server how many entries follow and how many are
-pending. It never disturbs a query: a figure that cannot be found out is None, and a server that does not answer is a
-warning in the log.
+Spark gives a Python data source no place for metrics in a query's progress. So the monitor reads the sources' offsets
+from there, and asks the server how many entries follow and how many are pending. It never disturbs a query: a figure
+that cannot be found out is None, and a server that does not answer is a warning in the log.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -46,6 +49,8 @@ class StreamReport:
     `position`, `latest`: the IDs of the last entry read and of the stream's last entry.
     `lag_entries`: entries after `position`, an estimate unless `lag_exact`.
     `lag_ms`: milliseconds between the times in the two IDs.
+    `lag_bytes`: an estimate of the bytes in the entries after `position`, from the size of the next few.
+    `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
     `pending`: the group's entries that are not acknowledged.
     `entries`, `entries_per_second`: entries in this batch; None for a query's first batch.
     `rejected`: entries of the batch, in all streams of the source, that mode DROPMALFORMED left out; None for a query's
@@ -61,10 +66,32 @@ class StreamReport:
     lag_entries: int | None
     lag_exact: bool
     lag_ms: int | None
+    lag_bytes: int | None
+    oldest_unread_ms: int | None
     pending: int | None
     entries: int | None
     entries_per_second: float | None
     rejected: int | None
+    lost: int
+
+
+@dataclass(frozen=True)
+class QueryReport:
+    """A query's streams after a batch, together. Figures that are unknown for a stream are left out of it.
+
+    `lag_min`, `lag_avg`, `lag_max`: entries behind, of the streams. `lag_bytes`, `pending`, `lost`: their sums.
+    `oldest_unread_ms`: the age of the oldest unread entry of all.
+    """
+
+    query: str
+    batch: int
+    streams: int
+    lag_min: int
+    lag_avg: float
+    lag_max: int
+    lag_bytes: int
+    oldest_unread_ms: int
+    pending: int
     lost: int
 
 
@@ -81,8 +108,10 @@ class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads pystreams.
 
     A report goes to `callback`, to the stream `stream`, or to both. The stream keeps about `maxlen` entries; their
-    fields are those of `StreamReport`. `url` and `group` are those of the monitored queries; `connection` are further
-    options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an option that is not one.
+    fields are those of `StreamReport`. `latest` has the last `QueryReport` of each query, by its name (its ID, if it
+    has none). `url` is that of the monitored queries, `group` a group to look at instead of theirs; `connection` are
+    further options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an option that is
+    not one. `clock` gives seconds since 1970.
     """
 
     def __init__(
@@ -92,6 +121,7 @@ class StreamMonitor(StreamingQueryListener):
         callback: Callable[[StreamReport], None] | None = None,
         stream: str | None = None,
         maxlen: int = 10_000,
+        clock: Callable[[], float] = time.time,
         **connection: str,
     ) -> None:
         self._server = options.server({**({} if url is None else {"url": url}), **connection})
@@ -99,6 +129,15 @@ class StreamMonitor(StreamingQueryListener):
         self._callback = callback
         self._stream = stream
         self._maxlen = maxlen
+        self._clock = clock
+        self.latest: dict[str, QueryReport] = {}
+
+    @classmethod
+    def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
+        """A monitor of all queries of the session, added to its listeners. Arguments as for the class."""
+        monitor = cls(url, **arguments)
+        spark.streams.addListener(monitor)
+        return monitor
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to report yet."""
@@ -120,13 +159,18 @@ class StreamMonitor(StreamingQueryListener):
 
         `seconds`: how long the batch took.
         """
+        reports: list[StreamReport] = []
         try:
             for source in filter(None, (_source(*one) for one in sources)):
                 for found in self._reports(query, batch, source, seconds):
+                    reports.append(found)
                     if self._callback is not None:
                         self._callback(found)
                     if self._stream is not None:
                         self._write(self._stream, found)
+            if reports:
+                self.latest[query] = summary = _summary(query, batch, reports)
+                _log.info("%s", summary)
         except PystreamsError as problem:
             _log.warning("Query %s could not be monitored: %s", query, problem)
 
@@ -134,19 +178,26 @@ class StreamMonitor(StreamingQueryListener):
         return launcher.started(self._server)
 
     def _reports(self, query: str, batch: int, source: _Source, seconds: float) -> Iterator[StreamReport]:
+        belongs, shared = source.end.source, source.end.shared
         streams = sorted(source.end.streams)
+        if shared is not None:
+            streams = sorted({*shared.reads, *(() if belongs is None else belongs.streams)})
         entries = _entries(source)
         # A batch that ran twice may count its rows twice, so this may be negative: then 0 is reported.
         missing = sum(entries.values()) - source.rows
         rejected = max(0, missing) if streams and len(entries) == len(streams) else None
+        group = self._group or (None if belongs is None else belongs.group)
         with borrow(self._address()) as connection:
             server = open_server(connection)
-            for stream, state in server.states(streams, self._group).items():
+            for stream, state in server.states(streams, group).items():
                 position = source.end.of(stream)
+                if shared is not None and state is not None and state.group is not None:
+                    position = state.group.last_delivered_id
                 lag, exact = _lag(server, stream, position, state)
                 count = entries.get(stream)
                 latest = position if state is None else max(state.last_id, position)
                 behind = latest.ms - position.ms if position.ms and state is not None and lag != 0 else 0
+                size = server.average_entry_bytes(stream, position) if lag else 0.0
                 yield StreamReport(
                     query=query,
                     batch=batch,
@@ -156,12 +207,19 @@ class StreamMonitor(StreamingQueryListener):
                     lag_entries=lag,
                     lag_exact=exact,
                     lag_ms=behind if state is not None else None,
+                    lag_bytes=None if lag is None else round(lag * size),
+                    oldest_unread_ms=None if lag is None else self._age(server, stream, position) if lag else 0,
                     pending=state.group.pending if state is not None and state.group is not None else None,
                     entries=count,
                     entries_per_second=None if count is None or not seconds else count / seconds,
                     rejected=rejected,
                     lost=source.end.lost.get(stream, 0),
                 )
+
+    def _age(self, server: StreamServer, stream: str, position: StreamId) -> int:
+        """The age in milliseconds of the first entry behind the position; 0 if there is none any more."""
+        first, found = server.nth(stream, position, 1, LAST)
+        return max(0, round(self._clock() * 1000) - first.ms) if found else 0
 
     def _write(self, stream: str, found: StreamReport) -> None:
         fields: list[str] = []
@@ -171,6 +229,22 @@ class StreamMonitor(StreamingQueryListener):
         command: Command = ("XADD", stream, "MAXLEN", "~", self._maxlen, "*", *fields)
         with borrow(self._address()) as connection:
             connection.command(*command)
+
+
+def _summary(query: str, batch: int, reports: Sequence[StreamReport]) -> QueryReport:
+    lags = [report.lag_entries for report in reports if report.lag_entries is not None] or [0]
+    return QueryReport(
+        query=query,
+        batch=batch,
+        streams=len(reports),
+        lag_min=min(lags),
+        lag_avg=sum(lags) / len(lags),
+        lag_max=max(lags),
+        lag_bytes=sum(report.lag_bytes or 0 for report in reports),
+        oldest_unread_ms=max(report.oldest_unread_ms or 0 for report in reports),
+        pending=sum(report.pending or 0 for report in reports),
+        lost=sum(report.lost for report in reports),
+    )
 
 
 def _source(start: Any, end: Any, rows: int) -> _Source | None:

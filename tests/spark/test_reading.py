@@ -21,8 +21,7 @@ def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
     bench.add("in:a", 400)
     bench.client.xadd("in:a", {"n": "many"})
     reports: list[StreamReport] = []
-    monitor = StreamMonitor(bench.url, "g", reports.append)
-    bench.spark.streams.addListener(monitor)
+    monitor = StreamMonitor.install(bench.spark, bench.url, callback=reports.append)
     try:
         said = {"streamPattern": "in:*", "group": "g", "startingOffsets": "earliest"}
         said |= {"mode": "DROPMALFORMED", "maxEntriesPerTrigger": "300", "minPartitions": "3"}

@@ -285,6 +285,12 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark shortens tracebacks by default, and removes causes then."""
+    monkeypatch.setenv("SPARK_SIMPLIFIED_TRACEBACK", "1")
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> None:
     """What Spark prints of a mistake begins and ends with the connector's sentence, which says what to do."""

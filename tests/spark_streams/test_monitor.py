@@ -14,9 +14,16 @@ from tests.spark_streams.driver import Query, Site
 def watch(site: Site, query: Query, stream: str | None = None) -> list[StreamReport]:
     """Reports on the query's last batch, of two seconds."""
     found: list[StreamReport] = []
-    monitor = StreamMonitor(site.url, "g", found.append, stream=stream)
+    monitor = StreamMonitor(site.url, callback=found.append, stream=stream, clock=lambda: 0.1)
     sources = [(query.log[-2], query.log[-1], len(query.batches[-1])), ('{"other": 1}', "nonsense", 5)]
     monitor.report("q", 7, sources, 2.0)
+    if stream is None:
+        (summary,) = monitor.latest.values()
+        lags = [report.lag_entries or 0 for report in found]
+        assert (summary.lag_min, summary.lag_avg, summary.lag_max) == (min(lags), sum(lags) / len(lags), max(lags))
+        assert summary.oldest_unread_ms == max(report.oldest_unread_ms or 0 for report in found)
+        assert (summary.query, summary.streams) == ("q", len(found))
+        assert summary.pending == sum(report.pending or 0 for report in found)
     return found
 
 
@@ -35,6 +42,19 @@ def test_a_report(site: Site) -> None:
         assert one.lag_entries is not None
         assert 15 <= one.lag_entries <= 20
     assert (other.stream, other.entries, other.lost) == ("t", 2, 0)
+    assert one.oldest_unread_ms == 100 - 13  # the first unread entry has the ID 13-1, and it is 0.1 s after 1970
+    assert one.lag_bytes is not None
+    assert 18 * 20 < one.lag_bytes < 20 * 60
+
+
+def test_a_report_of_a_shared_group(site: Site) -> None:
+    """What the group has yet to deliver is behind; the group is the one that the query's offset names."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g", consume="shared", maxEntriesPerTrigger=4)
+    query.trigger()
+    (report,) = watch(site, query)
+    assert (report.stream, report.position, report.lag_entries, report.pending) == ("s", "4-1", 6, 4)
+    assert report.oldest_unread_ms == 95
 
 
 def test_rejected_rows(site: Site) -> None:
