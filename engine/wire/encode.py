@@ -67,7 +67,8 @@ def encoded(reply: Reply, proto: int = 2) -> bytes:
 def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
     """The bytes of a long reply, in pieces that each take a few milliseconds at the most to make."""
     table, header = (_RESP3 if proto == 3 else _RESP2), _HEADERS[proto == 3][reply.kind]
-    out: Out = [header % (reply.size // 2 if reply.kind is Map and proto == 3 else reply.size)]
+    size = reply.size // 2 if reply.kind is Map and proto == 3 else reply.size
+    out: Out = [header % size] if header else []
     for page in reply.pages:
         for item in page:
             value = item
@@ -89,8 +90,8 @@ def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
 
 #: How each kind of long reply begins, in RESP2 and RESP3.
 _HEADERS: tuple[dict[type, bytes], dict[type, bytes]] = (
-    {**dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"), bytes: b"$%d\r\n"},
-    {bytes: b"$%d\r\n", list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},
+    {**dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"), Raw: b"", bytes: b"$%d\r\n"},
+    {Raw: b"", bytes: b"$%d\r\n", list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},
 )
 
 

@@ -11,9 +11,13 @@ import struct
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 import pytest
+from hiredis import pack_command
 
+from tests import servers
+from tests.connection import Connection
 from tests.servers import Running
 from tests.tools import needed
 from tests.waiting import DEADLINE
@@ -154,3 +158,34 @@ def test_redis_benchmark(ours: Running, words: list[str]) -> None:
     assert "rror" not in done.stdout + done.stderr
     assert "WARN" not in done.stderr
     assert len(done.stdout.splitlines()) >= 2
+
+
+@pytest.mark.redis
+def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path) -> None:
+    """redis-cli --rdb gets a file that redis-check-rdb finds whole, and a start from it has the same keys, while other
+    clients change them.
+    """
+    with Connection(ours) as client:
+        client.run("FLUSHALL")
+        adds = [pack_command(("XADD", "s", f"{number}-1", "f", "x" * 100)) for number in range(1, 3001)]
+        assert "replies: 3000" in cli(ours, "--pipe", stdin=b"".join(adds))
+        path = tmp_path / "dump.rdb"
+        said = cli(ours, "--rdb", str(path))
+        assert "Transfer finished with success" in said, said
+        client.run("DEL", "s")
+    checked = subprocess.run(
+        [needed("redis-check-rdb"), str(path)], capture_output=True, text=True, timeout=DEADLINE, check=True
+    )
+    assert "RDB looks OK" in checked.stdout
+    with servers.engine("--dir", str(tmp_path)) as again, Connection(again) as client:
+        assert client.run("XLEN", "s") == 3000
+
+
+def test_sync_is_for_copies_alone(ours: Running) -> None:
+    """A client that would wait for changes behind the file is refused: it would believe that there are none."""
+    with Connection(ours) as client:
+        assert str(client.run("SYNC")).startswith("ERR the engine has no replicas")
+        assert client.run("REPLCONF", "capa", "eof", "listening-port", "7") == b"OK"
+        assert str(client.run("SYNC")).startswith("ERR the engine has no replicas")
+        assert str(client.run("REPLCONF", "what", "ever")) == "ERR Unrecognized REPLCONF option: what"
+        assert str(client.run("REPLCONF", "capa")) == "ERR syntax error"

@@ -69,6 +69,7 @@ class Session:
         "patterns",
         "proto",
         "reply_mode",
+        "sync_options",
         "user",
         "waiter",
         "watching",
@@ -105,6 +106,8 @@ class Session:
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
         self.reply_mode = "on"
+        #: What REPLCONF has said of the client that will ask for SYNC.
+        self.sync_options: frozenset[bytes] = frozenset()
         #: The shell closes the connection: at once, or when what is queued has been sent.
         self.close_requested = False
         self.close_after_reply = False

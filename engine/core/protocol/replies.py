@@ -105,7 +105,8 @@ class Array(list[Any]):
 class Pages:
     """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, which are made page by page.
 
-    With the kind ``bytes`` it is one value of ``size`` bytes, with the line end behind it, as :class:`Several`.
+    With the kind ``bytes`` it is one value of ``size`` bytes, with the line end behind it, as :class:`Several`; with
+    the kind Raw it is what its elements are, without a header.
 
     Between two pages other clients' commands run. So whatever ``pages`` makes its elements of must be fixed when the
     command returns. A page has a few thousand elements at the most, depending on what each costs. An element may be

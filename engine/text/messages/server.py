@@ -43,7 +43,16 @@ DEBUG_PROTOCOL = (
 NO_CLUSTER = b"ERR This instance has cluster support disabled"
 INVALID_MASTER_PORT = b"ERR Invalid master port"
 NO_REPLICATION = b"ERR the engine cannot be a replica of another server"
+NO_REPLICAS = (
+    b"ERR the engine has no replicas: SYNC sends an RDB file to clients that ask for no more (redis-cli --rdb)"
+)
 NO_REPLICAS_TO_FAIL_OVER_TO = b"ERR FAILOVER requires connected replicas."
+
+
+def unknown_replconf(option: bytes) -> bytes:
+    """REPLCONF with an option that is none."""
+    return b"ERR Unrecognized REPLCONF option: " + option
+
 
 # -- scripts, functions, modules ----------------------------------------------------------------------------------
 NOT_BUSY = b"NOTBUSY No scripts in execution right now."

@@ -13,6 +13,7 @@ from engine.core.commands.server import (
     persistence,
     process,
     pubsub,
+    replication,
     standalone,
     transactions,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "persistence",
     "process",
     "pubsub",
+    "replication",
     "standalone",
     "transactions",
 ]
