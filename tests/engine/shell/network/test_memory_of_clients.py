@@ -178,8 +178,9 @@ def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
 
 def test_a_reader_that_does_not_read_is_cut_off_above_maxmemory_clients() -> None:
     """Replies that are not taken count, and nobody but their client goes."""
-    with servers.engine("--maxmemory-clients", "2mb") as engine, Client(engine) as control, Client(engine) as slow:
+    with servers.engine() as engine, Client(engine) as control, Client(engine) as slow:
         control.run("SET", "k", "x" * 16 * MB)
+        control.run("CONFIG", "SET", "maxmemory-clients", "2mb")
         slow.send("GET", "k")
         wait_for(lambda: evicted(control) == 1, "the client that does not read to be cut off")
         assert control.run("PING") == b"PONG"
