@@ -24,7 +24,8 @@ the server say by then. Version 4 consists of:
   `spark_streams.read.shared.protocol`).
 
 `added`, `firsts` and `unread` have a value for almost every stream. In the text they do not repeat the names: they are
-lists in the order of `streams`, `unread` of positions in it. Version 3 has objects and a list of names there, and no
+lists in the order of `streams`, `unread` of positions in it. `firsts` are milliseconds after the smallest of them,
+`since`, with `-<sequence number>` if that is not 0. Version 3 has objects and a list of names there, and no
 `tasks`. Version 2 has no `source`, `firsts` and `unread` besides; version 1 has nothing but `streams`.
 """
 
@@ -123,7 +124,7 @@ class Offsets:
             ("tasks", list(self.tasks)),
             ("begins", _sorted(self.begins, str)),
             ("lost", _sorted(self.lost, int)),
-            ("firsts", _in_order(self.firsts, names, str)),
+            ("firsts", _short_ids(self.firsts, names)),
             ("unread", [at for at, name in enumerate(names) if name in self.unread]),
         ]
         form.update((name, value) for name, value in optional if value)
@@ -160,7 +161,7 @@ class Offsets:
                 tasks=tuple(map(int, form.get("tasks", ()))),
                 begins=_each(form.get("begins", _NONE), StreamId.parse),
                 lost=_each(form.get("lost", _NONE), int),
-                firsts=_each(_by_name(form.get("firsts", _NONE), names), StreamId.parse),
+                firsts=_firsts(form.get("firsts", _NONE), names),
                 unread=frozenset(streams) if version == 2 else _unread(form.get("unread", ()), names),
                 source=None if source is None else Source.from_json(source),
                 shared=None if shared is None else _shared(shared),
@@ -171,6 +172,26 @@ class Offsets:
 
 def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, Any]:
     return {name: text(values[name]) for name in sorted(values)}
+
+
+def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str, Any]:
+    """IDs as short texts in the order of `names`; by name if there are others too."""
+    if not values or not values.keys() <= set(names):
+        return _sorted(values, str)
+    since = min(one.ms for one in values.values())
+
+    def short(one: StreamId) -> int | str:
+        return f"{one.ms - since}-{one.seq}" if one.seq else one.ms - since
+
+    return {"since": since, "ids": _in_order(values, names, short)}
+
+
+def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId]:
+    if not isinstance(form.get("ids"), list):
+        return _each(form, StreamId.parse)
+    since = int(form["since"])
+    ids = _each(_by_name(form["ids"], names), lambda short: StreamId.parse(str(short)))
+    return {name: StreamId(since + one.ms, one.seq) for name, one in ids.items()}
 
 
 def _in_order(

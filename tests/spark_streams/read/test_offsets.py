@@ -27,6 +27,21 @@ def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
     assert json.dumps(Offsets(dict(reversed(streams.items()))).to_json()) == text
 
 
+@unhurried
+@given(st.dictionaries(st.text(), st.tuples(IDS, st.none() | IDS, st.none() | st.integers(0), st.booleans())))
+def test_every_field_of_every_stream_survives(
+    streams: dict[str, tuple[StreamId, StreamId | None, int | None, bool]],
+) -> None:
+    """What is written without names goes back to the streams that it was of."""
+    offsets = Offsets(
+        {name: at for name, (at, _, _, _) in streams.items()},
+        added={name: added for name, (_, _, added, _) in streams.items() if added is not None},
+        firsts={name: first for name, (_, first, _, _) in streams.items() if first is not None},
+        unread=frozenset(name for name, (_, _, _, unread) in streams.items() if unread),
+    )
+    assert Offsets.from_json(json.loads(json.dumps(offsets.to_json()))) == offsets
+
+
 FLIGHTS = {"flights": StreamId(1795163372693, 12), "weather": ZERO}
 MEANT = {
     "offsets_v1": Offsets(FLIGHTS, unread=frozenset(FLIGHTS)),
