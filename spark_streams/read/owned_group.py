@@ -53,8 +53,7 @@ class OwnedGroup:
             return after
         found = state.group if state is not None else None
         if found is None:
-            if server.create_group(stream, group, after, self._count(server, stream, after, state)):
-                self._mark(server, stream)
+            if self.start_new(server, {stream: after}, {stream: state}):
                 return after
             state = server.states([stream], group)[stream]
             found = state.group if state is not None else None
@@ -65,7 +64,7 @@ class OwnedGroup:
         if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
             position = f"its last-delivered ID is {found.last_delivered_id}"
             fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, where it would be set to {after}")
-        self._mark(server, stream)
+        self._mark(server, [stream])
         if resumes:
             # If the first batch started but never committed, its entries are pending: begin there again.
             pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
@@ -74,6 +73,22 @@ class OwnedGroup:
         if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options))):
             server.set_group_position(stream, group, after, self._count(server, stream, after, state))
         return after
+
+    def start_new(
+        self, server: StreamServer, begins: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
+    ) -> set[str]:
+        """Create the group, at these IDs, in the streams that do not have it. Returns where that was done."""
+        group = self._options.group
+        if group is None:
+            return set()
+        missing = {stream: state for stream, state in states.items() if state is None or state.group is None}
+        wanted = {
+            stream: (begins[stream], self._count(server, stream, begins[stream], state))
+            for stream, state in missing.items()
+        }
+        created = server.create_groups(wanted, group)
+        self._mark(server, created)
+        return created
 
     def _count(self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
         """How many entries were ever added up to `after`, for the group to know; None if it is not to be told."""
@@ -92,10 +107,10 @@ class OwnedGroup:
             fail("GROUP_IN_USE", group=group, stream=stream, found=found)
         return len(names) > len(others)
 
-    def _mark(self, server: StreamServer, stream: str) -> None:
-        """Leave a consumer in the group that says that a query has made or taken it."""
+    def _mark(self, server: StreamServer, streams: Collection[str]) -> None:
+        """Leave a consumer in the group of these streams that says that a query has made or taken it."""
         if self._options.group is not None and self._options.ack != "none":
-            server.create_consumer(stream, self._options.group, f"{self._options.consumer}-query")
+            server.create_consumer(streams, self._options.group, f"{self._options.consumer}-query")
 
     def create(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
         """Create the group in a stream that was found while the query runs. GROUP_IN_USE if others use it there."""
@@ -104,7 +119,7 @@ class OwnedGroup:
         if state.group is not None:
             self.check_consumers(server, stream)
         elif server.create_group(stream, self._options.group, ZERO):
-            self._mark(server, stream)
+            self._mark(server, [stream])
 
     def deliver(self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str]) -> frozenset[str]:
         """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.

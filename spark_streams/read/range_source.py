@@ -64,7 +64,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states(self._streams(server), self._options.group)
-            begins = {stream: self._initial(server, stream, state) for stream, state in states.items()}
+            begins = self._begins(server, states)
             ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
@@ -102,13 +102,20 @@ class RangeSource:
             begun = begin.streams
         return sorted({*streams, *begun})
 
-    def _initial(self, server: StreamServer, stream: str, state: StreamState | None) -> StreamId:
-        """The position in a stream after which a new query begins."""
-        position = start_of(self._options, stream, _LATEST, state)
-        after = position.after
-        if after is None:
-            after = last_id_of(state) if position.kind == "latest" else ZERO
-        return self._group.start(server, stream, state, after, resumes=position.kind in ("latest", "group"))
+    def _begins(self, server: StreamServer, states: States) -> dict[str, StreamId]:
+        """The position in each stream after which a new query begins."""
+        begins: dict[str, StreamId] = {}
+        resumes: dict[str, bool] = {}
+        for stream, state in states.items():
+            position = start_of(self._options, stream, _LATEST, state)
+            latest = last_id_of(state) if position.kind == "latest" else ZERO
+            begins[stream] = latest if position.after is None else position.after
+            resumes[stream] = position.kind in ("latest", "group")
+        new = self._group.start_new(server, begins, states)
+        for stream, after in begins.items():
+            if stream not in new:
+                begins[stream] = self._group.start(server, stream, states[stream], after, resumes=resumes[stream])
+        return begins
 
     def prepare_available_now(self) -> None:
         """Fix the end of a query that stops when it has read what is there now."""

@@ -87,8 +87,12 @@ class StreamServer(Protocol):
         """Set the group's last-delivered ID; `read` is as for `create_group`."""
         ...
 
-    def create_consumer(self, stream: str, group: str, consumer: str) -> None:
-        """Create a consumer without entries, where the server has a command for it (Redis 6.2)."""
+    def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
+        """As `create_group`, in several streams at their position and `read`. Returns where it did not exist."""
+        ...
+
+    def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
+        """Create a consumer without entries in each stream, where the server has a command for it (Redis 6.2)."""
         ...
 
     def hold(

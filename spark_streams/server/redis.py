@@ -233,20 +233,28 @@ class RedisServer:
         return xrange.average_entry_bytes(self._connection, stream, after, sample)
 
     def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
-        (reply,) = self._connection.pipeline(
-            [("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM", *_entries_read(read))]
+        return bool(self.create_groups({stream: (position, read)}, group))
+
+    def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
+        replies = self._connection.pipeline(
+            [
+                ("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM", *_entries_read(read))
+                for stream, (position, read) in wanted.items()
+            ]
         )
-        if isinstance(reply, redis.ResponseError):
-            if "BUSYGROUP" in str(reply) or "already exists" in str(reply):
-                return False
+        created: set[str] = set()
+        for stream, reply in zip(wanted, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and ("BUSYGROUP" in str(reply) or "already exists" in str(reply)):
+                continue
             self._checked(stream, reply, "XGROUP CREATE")
-        return True
+            created.add(stream)
+        return created
 
     def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
         self._connection.command("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
 
-    def create_consumer(self, stream: str, group: str, consumer: str) -> None:
-        self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer)])
+    def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
+        self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer) for stream in streams])
 
     def hold(
         self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
