@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -208,3 +209,36 @@ def keys_of(node: servers.Running) -> list[bytes]:
     """The keys of a node that are the connector's."""
     with redis.Redis(port=node.port, protocol=2) as client:
         return list(client.scan_iter("pystreams:*"))
+
+
+def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> None:
+    """A task reads streams of all nodes, in order, while one of them is on its way, and after it has arrived unsaid."""
+    names = [f"many{i}" for i in range(12)]
+    with cluster.client() as client:
+        said = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
+        query = Query(cluster.url, "_stream string, n int", idleWaitMs=0, **said)
+
+        def added(first: int) -> None:
+            for name in names:
+                for n in range(first, first + 3):
+                    client.xadd(name, {"n": n}, id=f"{n + 1}-0")
+
+        def read(first: int) -> None:
+            rows = query.drain()
+            for name in names:
+                assert [row["n"] for row in rows if row["_stream"] == name] == list(range(first, first + 3)), name
+
+        added(0)
+        read(0)
+        assert len(query.partitions[0]) == 2
+        added(3)
+        with moving(cluster, b"many5", "many5"):
+            query.plan()
+            start, end = (json.loads(text) for text in query.log[-2:])
+            parts = query.reader.partitions(start, end)
+            rows = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
+        assert sorted(row["n"] for row in rows) == sorted(list(range(3, 6)) * 12)
+        added(6)
+        read(6)
+        assert query.trigger() is None
+        assert {client.xpending(name, "g")["pending"] for name in names} == {0}
