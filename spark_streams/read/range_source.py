@@ -32,6 +32,7 @@ from spark_streams.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
+_FEW = 8  # streams: after a batch their states cost no more than the question which of them have changed
 
 States = Mapping[str, StreamState | None]
 
@@ -170,7 +171,8 @@ class RangeSource:
             planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, states)
             ended = ((stream, state) for stream, state in states.items() if state is not None)
             read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
-            self._watch.settle(planned, read, noted - read.keys())
+            if len(streams) > _FEW:
+                self._watch.settle(planned, read, noted - read.keys())
             return planned
 
     def _note_ends(self, streams: Iterable[str], states: States) -> None:
