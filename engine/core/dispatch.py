@@ -379,7 +379,7 @@ class Core:
         self.changes.set_time(now_us)
         self.streams.expire_producers(self.changes.now)
 
-    def expire_due(self, now_us: int, limit: int = 1000) -> int:
+    def expire_due(self, now_us: int, limit: int = 500) -> int:
         """Drop keys whose time has come, at most about ``limit``, and serve those who waited on them; how many."""
         changes = self.changes
         changes.set_time(now_us)

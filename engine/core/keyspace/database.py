@@ -49,6 +49,8 @@ class Database:
         self.changes = changes
         #: Blocked commands.
         self.waiting: WaitingRoom[Any] = WaitingRoom()
+        #: Whoever is taking an image of it; see :mod:`engine.core.keyspace.image`.
+        self.guard: object = None
         #: Lookups for reading that found their key, and that did not.
         self.hits = 0
         self.misses = 0

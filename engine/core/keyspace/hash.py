@@ -6,7 +6,7 @@ made for a big hash, when first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from engine.core.keyspace.slots import Slots
 
@@ -16,7 +16,7 @@ class Hash(dict[bytes, bytes]):
 
     __slots__ = ("_slots", "big")
 
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = (), *, big: bool = False) -> None:
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]] | Mapping[bytes, bytes] = (), *, big: bool = False) -> None:
         super().__init__(pairs)
         #: Too many fields, or too long ones, for a listpack; a hash never becomes small again.
         self.big = big
@@ -49,4 +49,4 @@ class Hash(dict[bytes, bytes]):
 
     def copy(self) -> Hash:
         """A hash of its own with the same fields, in the same order."""
-        return Hash(self.items(), big=self.big)
+        return Hash(self, big=self.big)

@@ -77,9 +77,9 @@ class DiskDurability:
         self.log = Log(files, workers.sync, clock)
         rdb = RdbFiles(core)
         self.appendonly = AppendOnly(core, files, rdb, folder, name, self.log, workers.save)
-        self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, clock, flush)
+        self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, workers.soon, clock, flush)
         self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
-        self.snapshots = Snapshots(core, files, rdb, workers.save, clock, lambda: now() // 1000, flush)
+        self.snapshots = Snapshots(core, files, rdb, workers.save, workers.soon, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
         self.waiters = LogWaiters(core, self.log, workers, now)

@@ -16,6 +16,7 @@ from engine.shell.durability.attempt import Attempt
 from engine.shell.durability.log import Log
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
+from engine.shell.durability.taking import Soon, when_complete
 from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
@@ -36,6 +37,7 @@ class Rewrites:
         appendonly: AppendOnly,
         log: Log,
         background: Background,
+        soon: Soon,
         clock: Callable[[], float],
         flush_effects: Callable[[], None],
     ) -> None:
@@ -43,6 +45,7 @@ class Rewrites:
         self._appendonly = appendonly
         self._log = log
         self._background = background
+        self._soon = soon
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
@@ -122,18 +125,20 @@ class Rewrites:
         except OSError as error:
             self._end(error)
             raise
-        attempt, taken = (
-            self._appendonly.attempt(),
-            image.take(self._core.databases, self._core.config, self._core.changes.now),
-        )
+        attempt = self._appendonly.attempt()
+        taking = image.Taking(self._core.databases, self._core.config, self._core.changes.now)
         self._machine.fire(RewriteEvent.BEGUN_BESIDE_LOG if beside else RewriteEvent.BEGUN_WITHOUT_LOG)
         self._attempt = attempt
         if keeps_log and not beside:
             log.tee = []
-        self._background(
-            lambda: self._appendonly.write_base(attempt, taken, suffix),
-            lambda error: self._written(attempt, suffix, first, error),
-        )
+
+        def write() -> None:
+            self._background(
+                lambda: self._appendonly.write_base(attempt, taking.image, suffix),
+                lambda error: self._written(attempt, suffix, first, error),
+            )
+
+        when_complete(taking, attempt, self._soon, write)
 
     def _look(self) -> None:
         """Numbers go on from what an earlier use of the directory has left; its content does not matter. An OSError

@@ -26,6 +26,7 @@ from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save
+from engine.shell.durability.taking import Soon, when_complete
 from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
@@ -50,6 +51,7 @@ class Snapshots:
         files: Files,
         rdb: RdbFiles,
         background: Background,
+        soon: Soon,
         clock: Callable[[], float],
         now_ms: Callable[[], int],
         flush_effects: Callable[[], None],
@@ -58,6 +60,7 @@ class Snapshots:
         self._files = files
         self._rdb = rdb
         self._background = background
+        self._soon = soon
         self._clock = clock
         self._now_ms = now_ms
         self._flush_effects = flush_effects
@@ -169,7 +172,8 @@ class Snapshots:
         self._flush_effects()
         began, dirty = self._clock(), self._core.changes.dirty
         try:
-            self._prepared(lambda: None)[1]()
+            taken = image.take(self._core.databases, self._core.config, self._core.changes.now)
+            self._prepared(lambda: None, taken)[1]()
         except OSError as error:
             self._end(began, error, dirty)
             raise
@@ -182,7 +186,8 @@ class Snapshots:
     def begin(self) -> None:
         """Begin to write a snapshot of this moment beside the loop."""
         self._flush_effects()
-        attempt, write = self._prepared(rdb_file.give_way())
+        taking = image.Taking(self._core.databases, self._core.config, self._core.changes.now)
+        attempt, write = self._prepared(rdb_file.give_way(), taking.image)
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -194,7 +199,7 @@ class Snapshots:
             self._end(began, error, dirty)
             self.on_ended()
 
-        self._background(write, done)
+        when_complete(taking, attempt, self._soon, lambda: self._background(write, done))
 
     def abandon(self) -> None:
         """Forget the one that is running in the background or wanted, if there is one."""
@@ -205,14 +210,13 @@ class Snapshots:
             self._attempt.abandon()
             self._attempt = None
 
-    def _prepared(self, pause: Callable[[], None]) -> tuple[Attempt, Callable[[], None]]:
-        """An attempt, and what writes the present moment as the settings say now, here or in another thread.
+    def _prepared(self, pause: Callable[[], None], taken: image.Image) -> tuple[Attempt, Callable[[], None]]:
+        """An attempt, and what writes an image as the settings say now, here or in another thread.
 
         ``pause`` is called where whoever writes may stop for a moment.
         """
         config, files, path = self._core.config, self._files, self.path
         attempt = Attempt(files, path.parent, "temp-", _SUFFIXES[config.text("save-format")])
-        taken = image.take(self._core.databases, config, self._core.changes.now)
         version, checksum = config.integer("rdb-version"), config.flag("rdbchecksum")
 
         def write_rdb() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import hiredis
 import pytest
 
+from engine.core.keyspace import image
+from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED
 from engine.shell.durability import log as log_module
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
@@ -463,6 +465,44 @@ def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path,
     engine.workers.run()
     ended(engine)
     assert len(entries(restarted(engine))) == 50
+
+
+@pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
+def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatch, line):
+    """Values are copied in several iterations: the file has those of the moment at which the command came, the log has
+    what changed since.
+    """
+    monkeypatch.setattr(image, "_AT_ONCE", 15)
+    settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}
+    engine = life_of(tmp_path, **settings)
+    for number in range(20):
+        engine.run(f"XADD s{number} 1-0 f v")
+    expected = state(engine.core)
+    engine.run(line)
+    engine.workers.run()
+    assert engine.info()["rdb_bgsave_in_progress"] or engine.info()["aof_rewrite_in_progress"]
+    for number in range(20):
+        engine.run(f"XADD s{19 - number} * f v")
+    engine.workers.run()
+    assert engine.info()["rdb_last_bgsave_status"] == engine.info()["aof_last_bgrewrite_status"] == "ok"
+    if line == "BGREWRITEAOF":
+        expected = state(engine.core)
+    assert state(restarted(engine, **settings).core) == expected
+
+
+def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, monkeypatch):
+    """An end of the process while values are copied: nothing is written, and the databases are what they were."""
+    monkeypatch.setattr(image, "_AT_ONCE", 15)
+    engine = without_log(tmp_path, save="")
+    for number in range(20):
+        engine.run(f"XADD s{number} 1-0 f v")
+    engine.run("BGSAVE")
+    assert type(engine.core.databases[0]) is not Database
+    engine.run("SHUTDOWN NOSAVE")
+    engine.workers.turn()
+    assert type(engine.core.databases[0]) is Database
+    engine.close()
+    assert names(engine) == []
 
 
 def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):

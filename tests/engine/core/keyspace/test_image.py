@@ -1,0 +1,149 @@
+"""Images that are taken some values at a time, while the data change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.formats import export
+from engine.core.keyspace import image
+from engine.core.keyspace.database import Database
+from engine.core.keyspace.image import Taking
+from tests.replay import NOW_US, new_core
+
+KEYS = 30
+
+
+class Side:
+    """A core with values of every type in two databases."""
+
+    def __init__(self) -> None:
+        self.core: Core = new_core()
+        self.session = self.core.open_session(NOW_US)
+        for db in (0, 1):
+            self.run(f"SELECT {db}")
+            for number in range(KEYS):
+                self.run(
+                    f"SET string-{number} {db}",
+                    f"SET raw-{number} r",
+                    f"APPEND raw-{number} {db}",
+                    f"HSET hash-{number} a {db} b 2",
+                )
+                self.run(f"RPUSH list-{number} 1 2 3", f"XADD stream-{number} 1-1 field {db}")
+                self.run(f"XGROUP CREATE stream-{number} g 0", f"XREADGROUP GROUP g c STREAMS stream-{number} >")
+        self.run("SELECT 0", "EXPIRE hash-3 100")
+
+    def run(self, *lines: str) -> None:
+        for line in lines:
+            self.core.execute(self.session, line.encode().split(), NOW_US)
+
+    def taking(self) -> Taking:
+        return Taking(self.core.databases, self.core.config, NOW_US // 1000)
+
+
+def content(taken: image.Image) -> list[Any]:
+    """What an image holds, as commands."""
+    return [taken.now, sorted(b"".join(export.commands(taken)).split(b"*"))]
+
+
+#: Every way in which somebody may get a value and change it.
+CHANGES = [
+    f"{command} {rest}"
+    for number in (0, 7, KEYS - 1)
+    for command, rest in (
+        ("APPEND", f"raw-{number} x"),
+        ("SETRANGE", f"raw-{number} 0 yy"),
+        ("HSET", f"hash-{number} a changed c 3"),
+        ("HDEL", f"hash-{number} b"),
+        ("LPUSH", f"list-{number} new"),
+        ("LSET", f"list-{number} 1 changed"),
+        ("RPOPLPUSH", f"list-{number} list-1"),
+        ("XADD", f"stream-{number} * another entry"),
+        ("XACK", f"stream-{number} g 1-1"),
+        ("XDEL", f"stream-{number} 1-1"),
+        ("XGROUP", f"CREATE stream-{number} h $"),
+        ("RENAME", f"stream-{number} moved-{number}"),
+        ("XTRIM", f"moved-{number} MAXLEN 0"),
+        ("MOVE", f"hash-{number} 2"),
+        ("DEL", f"string-{number} list-{number}"),
+        ("SET", f"list-{number} string"),
+        ("RENAME", f"raw-{number + 1} raw-{number}"),
+        ("APPEND", f"raw-{number} z"),
+        ("COPY", f"stream-{number + 1} stream-{number}"),
+        ("PERSIST", "hash-3"),
+    )
+] + [
+    "SWAPDB 0 1",
+    "APPEND raw-9 x",
+    "SELECT 1",
+    "HSET hash-5 a swapped",
+    "FLUSHALL",
+    "SET new key",
+    "XADD stream-1 * a b",
+]
+
+
+@pytest.mark.parametrize("steps", [1, 3, 10])
+def test_an_image_shows_the_moment_at_which_it_was_begun(monkeypatch, steps):
+    """Whatever is changed, moved, deleted or swapped until it is complete, an image shows what there was before."""
+    monkeypatch.setattr(image, "_AT_ONCE", 20)
+    side = Side()
+    expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
+    for at in range(0, len(CHANGES), 13):
+        side, count = Side(), 0
+        taking = side.taking()
+        for _ in range(steps):
+            assert not taking.step()
+        side.run(*CHANGES[:at])
+        while not taking.step():
+            side.run(*CHANGES[at + count : at + count + 1])
+            count += 1
+        side.run(*CHANGES[at + count :])
+        assert content(taking.image) == expected
+        assert {type(db) for db in side.core.databases} == {Database}
+
+
+def test_few_values_are_copied_at_once():
+    """A step copies so many values that others need not wait, and a key that nobody asks for is copied once."""
+    side = Side()
+    taking = side.taking()
+    copied = []
+    count = 1
+    while not taking.step():
+        count += 1
+    assert count == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image, "_AT_ONCE", 20)
+        patch.setattr(image, "_frozen", lambda value, storage: copied.append(value) or bytearray(b"copy"))
+        taking, before = side.taking(), 0
+        while not taking.step():
+            assert len(copied) - before <= 20
+            before = len(copied)
+        assert len(copied) == 2 * 4 * KEYS
+
+
+def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
+    """Images overlap: SAVE takes one at once, and one that is begun completes the one before."""
+    monkeypatch.setattr(image, "_AT_ONCE", 20)
+    side = Side()
+    expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
+    first = side.taking()
+    assert not first.step()
+    side.run("HSET hash-29 a changed")
+    at_once = image.take(side.core.databases, side.core.config, NOW_US // 1000)
+    side.run("HSET hash-28 a changed")
+    second = side.taking()
+    assert not second.step()
+    side.run("HSET hash-27 a changed")
+    assert first.step()
+    assert content(first.image) == expected
+    while not second.step():
+        pass
+    assert [taken.databases[0].values[b"hash-28"][b"a"] for taken in (at_once, second.image)] == [b"0", b"changed"]
+    assert second.image.databases[0].values[b"hash-27"][b"a"] == b"0"
+    cancelled = side.taking()
+    assert not cancelled.step()
+    cancelled.cancel()
+    assert {type(db) for db in side.core.databases} == {Database}
