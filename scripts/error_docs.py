@@ -1,4 +1,4 @@
-"""Write docs/errors.md from the connector's table of error conditions.
+"""Write the table of docs/errors.md from the connector's table of error conditions.
 
 Run `python scripts/error_docs.py` after changing one. A test fails where the two differ.
 """
@@ -11,18 +11,8 @@ from pathlib import Path
 from spark_streams.errors import CONDITIONS, Condition
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
-HEAD = """# Error conditions
-
-Every error of the connector that a user can act on has a condition. Its message begins with the condition in brackets,
-says what happened and where, and ends with what to do. In Python, `error.condition` is the condition and
-`error.parameters` are the values in its message. Spark puts the message into the exception that it raises. No message
-contains a password: addresses are shown without one.
-
-`scripts/error_docs.py` generates this page from `spark_streams/errors.py`.
-
-| condition | exception | what it says | what to do |
-|---|---|---|---|
-"""
+PLACE = re.compile(r"(<!-- conditions: .*? -->\n)(.*?)(<!-- end of conditions -->)", re.DOTALL)
+HEAD = "| condition | exception | what it says | what to do |\n|---|---|---|---|\n"
 
 
 def row(name: str, condition: Condition) -> str:
@@ -33,10 +23,14 @@ def row(name: str, condition: Condition) -> str:
     return f"| `{name}` | {condition.error.__name__} | {text} | {advice} |\n"
 
 
-def page() -> str:
-    """Return the whole page, in the order of the names."""
-    return HEAD + "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
+def updated(page: str) -> str:
+    """Return the page with today's table, in the order of the names."""
+    rows = "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
+    text, places = PLACE.subn(lambda found: f"{found[1]}{HEAD}{rows}{found[3]}", page)
+    if places != 1:
+        raise SystemExit(f"{PAGE} has {places} places for the conditions: {PLACE.pattern}")
+    return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    PAGE.write_text(updated(PAGE.read_text()))

@@ -166,7 +166,7 @@ def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:
 
 
 def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None:
-    """Wrong options, wrong types, keys of another kind and servers that are not there are errors with an id."""
+    """Wrong options, wrong types, keys of another kind and servers that are not there: the first line says so."""
     bench.client.set("text", "x")
     for load, condition in (
         (lambda: bench.reader(streem="s").load(), "UNKNOWN_OPTION"),
@@ -174,10 +174,14 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
         (lambda: bench.reader(stream="s").schema("_id int").load().collect(), "RESERVED_COLUMN"),
         (lambda: bench.reader(stream="text").load().collect(), "NOT_A_STREAM"),
         (lambda: bench.write(bench.spark.range(1)), "MISSING_STREAM"),
-        (lambda: bench.write(bench.spark.sql("select interval '1' day a"), stream="s"), "UNSUPPORTED_TYPE"),
+        (lambda: bench.write(bench.spark.sql("select interval '1' year a"), stream="s"), "UNSUPPORTED_TYPE"),
+        (lambda: bench.reader().load("missing").collect(), "STREAM_MISSING"),
     ):
-        with pytest.raises(PySparkException, match=condition):
+        with pytest.raises(PySparkException) as refused:
             load()
+        first, *_, last = str(refused.value).split("\nSQLSTATE")[0].strip().split("\n")
+        assert f": pystreams: [{condition}] " in first
+        assert f"Error: [{condition}] " in last
     nowhere = (
         bench.spark.read.format("pystreams")
         .options(url="redis://user:s3cret@127.0.0.1:1", stream="s", retryTimeoutMs=0)
