@@ -27,27 +27,65 @@ from spark_streams.write.slot_transaction import Terms
 from spark_streams.write.staging import ChunkState
 from spark_streams.write.trimming import trim_commands
 
-_SCRIPT = """
-local data = redis.call('HGET', KEYS[2], ARGV[1])
-local find, sub, number = string.find, string.sub, tonumber
+_SCRIPT = r"""
+local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
+local data = call('HGET', KEYS[2], ARGV[1])
 local at, rows, size = 1, 0, #data
-while at <= size do
-  local stop = find(data, '\\r', at, true)
-  local words, row = number(sub(data, at + 1, stop - 1)), {}
+local row, pattern = {}, nil
+
+local function parse()
+  local stop = find(data, '\r', at, true)
+  local words = number(sub(data, at + 1, stop - 1))
+  row = {}
   at = stop + 2
   for i = 1, words do
-    stop = find(data, '\\r', at, true)
+    stop = find(data, '\r', at, true)
     local length = number(sub(data, at + 1, stop - 1))
     row[i] = sub(data, stop + 2, stop + 1 + length)
     at = stop + length + 4
   end
+end
+
+local function escaped(text)
+  return (string.gsub(text, '%W', '%%%0'))
+end
+
+local function learn()
+  pattern = nil
+  if #row > 33 then return end
+  local parts = {'^', escaped('*' .. #row .. '\r\n$4\r\nXADD\r\n$' .. #row[2] .. '\r\n' .. row[2] .. '\r\n$1\r\n*\r\n')}
+  for i = 4, #row, 2 do
+    parts[#parts + 1] = escaped('$' .. #row[i] .. '\r\n' .. row[i] .. '\r\n$') .. '(%d+)\r\n([^\r]*)\r\n'
+  end
+  local made = table.concat(parts) .. '()'
+  if not find(made, '%z') then pattern = made end
+end
+
+local function take(...)
+  local found = {...}
+  local last = #found
+  if last == 0 then return false end
+  for i = 1, last - 1, 2 do
+    local value = found[i + 1]
+    if number(found[i]) ~= #value then return false end
+    row[4 + i] = value
+  end
+  at = found[last]
+  return true
+end
+
+while at <= size do
+  if not (pattern and take(match(data, pattern, at))) then
+    parse()
+    learn()
+  end
   row[2] = KEYS[1]
-  redis.call(unpack(row))
+  call(unpack(row))
   rows = rows + 1
 end
 return rows
 """
-"""Adds the rows of a chunk. They are XADD commands in RESP."""
+"""Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern."""
 
 _moves: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 

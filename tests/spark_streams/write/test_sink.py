@@ -68,3 +68,32 @@ def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
         other.finish([message])
     assert numbers(client) == [*range(20)]
+
+
+VALUES = ["", "a", "\r\n", "$1\r\na\r\n", "x" * 700, "é\0", None, "*3"]
+TABLES = {
+    "values": {
+        "n": [*range(len(VALUES) * 90)],
+        "v": VALUES * 90,
+        "%d.[(-^": ["7"] * 90 * len(VALUES),
+    },
+    "a name with a zero": {"n": [1, 2, 3], "a\0b": ["x", "y", "z"]},
+    "many fields": {f"f{k}": [f"{k}", "\r", ""] for k in range(40)},
+    "a thousand words": {f"f{k}": ["v", "w"] for k in range(600)},
+    "large values": {"n": [1, 2, 3], "v": ["x" * (1 << 21), "y", "z" * (1 << 20)]},
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_moved_rows_are_what_they_were(client: redis.Redis, place: servers.Running, name: str) -> None:
+    """Whatever bytes names and values have, and however many, staged rows come as appended ones do."""
+    found = []
+    for mode in ("append", "staged"):
+        batch = pa.RecordBatch.from_pydict(TABLES[name])
+        options = WriteOptions(stream="s", mode=mode)  # type: ignore[arg-type]
+        schema = WriteSchema(tuple(batch.schema.names), False, False, False)
+        sink = plan(Address(place.url), options, schema, streaming=False, overwrite=True)
+        sink.finish([sink.write(iter([batch]))])
+        found.append([fields for _, fields in client.xrange("s")])
+    assert len(found[0]) == len(next(iter(TABLES[name].values())))
+    assert found[0] == found[1]

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core.protocol.replies import CommandError
 from engine.text.messages import streams
+
+#: From so many commands on they are looked at together.
+_MANY = 16
+_DIGITS = 9
+_DOLLAR, _CR, _LF, _ZERO = b"$\r\n0"
 
 
 class EncodedAdds:
@@ -37,25 +45,74 @@ class EncodedAdds:
 def adds_of(key: bytes, data: bytes) -> list[EncodedAdds]:
     """The commands that ``data`` holds, in their order. An error if it holds anything else, or nothing."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
+    try:
+        return _alike(key, data, middle) or _one_by_one(key, data, middle)
+    except ValueError:
+        raise CommandError(streams.NO_ADDS_TO_APPEND) from None
+
+
+def _alike(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
+    """The commands, if all have as many words; nothing where that is not so, or not sure."""
+    line = data.index(b"\r\n")
+    words = _number(data, 0, line, b"*") - 3
+    head = data[: line + 2] + middle
+    bodies = data.split(head)
+    if bodies[0] or words < 2 or words & 1 or len(bodies) < _MANY:
+        return []
+    del bodies[0]
+    sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    ends = np.cumsum(sizes + len(head))
+    return [EncodedAdds(key, words, bodies)] if _are_bulks(data, ends - sizes, ends, words) else []
+
+
+def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
+    """Whether as many bulk strings lie from each position to its end."""
+    text = np.frombuffer(data + bytes(12), np.uint8)
+    for _ in range(words):
+        if (text[at] != _DOLLAR).any():
+            return False
+        at = at + 1
+        digits, length = text[at], np.zeros(len(at), np.int64)
+        if ((digits == _CR) | ((digits == _ZERO) & (text[at + 1] != _CR))).any():
+            return False
+        for _ in range(_DIGITS):
+            more = digits != _CR
+            if not more.any():
+                break
+            value = digits.astype(np.int64) - _ZERO
+            if ((value < 0) | (value > 9))[more].any():
+                return False
+            length = np.where(more, 10 * length + value, length)
+            at = at + more
+            digits = text[at]
+        start = at + 2
+        at = start + length
+        if (digits != _CR).any() or (text[start - 1] != _LF).any() or (at + 2 > ends).any():
+            return False
+        if (text[at] != _CR).any() or (text[at + 1] != _LF).any():
+            return False
+        at = at + 2
+    return bool((at == ends).all())
+
+
+def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
+    """The commands, whatever they are; a ValueError or an error if there is anything else."""
     found: list[EncodedAdds] = []
     bodies: list[bytes] = []
     before = at = 0
-    try:
-        while at < len(data):
-            line = data.index(b"\r\n", at)
-            words = _number(data, at, line, b"*") - 3
-            start = line + 2 + len(middle)
-            if words < 2 or words & 1 or data[line + 2 : start] != middle:
-                raise CommandError(streams.NO_ADDS_TO_APPEND)
-            if words != before and bodies:
-                found.append(EncodedAdds(key, before, bodies))
-                bodies = []
-            before, at = words, _end(data, start, words)
-            bodies.append(data[start:at])
-    except ValueError:
-        raise CommandError(streams.NO_ADDS_TO_APPEND) from None
+    while at < len(data):
+        line = data.index(b"\r\n", at)
+        words = _number(data, at, line, b"*") - 3
+        start = line + 2 + len(middle)
+        if words < 2 or words & 1 or data[line + 2 : start] != middle:
+            raise ValueError
+        if words != before and bodies:
+            found.append(EncodedAdds(key, before, bodies))
+            bodies = []
+        before, at = words, _end(data, start, words)
+        bodies.append(data[start:at])
     if not bodies:
-        raise CommandError(streams.NO_ADDS_TO_APPEND)
+        raise ValueError
     return [*found, EncodedAdds(key, before, bodies)]
 
 
@@ -73,6 +130,6 @@ def _end(data: bytes, at: int, words: int) -> int:
 def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
     """The number of a header of that kind, which is ``data[at:line]``."""
     digits = data[at + 1 : line]
-    if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > 9:
+    if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > _DIGITS or (digits[:1] == b"0" != digits):
         raise ValueError
     return int(digits)
