@@ -59,6 +59,10 @@ class Lease:
         return type(self), (self._options, self._address)
 
     @property
+    def _name(self) -> str:
+        return lease_name(self._options, shared=self._options.shared)
+
+    @property
     def _holder(self) -> str:
         return f"{self._query}:{self._run}"
 
@@ -88,7 +92,7 @@ class Lease:
             # Of two queries that begin at the same time, the one that gets the first stream gets the others too.
             taken = self._take(server, old) or self._take_new(server, new[:1]) or self._take_new(server, new[1:])
             if taken is not None:
-                server.let_go(new, lease_name(self._options), self._holder)
+                server.let_go(new, self._name, self._holder)
         except ServerError as refusal:
             if refusal.condition not in ("SERVER_REFUSED", "NOT_PERMITTED"):
                 raise
@@ -107,8 +111,8 @@ class Lease:
         """Take or renew these leases. Returns a stream whose lease another one has, and who that is."""
         if not streams:
             return None
-        name, now = lease_name(self._options), self._clock()
-        owners = server.hold(streams, name, self._holder, self._options.lease, forced)
+        now = self._clock()
+        owners = server.hold(streams, self._name, self._holder, self._options.lease, forced)
         others = {stream: owner for stream, owner in owners.items() if owner is not None and owner != self._holder}
         self._renewed.update(dict.fromkeys(owners.keys() - others.keys(), now))
         return next(iter(others.items()), None)
@@ -149,14 +153,14 @@ class Lease:
             self._thread.join(_STOP_SECONDS)
         if self._renewed and not self._refused:
             with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
-                server.let_go(list(self._renewed), lease_name(self._options), self._holder)
+                server.let_go(list(self._renewed), self._name, self._holder)
         self._renewed.clear()
 
 
-def lease_name(options: ReadOptions) -> str:
-    """What a query's lease is on: its group; in a shared group the names of its consumers."""
+def lease_name(options: ReadOptions, *, shared: bool) -> str:
+    """What a query's lease is on: its group; in a `shared` group the names of its consumers."""
     group = options.group or ""
-    return f"{len(group)}:{group}" + (f":{options.consumer}" if options.shared else "")
+    return f"{len(group)}:{group}" + (f":{options.consumer}" if shared else "")
 
 
 def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> None:

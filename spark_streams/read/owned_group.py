@@ -70,7 +70,7 @@ class OwnedGroup:
             pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
-        if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options))):
+        if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options, shared=False))):
             server.set_group_position(stream, group, after, self._count(server, stream, after, state))
         return after
 
@@ -95,15 +95,22 @@ class OwnedGroup:
         return added_upto(server, stream, after, state) if self._tells_count else None
 
     def check_consumers(self, server: StreamServer, stream: str) -> bool:
-        """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others."""
-        group = self._options.group
-        if group is None or self._options.ack == "none":
+        """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others.
+
+        Those that a query with consume=shared has left are no others, unless that query runs.
+        """
+        group, options = self._options.group, self._options
+        if group is None or options.ack == "none":
             return False
-        ours = re.compile(re.escape(self._options.consumer) + r"-(?:[0-9]+|query)")
+        ours = re.compile(re.escape(options.consumer) + r"-(?:[0-9]+|query)")
+        left = re.compile(re.escape(options.consumer) + r"-[0-9]+-[0-9]+")
         names = [name.decode("utf-8", "replace") for name, _ in server.consumers(stream, group)]
         others = [name for name in names if not ours.fullmatch(name)]
-        if others and not self._options.takeover:
-            found = f"other consumers use it ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})"
+        strangers = [name for name in others if not left.fullmatch(name)]
+        if others and not strangers and server.is_held(stream, lease_name(options, shared=True)):
+            strangers = others
+        if strangers and not options.takeover:
+            found = f"other consumers use it ({', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''})"
             fail("GROUP_IN_USE", group=group, stream=stream, found=found)
         return len(names) > len(others)
 

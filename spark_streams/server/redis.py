@@ -275,7 +275,7 @@ class RedisServer:
         return owners
 
     def is_held(self, stream: str, name: str) -> bool:
-        return bool(self._connection.command("EXISTS", _lease_key(stream, name)))
+        return self._connection.command("GET", _lease_key(stream, name)) is not None
 
     def let_go(self, streams: Sequence[str], name: str, holder: str) -> None:
         keys = [_lease_key(stream, name) for stream in streams]
@@ -391,7 +391,7 @@ class RedisServer:
         self, streams: Sequence[str], group: str, prefix: str
     ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
         """The group's largest pending ID, the query's consumers with their pending entries, and the others' entries."""
-        ours = re.compile(re.escape(prefix.encode()) + rb"-[0-9]+")
+        ours = re.compile(re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}")  # of a partition, or of a batch and one
         found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
         replies = self._connection.pipeline([("XPENDING", stream, group) for stream in streams])
         for stream, summary in zip(streams, replies, strict=True):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import redis
 from pyspark.sql.datasource import InputPartition
 
-from spark_streams.client.connection import Connection, Link
+from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.pool import borrow
 from spark_streams.client.refusals import refused
 from spark_streams.client.retry import is_transient
@@ -126,13 +126,18 @@ def _attempt(
     connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
 ) -> Iterable[Pending] | None:
     """The partition's entries; None if the ledger was changed meanwhile."""
-    watched, fields = link.pipeline([("WATCH", key), ("HMGET", key, protocol.DONE, task.line)])
-    for reply in (watched, fields):
+    had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
+    watched, fields, pending = link.pipeline([("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had])
+    for reply in (watched, fields, pending):
         if is_transient(reply):
             raise RefusedForNowError(str(reply))
+    for reply in (watched, fields):
         if isinstance(reply, redis.ResponseError):
             raise refused(connection.address, "WATCH", reply)
     done, line = fields
+    if line is None and int(done or 0) < task.batch and isinstance(pending, list) and pending:
+        _log.warning("The ledger of %s was lost; its consumer %s has read already.", task.stream, task.consumer)
+        line = b""
     if line is None and int(done or 0) < task.batch:
         claims = _claims(connection, task, consumer) if task.claims else []
         write = ("HSET", key, task.line, task.run)

@@ -265,6 +265,32 @@ def test_a_pattern_with_a_group(site: Site) -> None:
     assert numbers(query.drain()) == [10, 11]
 
 
+def test_a_ledger_that_is_lost_costs_no_entries(site: Site) -> None:
+    """A task that is repeated after its ledger was evicted gets what it had; nothing is acknowledged unread."""
+    site.add("s", 10)
+    query = query_of(site, maxEntriesPerTrigger=5)
+    assert numbers(query.trigger() or []) == list(range(5))
+    site.client.delete(protocol.ledger_key("s", "g", "spark"))
+    assert numbers(query.run()) == list(range(5))
+    assert numbers(query.drain()) == list(range(5, 10))
+    assert site.group()["pending"] == 0
+
+
+def test_a_shared_group_becomes_a_querys_own(site: Site) -> None:
+    """As the error CHECKPOINT_MODE advises: what the shared query had not finished is read, and acknowledged."""
+    site.add("s", 10)
+    old = query_of(site, maxEntriesPerTrigger=4)
+    old.trigger()
+    old.trigger()
+    said = {"stream": "s", "group": "g", "startingOffsets": "group"}
+    with pytest.raises(StreamError, match=r"GROUP_IN_USE.*spark-2-0"):
+        site.query(**said).trigger()
+    old.reader.stop()
+    query = site.query(**said)
+    assert numbers(query.drain()) == list(range(4, 10))
+    assert site.group()["pending"] == 0
+
+
 def test_two_queries_of_one_group_have_names_of_their_own(site: Site) -> None:
     """Under the same consumer names the second query is refused; with names of its own it takes part."""
     site.add("s", 20)
