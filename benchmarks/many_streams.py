@@ -29,6 +29,11 @@ GROUPS: dict[str, dict[str, str]] = {
     "group": {"group": "g"},
     "shared": {"group": "s", "consume": "shared"},
 }
+_IDLE: dict[str, dict[str, str]] = {
+    **GROUPS,
+    "idleWaitMs=0": {"idleWaitMs": "0"},
+    "a trigger a second": {"trigger": "1 second"},
+}
 _COMMANDS = 5000  # in one request
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -122,7 +127,7 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
     print(report.head("Spark CPU s/min", "server CPU s/min", "to server KB/s", "from server KB/s"))
     for _ in range(2):
         connection.lines(command("XADD", "large:00000", "*", "value", b"x" * (4 << 20)), 2)
-    for group, said in GROUPS.items():
+    for way, said in _IDLE.items():
         with _running(connection, said):
             time.sleep(5)
             before = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
@@ -130,16 +135,18 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
             after = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
         gone = [late - early for early, late in zip(before, after, strict=True)]
         cells = [f"{60 * one / seconds:.2f}" for one in gone[:2]] + [f"{one / seconds / 1024:,.1f}" for one in gone[2:]]
-        print(report.line(f"{name}, idle, {group}", cells), flush=True)
+        print(report.line(f"{name}, idle, {way}", cells), flush=True)
 
 
 @contextmanager
 def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
     """A query that has read everything and finds no more."""
     options = {**_options(connection, "large"), **said}
+    trigger = {"processingTime": options.pop("trigger", "0 seconds")}
     reader = session().readStream.format("pystreams").schema("value binary").options(**options)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
-        query = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        writer = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(**trigger).start()
         try:
             query.processAllAvailable()
             yield

@@ -15,7 +15,7 @@ from spark_streams.config.read import LimitOptions
 from spark_streams.server.model import Cut, Range
 from spark_streams.stream_id import StreamId
 
-_RANGE_COST = 200  # what a range costs besides its entries, as a number of entries
+_RANGE_COST = 30  # what a range costs besides its entries, as a number of entries
 _TASKS_PER_CORE = 3
 _TASK_COST = 50_000  # more than this is worth a task of its own
 
