@@ -97,13 +97,21 @@ class Runner:
         connection.parser.trusted = session.authenticated
         session.buffers = connection.buffers
         session.addr, session.laddr, session.fd = shown(connection.transport)
-        if len(self.connections) > self.limits.max_clients:
+        others = self.traffic.handshaking
+        if connection.transport.get_extra_info("sslcontext") is not None:
+            # Its own handshake is still counted.
+            others -= 1
+        if len(self.connections) + others > self.limits.max_clients:
             self.traffic.rejected += 1
             connection.fail(clients.MAX_CLIENTS)
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.traffic.rejected += 1
             LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
             connection.fail(clients.PROTECTED_MODE)
+
+    def is_full(self) -> bool:
+        """Whether there is no room for one more client, those in a TLS handshake counted."""
+        return len(self.connections) + self.traffic.handshaking >= self.limits.max_clients
 
     def closed(self, connection: Connection) -> None:
         """A client has gone."""

@@ -74,7 +74,7 @@ class Server:
         for sock in self._sockets:
             self._listeners.append(await self._loop.create_server(self._accept, sock=sock, backlog=backlog))
         if self._tls is not None:
-            await self._tls.start(self._tls_sockets)
+            self._tls.start(self._tls_sockets)
         await self._listen_on_path(backlog)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
@@ -97,7 +97,7 @@ class Server:
         self._host, self._port, self._sockets = "", 0, list[socket.socket]()
         self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()
         backlog = self.config.integer("tcp-backlog") or 511
-        self._tls = TlsListener(self.config, self._accept, backlog) if tls_port else None
+        self._tls = TlsListener(self.config, self.runner, self._accept, backlog) if tls_port else None
         if port or not tls_port:
             self._host, self._port, self._sockets = self._bind(port)
         if tls_port:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, Protocol
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.observation.reporting import LOG
+from engine.shell.observation.traffic import Traffic
 
 _VERSIONS = {
     "tlsv1": ssl.TLSVersion.TLSv1,
@@ -39,6 +41,8 @@ DIRECTIVES = (
     "tls-dh-params-file",
 )
 _HANDSHAKE_SECONDS = 10.0
+#: Before the next attempt, where there are no descriptors.
+_PAUSE_SECONDS = 0.1
 
 
 def context_of(config: Config) -> ssl.SSLContext:
@@ -126,58 +130,80 @@ def _ciphers(context: ssl.SSLContext, older: str, newer: str) -> None:
         raise ConfigError(f"tls-ciphers: {error}") from None
 
 
-class TlsListener:
-    """Accepts clients over TLS on sockets that are bound already; follows the directives."""
+class Clients(Protocol):
+    """The server's clients, as the listener knows them."""
 
-    def __init__(self, config: Config, accept: Callable[[], asyncio.Protocol], backlog: int) -> None:
+    #: Counts clients whose handshake is not done.
+    traffic: Traffic
+
+    def is_full(self) -> bool:
+        """Whether there is no room for one more client, those in a handshake counted."""
+
+
+class TlsListener:
+    """Accepts clients over TLS on sockets that are bound already; follows the directives.
+
+    A client counts from the moment at which it connects, because it takes a descriptor before its handshake is done.
+    """
+
+    def __init__(self, config: Config, clients: Clients, accept: Callable[[], asyncio.Protocol], backlog: int) -> None:
         self._config = config
+        self._clients = clients
         self._accept = accept
         self._backlog = backlog
-        self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
         self._context = context_of(config)
-        self._served: ssl.SSLContext | None = None
-        self._swap: asyncio.Task[None] | None = None
+        #: Those that accept, and those that wait for handshakes.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sockets: list[socket.socket] = []
 
-    async def start(self, sockets: list[socket.socket]) -> None:
+    def start(self, sockets: list[socket.socket]) -> None:
         """Begin to accept; the sockets are the listener's from now on."""
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
-        await self._listen()
+        for sock in sockets:
+            sock.listen(self._backlog)
+            self._begin(self._serve(sock))
         for name in DIRECTIVES:
             self._config.on_change(name, self._follow)
 
-    async def _listen(self) -> None:
-        """Have servers with the present context in place of those that there are."""
-        context, old, self._servers = self._context, self._servers, []
-        for sock in self._sockets:
-            server = await self._loop.create_server(
-                self._accept,
-                sock=sock.dup(),
-                backlog=self._backlog,
-                ssl=context,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, sock: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = await self._loop.sock_accept(sock)
+            except OSError as error:
+                LOG.warning("a client could not be accepted: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if self._clients.is_full():
+                self._clients.traffic.rejected += 1
+                client.close()
+            else:
+                client.setblocking(False)
+                self._begin(self._shake_hands(client))
+
+    async def _shake_hands(self, client: socket.socket) -> None:
+        traffic = self._clients.traffic
+        traffic.handshaking += 1
+        try:
+            await self._loop.connect_accepted_socket(
+                self._accept, client, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
-            self._servers.append(server)
-        for server in old:
-            server.close()
-        self._served = context
+        except OSError as error:
+            LOG.info("a client's TLS handshake failed: %s", str(error) or type(error).__name__)
+        finally:
+            traffic.handshaking -= 1
 
     def _follow(self) -> None:
         self._context = context_of(self._config)
-        if self._swap is None or self._swap.done():
-            self._swap = self._loop.create_task(self._relisten())
-
-    async def _relisten(self) -> None:
-        try:
-            while self._served is not self._context:
-                await self._listen()
-        except OSError:
-            LOG.exception("the new TLS settings could not be put in force")
 
     def close(self) -> None:
         """Accept nobody any more."""
-        for server in self._servers:
-            server.close()
+        for task in self._tasks:
+            task.cancel()
         for sock in self._sockets:
             sock.close()

@@ -14,6 +14,8 @@ class Traffic:
     #: Connections that were accepted, and those of them that were sent away.
     accepted: int = 0
     rejected: int = 0
+    #: Clients that have connected, and whose TLS handshake is not done.
+    handshaking: int = 0
     #: Clients that were dropped because of client-query-buffer-limit and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import ssl
 import subprocess
@@ -18,6 +19,7 @@ from engine.settings.kinds import ConfigError
 from engine.shell.network.tls import context_of
 from tests import servers, tools
 from tests.certificates import authority, certificate, openssl
+from tests.connection import Connection
 from tests.servers import free_port
 from tests.waiting import DEADLINE, wait_for
 
@@ -263,3 +265,30 @@ def test_contexts(certificates: Path) -> None:
     assert made.verify_mode is ssl.CERT_NONE
     assert made.options & ssl.OP_NO_TICKET
     assert made.options & ssl.OP_CIPHER_SERVER_PREFERENCE
+
+
+def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None:
+    """Thirty clients connect and say nothing, where ten are allowed: those beyond are sent away at once, descriptors
+    are left for the log, and when the others have gone clients are served.
+    """
+    port = free_port()
+    flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no", "--maxclients", "10")
+    with servers.engine(*flags, "--appendonly", "yes") as engine, Connection(engine) as client:
+        resource.prlimit(engine.pid, resource.RLIMIT_NOFILE, (42, 42))
+        stalled = [socket.create_connection(("127.0.0.1", port), DEADLINE) for _ in range(30)]
+        wait_for(lambda: b"rejected_connections:21" in client.run("INFO", "stats"), "21 clients to be sent away")
+        client.run("BGREWRITEAOF")
+        wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite to end")
+        assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+        with Connection(engine) as refused:
+            assert str(refused.receive()) == "ERR max number of clients reached"
+        for one in stalled:
+            one.close()
+
+        def served() -> bool:
+            try:
+                return ask(port, context(certificates), "PING") == b"PONG"
+            except ConnectionError:
+                return False
+
+        wait_for(served, "a client to be served again")
