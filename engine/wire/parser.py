@@ -32,6 +32,9 @@ MAX_WORDS = (1 << 31) - 1
 NO_AUTH_WORDS = 10
 NO_AUTH_BULK = 16384
 
+#: More words take longer to parse than others should wait.
+_MANY_WORDS = 1000
+
 _STAR, _DOLLAR = b"*$"
 _GREATER, _TILDE, _PERCENT, _BAR = b">~%|"
 _PLUS, _EQUALS, _PARENTHESIS = b"+=("
@@ -104,6 +107,11 @@ class RequestParser:
     def at_boundary(self) -> bool:
         """Whether the next byte begins a request, so that the caller may parse it in another way."""
         return not self._left and not self._tail and not self._held
+
+    def takes_long(self, data: bytes) -> bool:
+        """Whether what ``data`` goes on with, or begins with, is a command of thousands of words."""
+        begins = data[:1] == b"*" and data[5:6].isdigit() and self.at_boundary
+        return begins or self._left > _MANY_WORDS
 
     @property
     def buffered(self) -> int:

@@ -1,4 +1,4 @@
-"""Long replies leave in pieces: what other clients, and the client itself, see of it. No socket, no time."""
+"""Long replies leave in pieces, long commands come and are done in pieces: what clients see of it, without a socket."""
 
 from __future__ import annotations
 
@@ -207,6 +207,27 @@ def test_muted_clients_get_no_piece(shell):
     first.data_received(b"CLIENT REPLY OFF\r\n" + LRANGE + b"CLIENT REPLY ON\r\n")
     rest(shell)
     assert reader.taken() == b"+OK\r\n"
+
+
+def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
+    """While the words of one client's command come in, some of them in each iteration, others are answered."""
+    first, reader = shell.client()
+    second, other = shell.client()
+    words = [b"XDEL", b"s", *(b"%d-1" % number for number in range(30_000))]
+    data = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    first.data_received(data[:1000])
+    first.data_received(data[1000:])
+    answers = 0
+    while first.backlog:
+        assert first.parser.buffered < 64 * 1024 * (answers + 1)
+        second.data_received(b"PING\r\n")
+        assert other.taken() == b"+PONG\r\n"
+        answers += 1
+        assert shell.turns.run()
+    assert answers == len(data) // (64 * 1024)
+    first.data_received(data + b"PING\r\n")
+    rest(shell)
+    assert reader.taken() == b":0\r\n:0\r\n+PONG\r\n"
 
 
 # -- commands that are done in steps ----------------------------------------------------------------------------------
