@@ -1,7 +1,7 @@
 """Streams in Redis's RDB format, both ways.
 
-The form of 7.0 lacks a consumer's active time (7.2), which matters where it differs from its seen time, and entries
-given back by XNACK and idempotent producers (8.8). DUMP writes the oldest form that keeps everything. A file has a
+The form of 7.0 lacks a consumer's active time (7.2), which matters where it differs from its seen time, idempotent
+producers (8.6), and entries given back by XNACK (8.8). DUMP writes the oldest form that keeps everything. A file has a
 version, which says what its reader knows: there :func:`rest` has what the form does not keep. Nodes are cut anew;
 deleted entries are not written.
 
@@ -39,10 +39,10 @@ from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 
 #: Type byte of each form -> the RDB version of the first server that reads it.
-V7_0, V7_2, V8_8 = 19, 21, 27
-RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_8: 14}
-#: The forms that are read: 5.0's, 7.0's, 7.2's, 8.6's, 8.8's.
-FORMS = (15, V7_0, V7_2, 26, V8_8)
+V7_0, V7_2, V8_6, V8_8 = 19, 21, 26, 27
+RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
+#: The forms that are read: 5.0's too.
+FORMS = (15, V7_0, V7_2, V8_6, V8_8)
 
 #: A node has up to so many entries, of about so many bytes of frames.
 _NODE_ENTRIES = 100
@@ -75,8 +75,10 @@ def _raw(entry_id: int) -> bytes:
 def form_of(stream: Stream) -> int:
     """The type byte of the oldest form that keeps all of the stream."""
     groups = stream.groups.values()
-    if stream.producers is not None or any(group.nacked for group in groups):
+    if any(group.nacked for group in groups):
         return V8_8
+    if stream.producers is not None:
+        return V8_6
     consumers = (consumer for group in groups for consumer in group.consumers.values())
     return V7_0 if all(one.active_time == one.seen_time for one in consumers) else V7_2
 
@@ -87,7 +89,7 @@ def newest_form(version: int) -> int:
 
 
 def encode(stream: Stream, form: int) -> Iterator[bytes]:
-    """The stream's value in one of the three forms, in pieces of a node or less."""
+    """The stream's value in one of the four forms, in pieces of a node or less."""
     cuts = [(segment, _entries_in_node(segment)) for segment in stream.segments() if segment.live]
     yield length(sum(-(-segment.live // size) for segment, size in cuts))
     for segment, size in cuts:
@@ -97,7 +99,7 @@ def encode(stream: Stream, form: int) -> Iterator[bytes]:
     yield counters
     for name in sorted(stream.groups):
         yield from _group(name, stream.groups[name], form)
-    if form == V8_8:
+    if form >= V8_6:
         yield _producers(stream.producers)
 
 
@@ -217,9 +219,10 @@ def rest(stream: Stream, form: int) -> bytes:
         parts.append(length(len(records)))
         for entry_id, (block, index) in records:
             parts.append(_raw(entry_id) + struct.pack("<q", block.time_at(index)) + length(block.count_at(index)))
-    parts.append(length(stream.producers is not None))
-    if stream.producers is not None:
-        parts.append(_producers(stream.producers))
+    producers = stream.producers if form < V8_6 else None
+    parts.append(length(producers is not None))
+    if producers is not None:
+        parts.append(_producers(producers))
     return b"".join(parts)
 
 
@@ -241,7 +244,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
         if name in stream.groups:
             raise BadFormatError
         stream.groups[name] = group
-    if form > V7_2:
+    if form >= V8_6:
         producers = yield from _load_producers(reader, defaults)
         if producers.by_producer or producers.added or (producers.duration, producers.maxsize) != defaults():
             stream.remember_producers(producers)

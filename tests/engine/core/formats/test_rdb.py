@@ -17,7 +17,7 @@ from tests.replay import state
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 14]), cold=st.booleans())
+@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14]), cold=st.booleans())
 def test_everything_comes_back(seed, version, cold):
     """A file of any version holds all that a core keeps: entries, counters, groups, times, entries given back,
     producers, other types, expiry.
