@@ -100,6 +100,10 @@ class Database:
         """Let an existing key have been idle for so long."""
         self._used[key] = self.changes.now - milliseconds
 
+    def holds(self, key: bytes) -> bool:
+        """Whether the key is there, its time come or not."""
+        return key in self._values
+
     def __contains__(self, key: bytes) -> bool:
         return self.peek(key) is not None
 

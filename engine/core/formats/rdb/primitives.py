@@ -180,7 +180,15 @@ class Reader:
 
     def string(self) -> bytes:
         """A string, in any of its forms."""
-        first = self.data[self.at : self.at + 1]
+        at = self.at
+        first = self.data[at : at + 1]
+        if first and first < b"\x40":
+            # The most frequent form, without the calls.
+            end = at + 1 + first[0]
+            part = self.data[at + 1 : end]
+            if len(part) == first[0]:
+                self.at = end
+                return part
         if first < b"\xc0":
             return self.read(self.length())
         code = self.byte()

@@ -338,7 +338,7 @@ class Loading:
         if deadline is not None and self._now is not None and deadline <= self._now:
             self.summary.expired += 1
             return
-        if key in db:
+        if db.holds(key):
             if not self._merge:
                 raise BadFormatError("it is there twice")
             db.delete(key)

@@ -318,20 +318,12 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     ms_of, seq_of = array("Q"), array("Q")
     frames: list[bytes] = []
     last_id = stream.last_id
-    width = 2 * fields
+    shape = _shape_of(names)
     for _ in range(live + deleted):
         flags, ms, seq = words[at : at + 3]
-        if flags & _SAME_FIELDS:
-            end = at + 3 + fields
-            if not flags & _DELETED:
-                entry = names * 2
-                entry[0:width:2] = names
-                entry[1:width:2] = _texts(words[at + 3 : end])
-        else:
-            end = at + 4 + 2 * words[at + 3]
-            if not flags & _DELETED:
-                entry = _texts(words[at + 4 : end])
-        if end <= at or end >= len(words):
+        begin = at + 3 if flags & _SAME_FIELDS else at + 4
+        end = begin + fields if flags & _SAME_FIELDS else begin + 2 * words[at + 3]
+        if end < begin or end >= len(words):
             raise BadFormatError
         words[end] & 1  # what goes back to the entry before: a number
         at = end + 1
@@ -339,15 +331,29 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
             continue
         ms, seq = (first_ms + ms) % _U64, (first_seq + seq) % _U64
         entry_id = ms << 64 | seq
-        if not entry or entry_id <= last_id:
+        if begin == end or entry_id <= last_id:
             raise BadFormatError
         last_id = entry_id
         ms_of.append(ms)
         seq_of.append(seq)
-        frames.append(frame(b"%d-%d" % (ms, seq), entry))
+        name = b"%d-%d" % (ms, seq)
+        if flags & _SAME_FIELDS:
+            parts: list[int | bytes] = [len(name), name]
+            for value in words[begin:end]:
+                text = b"%d" % value if value.__class__ is int else value
+                parts += (len(text), text)  # type: ignore[arg-type]  # no int any more
+            frames.append(shape % tuple(parts))
+        else:
+            frames.append(frame(name, _texts(words[begin:end])))
     if len(frames) != live or at != len(words):
         raise BadFormatError
     stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+
+
+def _shape_of(names: Sequence[bytes]) -> bytes:
+    """The frame of an entry with these field names, to be formatted with the sizes and words of its ID and values."""
+    fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
 
 
 def _texts(words: Sequence[int | bytes]) -> list[bytes]:
