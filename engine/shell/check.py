@@ -87,7 +87,10 @@ class _Check:
             return self._log(path)
         data = self._files.map(path)
         if rdb_file.is_rdb(data):
-            return self._report(self._rdb(path, data, _core(), expire=True))
+            fault, end = self._rdb(path, data, _core(), expire=True)
+            if fault is None and end < len(data):
+                fault = _Fault(path, end, f"{len(data) - end} bytes stand behind the end")
+            return self._report(fault)
         if snapshot.is_snapshot(data):
             return self._report(self._snapshot(path, data, _core()))
         if data and bytes(data[:1]) not in b"*#\0":
@@ -112,21 +115,20 @@ class _Check:
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
         return None
 
-    def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> _Fault | None:
+    def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> tuple[_Fault | None, int]:
+        """What is wrong, and where the file ends."""
         rdb = RdbFiles(core)
         try:
             end = rdb.load(data, expire=expire)
         except DamagedError as error:
-            return _Fault(path, error.offset, error.what)
-        if end < len(data):
-            return _Fault(path, end, f"{len(data) - end} bytes stand behind the end")
+            return _Fault(path, error.offset, error.what), 0
         found = rdb.last
         keys = found.keys + found.expired + sum(found.left_out.values())
         proof = "whole" if found.has_sum else "whole as far as can be seen without a check sum"
-        self._say(f"{path}: RDB file, version {found.version}, {len(data)} bytes, {keys} keys: {proof}")
+        self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
         for kind, number in found.left_out.items():
             self._say(f"{path}: {number} of them are of a type that the engine does not have: {kind}")
-        return None
+        return None, end
 
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:
@@ -185,22 +187,28 @@ class _Check:
 
     def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
         """Do what a file of a log says."""
-        if rdb_file.is_rdb(data):
-            return self._rdb(path, data, core, expire=False)
         if snapshot.is_snapshot(data):
             return self._snapshot(path, data, core)
+        begin = 0
+        if rdb_file.is_rdb(data):
+            # One of Redis before 7.0 goes on with commands behind it.
+            fault, begin = self._rdb(path, data, core, expire=False)
+            if fault is not None or begin == len(data):
+                return fault
+        behind = data[begin:]
         replay = Replay(core, now_us())
         try:
-            replay.run(data)
+            replay.run(behind)
         except DamagedError as error:
             # The form may be damaged nowhere: then a command fails, and the file is good up to the one before it.
-            return _Fault(path, error.offset, error.what, _last_end(data, error.offset))
+            good = begin + _last_end(behind, error.offset)
+            return _Fault(path, begin + error.offset, error.what, good)
         except TornError:
-            fault, _ = _read(path, data)
-            return fault
+            fault, _ = _read(path, behind)
+            return fault and _Fault(path, begin + fault.offset, fault.what, begin + fault.good)
         finally:
             replay.close()
-        self._say(f"{path}: append-only file, {len(data)} bytes, {replay.commands} commands: whole")
+        self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: whole")
         return None
 
     def _tell(self, fault: _Fault, data: memoryview, commands: int) -> None:

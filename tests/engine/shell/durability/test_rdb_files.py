@@ -6,6 +6,7 @@ import pytest
 
 from engine.core.protocol import ids
 from engine.settings.kinds import ConfigError
+from engine.shell import check
 from tests.engine.core.formats.rdb_files import file_of, foreign, key, old_forms, packed, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine
@@ -132,5 +133,9 @@ def test_a_log_of_redis_before_seven(tmp_path):
     path = folder / "appendonly.aof"
     path.write_bytes(base + tail + b"*2\r\n$3\r\nDE")
     (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof seq 1 type b\n")
+    said: list[str] = []
+    assert check.main([str(folder)], said.append) == check.DAMAGED
+    assert f"good up to byte {len(base + tail)} " in "\n".join(said)
     assert Engine(tmp_path).run("HGET h f") == b"3"
     assert path.read_bytes() == base + tail
+    assert check.main([str(tmp_path)], said.append) == check.WHOLE
