@@ -152,17 +152,21 @@ def test_a_crash_while_the_first_base_is_made_of_a_snapshot(tmp_path, power):
     assert step > 8
 
 
+@pytest.mark.parametrize("formats", [("rdb", "rdb"), ("psb", "psb"), ("psb", "rdb"), ("rdb", "psb")], ids="-".join)
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
-def test_a_crash_while_a_snapshot_is_written(tmp_path, power):
-    """The snapshot is the old one or the new one, never anything between."""
+def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
+    """The snapshot is the old one or the new one, nothing between, in either format and from one to the other."""
 
     def story(engine: Engine) -> Iterator[Any]:
         for line in _BEFORE:
             engine.run(line)
+        engine.run(f"CONFIG SET save-format {formats[0]}")
         assert engine.run("SAVE") == b"OK"
         yield None
         for line in _AFTER:
             engine.run(line)
+        engine.now_us += 1000
+        engine.run(f"CONFIG SET save-format {formats[1]}")
         engine.run("BGSAVE")
         yield None
 

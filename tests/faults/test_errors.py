@@ -154,9 +154,10 @@ def test_a_rewrite_that_fails(tmp_path, call, where, policy):
     assert restarted(engine).run("XLEN s") == 3
 
 
-def test_a_snapshot_that_fails(tmp_path):
+@pytest.mark.parametrize("form", ["rdb", "psb"])
+def test_a_snapshot_that_fails(tmp_path, form):
     """BGSAVE on a full disk: the old snapshot stays, and with save points writes are refused until one succeeds."""
-    engine = Engine(tmp_path, appendonly="no", save="3600 1")
+    engine = Engine(tmp_path, appendonly="no", save="3600 1", save_format=form)
     engine.run("XADD s 1-1 a 1")
     assert engine.run("SAVE") == b"OK"
     engine.run("XADD s 2-1 a 2")
@@ -168,7 +169,7 @@ def test_a_snapshot_that_fails(tmp_path):
     assert engine.run("XADD s 3-1 a 3").startswith("MISCONF")
     assert engine.run("PING").startswith("MISCONF")
     assert engine.run("XLEN s") == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.rdb"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"dump.{form}"]
     engine.files.heal()
     engine.run("BGSAVE")
     engine.tick()
