@@ -8,6 +8,7 @@ The ledger does:
     staged:KEY             a key with staged rows (its value: the batch); what is left of it can be cleaned up
     prepared:BATCH         the attempt that has claimed all its streams and may have begun to publish
     committed              the last batch that was committed
+    rows:BATCH             how many rows it has in all streams, and their digest
 
 A task notes its streams before it asks who may write. A driver empties `first` before it asks for the streams. So the
 driver knows every stream that a task may still write to, and shuts it there (`BatchRecord.sealed`).
@@ -25,6 +26,7 @@ import redis
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
 from spark_streams.errors import fail
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.fence import PREFIX, WriterId, shown
 
 _REMOVED_AT_ONCE = 1000
@@ -39,17 +41,25 @@ def ledger_key(name: str) -> bytes:
 class Account:
     """What a ledger says of one batch.
 
-    `prepared`: the attempt whose publication is to be finished, or empty. `old`: fields that are of no use any more.
+    `prepared`: the attempt whose publication is to be finished, or empty. `rows`: those of the batch if it was
+    committed (None: not known). `old`: fields that are of no use any more.
     """
 
     streams: tuple[bytes, ...] = ()
     staged: tuple[bytes, ...] = ()
     prepared: str = ""
+    is_committed: bool = False
+    rows: RowDigest | None = None
     old: tuple[bytes, ...] = ()
 
 
 class Ledger:
     """The ledger of one writer's batch. `keep_ms`: how long it is kept after its last change; 0 for ever."""
+
+    @property
+    def key(self) -> bytes:
+        """Its key."""
+        return self._key
 
     def __init__(self, connection: Connection, writer: WriterId, keep_ms: int) -> None:
         self._connection = connection
@@ -99,6 +109,7 @@ class Ledger:
         found: list[bytes] = replies[-1]
         touched, staged, old = [], [], []
         prepared, committed = "", -1
+        rows: RowDigest | None = None
         for name, value in zip(found[::2], found[1::2], strict=True):
             kind, _, rest = name.partition(b":")
             if kind == b"staged":
@@ -116,16 +127,25 @@ class Ledger:
                 touched.append(stream)
             elif number and int(number) == batch and kind == b"prepared":
                 prepared = value.decode()
+            elif number and int(number) == batch and kind == b"rows":
+                count, _, digest = value.decode().partition(" ")
+                rows = RowDigest.parse(int(count), digest)
         self._check_order(committed)
-        return Account(tuple(touched), tuple(staged), prepared if committed < batch else "", tuple(old))
+        if committed < batch:
+            return Account(tuple(touched), tuple(staged), prepared, old=tuple(old))
+        return Account(tuple(touched), tuple(staged), "", True, rows, tuple(old))
 
     def prepared(self) -> None:
         """All streams are claimed by this attempt."""
         self._connection.commands([("HSET", self._key, f"prepared:{self._writer.batch}", self._writer.attempt)])
 
-    def committing(self, account: Account) -> list[Command]:
-        """The commands that mark the batch as committed and forget what is of no use any more."""
-        commands: list[Command] = [("HSET", self._key, "committed", self._writer.batch)]
+    def committing(self, account: Account, rows: RowDigest | None) -> list[Command]:
+        """The commands that mark the batch as committed, with these rows, and forget what is of no use any more."""
+        batch = self._writer.batch
+        words: list[str | int] = ["committed", batch]
+        if rows is not None:
+            words += [f"rows:{batch}", f"{rows.rows} {rows.text}"]
+        commands: list[Command] = [("HSET", self._key, *words)]
         starts = range(0, len(account.old), _REMOVED_AT_ONCE)
         commands += [("HDEL", self._key, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
         return [*commands, *self._keep]

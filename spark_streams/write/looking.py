@@ -7,7 +7,7 @@ can be written; or the rows are others, and the attempt is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -45,7 +45,7 @@ class Look:
 def is_there(look: Look, brought: Sequence[TaskRows]) -> bool:
     """Whether all rows of these tasks are in the stream, whichever tasks wrote them, and no others of the batch."""
     written = [_digest(state) for state in look.fences.values()]
-    return _joined(written).same_rows(_joined([each.digest for each in brought]))
+    return joined(written).same_rows(joined([each.digest for each in brought]))
 
 
 def misfit(look: Look, brought: Sequence[TaskRows]) -> int | None:
@@ -64,7 +64,8 @@ def _digest(state: FenceState) -> RowDigest:
     return RowDigest.parse(state.rows, state.digest) or RowDigest()
 
 
-def _joined(digests: Sequence[RowDigest]) -> RowDigest:
+def joined(digests: Iterable[RowDigest]) -> RowDigest:
+    """Of all of these rows, in no order."""
     total = RowDigest()
     for digest in digests:
         total = total.joined(digest)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 import redis
 
@@ -26,10 +27,11 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.stream_id import StreamId
+from spark_streams.write.digest import RowDigest
 from spark_streams.write.exactly_once import entries_added, kept_ms, runs
-from spark_streams.write.fence import FIELDS, FenceState, WriterId, shown
+from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.ledger import Account, Ledger
-from spark_streams.write.looking import Look, is_left, look_at
+from spark_streams.write.looking import Look, is_left, joined, look_at
 from spark_streams.write.moving import Mover
 from spark_streams.write.record import (
     RECORD_FIELDS,
@@ -70,28 +72,42 @@ class Publisher:
             own.setdefault(each.stream, []).append(each)
         account = Account(tuple(own)) if self._ledger is None else self._ledger.close(own)
         staged = {*account.staged, *(each.key for each in brought if each.chunks)}
+        rows = account.rows
+        is_over = account.is_committed and self._options.mode == "staged"
+        if not is_over:
+            rows = joined(each.digest for each in brought)
+            if account.rows is not None and not account.rows.same_rows(rows):
+                self._refuse(account.rows, account.streams, brought)
         looks = None if account.prepared in ("", self._writer.attempt) else self._finish_other(account)
         if looks is None:
             try:
-                looks = self._publish_own(account.streams, own)
+                looks = self._publish_own(account.streams, own, is_over)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
                     self._forget(each.key for each in brought if each.chunks)
                 raise
-        self._mark(account, looks)
+        else:
+            rows = None  # they are the other attempt's
+        self._mark(account, looks, rows)
         self._forget(staged)
         mine = self._writer.batch
         return {stream: look.record.floor for stream, look in looks.items() if look.record.batch == mine}
 
-    def _publish_own(self, streams: Sequence[bytes], own: dict[bytes, list[TaskRows]]) -> dict[bytes, Look]:
-        """Bring this attempt's rows into all streams, or into none. Returns what the streams' records say then."""
+    def _publish_own(
+        self, streams: Sequence[bytes], own: dict[bytes, list[TaskRows]], is_over: bool
+    ) -> dict[bytes, Look]:
+        """Bring this attempt's rows into all streams, or into none. Returns what the streams' records say then.
+
+        `is_over`: a committed batch comes again, with whatever rows; those of streams that were deleted are left.
+        """
         address = self._connection.address
         for _ in range(_ATTEMPTS):
             looks = look_at(self._connection, self._writer, streams, seals=self._ledger is not None)
             left = [
                 stream
                 for stream in streams
-                if is_left(stream, looks[stream], own.get(stream, ()), self._writer, address)
+                if (looks[stream].is_gone or not is_over)
+                and is_left(stream, looks[stream], own.get(stream, ()), self._writer, address)
             ]
             claims = {stream: self._claim(stream, looks[stream], own[stream]) for stream in left}
             if None in claims.values():
@@ -208,7 +224,15 @@ class Publisher:
             transaction.begin(run)
         transaction.finish()
 
-    def _mark(self, account: Account, looks: dict[bytes, Look]) -> None:
+    def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:
+        """The batch was committed, and this attempt brought more rows, less or others."""
+        self._forget(each.key for each in brought if each.chunks)
+        stream = streams[0] if streams else b""
+        fence = StreamFence(stream, self._writer, self._connection.address)
+        fence.state = FenceState(self._writer.batch, rows.rows)
+        fence.differs()
+
+    def _mark(self, account: Account, looks: dict[bytes, Look], rows: RowDigest | None) -> None:
         """Note in each stream's record, and then in the ledger, that the batch is complete."""
         commands: list[Command] = []
         for stream, look in looks.items():
@@ -219,7 +243,7 @@ class Publisher:
             if self._keep_ms:
                 commands.append(("PEXPIRE", record, self._keep_ms))
         if self._ledger is not None:
-            commands += self._ledger.committing(account)
+            commands += self._ledger.committing(account, rows)
         self._connection.commands(commands)
 
     def _forget(self, keys: Iterable[bytes]) -> None:
