@@ -99,10 +99,16 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
     return _Request(ranges, asked, b"$32\r\n%b\r\n" % mark, connection.request(commands))
 
 
+def joined(bodies: Sequence[bytes], count: int) -> Page:
+    """The page of the `count` entries that these replies have behind their first line."""
+    body = b"".join((_LINE, *bodies, _SPARE))
+    return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
+
+
 def _received(connection: Connection, request: _Request, size: PageSize, most: int) -> Pages:
     """The entries of a request's ranges: those that came as planned in one page, the others behind."""
     buffer, stop = connection.receive(request.token)
-    bodies = [_LINE]
+    bodies: list[bytes] = []
     found: list[tuple[Range, int]] = []
     others: list[Range] = []
     at = 0
@@ -120,9 +126,8 @@ def _received(connection: Connection, request: _Request, size: PageSize, most: i
             at = at if end < 0 else end + len(request.separator)
     total = sum(count for _, count in found)
     if total:
-        body = b"".join((*bodies, _SPARE))
-        page = decode_page(body, len(_LINE), len(body) - len(_SPARE), total)
-        size.learn(total, len(body))
+        page = joined(bodies, total)
+        size.learn(total, sum(map(len, bodies)))
         yield page, found
     for part in others:
         for page in xrange.pages(connection, part.stream, part.after, part.upto, most, size=size):

@@ -21,6 +21,7 @@ from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
+from spark_streams.server.small_ranges import joined
 from spark_streams.stream_id import ZERO, StreamId
 
 _ALL = 2**31 - 1
@@ -98,6 +99,40 @@ def read_new(
             found.append(page)
         at = end + 5 + 32 + 2
     return found
+
+
+def read_several(
+    link: Link, reads: Sequence[tuple[Consumer, int, Command]]
+) -> tuple[Page | None, list[int | None]] | None:
+    """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
+
+    `reads`: each consumer, how many entries, and a command that goes before. Returns one page of all entries, in order,
+    and the number of each consumer's; None there, if its reading was refused. None instead of both if nothing is known
+    to have been executed.
+    """
+    token = secrets.token_hex(16).encode()
+    commands: list[Command] = [("MULTI",)]
+    for consumer, count, first in reads:
+        commands += [first, _xreadgroup(consumer, count, ">"), ("ECHO", token)]
+    buffer, stop = link.receive(link.request([*commands, ("EXEC",)]))
+    queued = b"+OK\r\n" + b"+QUEUED\r\n" * (len(commands) - 1)
+    if not buffer.startswith(queued) or not buffer.startswith(b"*%d\r\n" % (len(commands) - 1), len(queued)):
+        return None
+    at = buffer.find(b"\r\n", len(queued)) + 2
+    bodies: list[bytes] = []
+    counts: list[int | None] = []
+    for _ in reads:
+        at = buffer.find(b"\r\n", at) + 2  # behind the reply of the command before, one line
+        end = buffer.find(b"$32\r\n" + token, at, stop)
+        if buffer[at] == ord("-"):
+            counts.append(None)
+        else:
+            count, begin = _nested(buffer, at)
+            counts.append(count)
+            bodies.append(bytes(buffer[begin:end]) if count else b"")
+        at = end + 5 + 32 + 2
+    total = sum(count or 0 for count in counts)
+    return (joined(bodies, total) if total else None), counts
 
 
 def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
@@ -183,16 +218,19 @@ def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
     """The entries of a reply, None if there are none. Those of XREADGROUP are nested behind the stream's name."""
-    count, at = array_header(buffer, start)
-    if count <= 0:
-        return None
-    if nested:
-        _, at = array_header(buffer, at)
-        length = int(buffer[at + 1 : buffer.find(b"\r\n", at)])
-        at = buffer.find(b"\r\n", at) + 2 + length + 2
-        count, at = array_header(buffer, at)
+    count, at = _nested(buffer, start) if nested else array_header(buffer, start)
     page = decode_page(buffer, at, stop, count) if count > 0 else None
     return page if page is not None and page.count else None
+
+
+def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
+    """The number of entries in a reply of XREADGROUP, and the position of the first; 0 without any."""
+    count, at = array_header(buffer, start)
+    if count <= 0:
+        return 0, at
+    _, at = array_header(buffer, at)
+    length = int(buffer[at + 1 : buffer.find(b"\r\n", at)])
+    return array_header(buffer, buffer.find(b"\r\n", at) + 2 + length + 2)
 
 
 def refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_transaction: bool = False) -> None:

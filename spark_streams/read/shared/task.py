@@ -8,7 +8,7 @@ exactly what is yielded here is acknowledged later.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +23,11 @@ from spark_streams.client.refusals import refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.reply import Page
 from spark_streams.columns.field_check import FieldCheck
-from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
-from spark_streams.read.shared import dead_letters, protocol
+from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
 from spark_streams.server.xreadgroup import Claim, Consumer, RefusedForNowError
@@ -59,16 +59,26 @@ class SharedPartition(InputPartition):
         check = FieldCheck(schema) if self.checks_fields else None
         launcher.check_reach(self.address)
         with borrow(self.address) as connection:
-            for each in self.tasks:
-                task = replace(each, counts=schema.counts_deliveries)
-                for page, deliveries, kept in _pages(connection, task):
-                    batch = schema.batch(page, task.stream, deliveries, kept)
-                    if check is not None:
-                        check.see(page, batch)
-                    if batch.num_rows:
-                        yield batch
+            tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
+            for page, origin, deliveries, kept in _all_pages(connection, tasks):
+                batch = schema.batch(page, origin, deliveries, kept)
+                if check is not None:
+                    check.see(page, batch)
+                if batch.num_rows:
+                    yield batch
         if check is not None:
             check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
+
+
+def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
+    """What the tasks' consumers have pending, with the streams of each page."""
+    for some in together.groups(tasks):
+        new, origin, left = together.read_new(connection, some)
+        if new is not None:
+            yield new, origin, None, None
+        for task in left:
+            for page, deliveries, kept in _pages(connection, task):
+                yield page, task.stream, deliveries, kept
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:

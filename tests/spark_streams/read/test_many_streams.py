@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -117,3 +118,24 @@ def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
         query = query_of(site, maxPartitions=2, pageSize=page_size, group="g" + str(page_size))
         found = by_stream(query.drain())
         assert found == {f"in:{number:02}": list(range(length)) for number, length in enumerate(lengths) if length}
+
+
+def test_a_shared_task_reads_its_streams_in_one_transaction(site: Site) -> None:
+    """Every attempt of a task has the same rows, also where one stream of it was read before, or its group is gone."""
+    fill(site)
+    query = query_of(site, group="g", consume="shared", maxPartitions=2, failOnDataLoss="false")
+    query.plan()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    before = site.client.info("commandstats").get("cmdstat_exec", {"calls": 0})["calls"]
+    first, second = query.reader.partitions(start, end)
+    alone = replace(first, tasks=first.tasks[3:4])
+    site.client.xgroup_destroy("in:38", "g")
+    attempts = [
+        [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
+        for parts in ([alone], [first, second], [second, first])
+    ]
+    assert by_stream(attempts[0]) == {"in:03": expected()["in:03"]}
+    whole = {stream: rows for stream, rows in expected().items() if stream != "in:38"}
+    assert by_stream(attempts[1]) == by_stream(attempts[2]) == whole
+    assert site.client.info("commandstats")["cmdstat_exec"]["calls"] - before <= 5
+    assert site.client.xpending("in:03", "g")["pending"] == 5
