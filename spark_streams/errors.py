@@ -209,7 +209,8 @@ CONDITIONS: dict[str, Condition] = {
     "STREAM_MISSING": Condition(
         StreamError,
         "There is no stream {stream} at {address}.",
-        "Correct the name. If it may be missing, set the option failOnMissingStream to false: then it has no rows.",
+        "Correct the name (for several, set the option 'streams'). If it may be missing, set failOnMissingStream to "
+        "false: then it has no rows.",
     ),
     "STREAM_LOST": Condition(
         StreamError,

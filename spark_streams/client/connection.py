@@ -84,10 +84,14 @@ class Connection:
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
-        """The link to that server. Tries once; raises `BROKEN`."""
+        """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist."""
         link = self._links.get(endpoint)
         if link is None:
-            link = self._links[endpoint] = Link(endpoint, self.address.login)
+            login = self.address.login
+            try:
+                link = self._links[endpoint] = Link(endpoint, login)
+            except redis.ResponseError as refusal:
+                raise refused(self.address, f"SELECT {login.database}", refusal) from None
             self.generation = next(_GENERATIONS)
         return link
 

@@ -18,6 +18,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from socket import create_connection, gaierror
 from typing import Any
 
@@ -27,6 +28,7 @@ from redis.connection import Connection as TcpConnection
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
 from spark_streams.config.address import Endpoint, Login, Tls
+from spark_streams.errors import fail
 
 Command = tuple[bytes | str | int, ...]
 
@@ -128,6 +130,14 @@ def _speaks_plainly(endpoint: Endpoint) -> bool:
         return False
 
 
+def _refuse_missing_file(tls: Tls | None) -> None:
+    """Raise INVALID_OPTION for a TLS file that is not there."""
+    files = {} if tls is None else {"caFile": tls.ca_file, "certFile": tls.cert_file, "keyFile": tls.key_file}
+    for name, path in files.items():
+        if path is not None and not Path(path).exists():
+            fail("INVALID_OPTION", option=f"tls.{name}", value=path, expected="there is no such file on this machine")
+
+
 class Link:
     """An open socket. Its methods raise `BROKEN` when it breaks; the caller closes it then.
 
@@ -136,6 +146,7 @@ class Link:
 
     def __init__(self, endpoint: Endpoint, login: Login) -> None:
         self.endpoint = endpoint
+        self._login = login
         self.last_used = time.monotonic()
         self._skips: bool | None = None
         self._ahead = b""  # bytes of later replies that came with an earlier one
@@ -159,7 +170,12 @@ class Link:
             raise redis.ConnectionError(reason) from alert
 
     def _check_protocol(self, failure: BaseException) -> None:
-        """Raise OtherProtocolError if that is why the connection failed. Nobody who refuses one is asked."""
+        """Raise OtherProtocolError, or INVALID_OPTION for a missing file, if that is why the connection failed.
+
+        A server that refuses connections is not asked.
+        """
+        if isinstance(self._link, SSLConnection) and isinstance(failure.__context__, FileNotFoundError):
+            _refuse_missing_file(self._login.tls)
         if self.endpoint.path or isinstance(failure.__context__, (ConnectionRefusedError, gaierror)):
             return
         encrypted = isinstance(self._link, SSLConnection)

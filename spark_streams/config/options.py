@@ -16,7 +16,7 @@ from spark_streams.config.address import Address, Embedded
 from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.connect import ConnectOptions
-from spark_streams.config.option import Option, options_of
+from spark_streams.config.option import Option, options_of, refuse
 from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
@@ -89,7 +89,10 @@ _WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
     """The options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
     connect, read = _READ.parse(given, streaming=streaming)
-    return ReadOptions(address=ConnectOptions(**connect).server(), **read)
+    options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
+    if streaming is False and options.group is not None and "group" not in options.starting_kinds:
+        refuse(options, "group", "a batch read needs it for startingOffsets=group only: remove it")
+    return options
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:

@@ -5,7 +5,7 @@ One class for each subject (that of columns is in `columns`); `ReadOptions` is w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -290,7 +290,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
             refuse(self, "min_entries", "it must not be more than maxEntriesPerTrigger")
         if self.max_partitions is not None and self.min_partitions > self.max_partitions:
             refuse(self, "min_partitions", "it must not be more than maxPartitions")
-        if self.starting is not None and "group" in self.starting.kinds() and self.group is None:
+        if "group" in self.starting_kinds and self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "starting_offsets"), value="group")
         _ = self.ending  # parsed now, so that a mistake is refused now
 
@@ -339,6 +339,11 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
     def starting(self) -> Positions | None:
         """Where to start; None if the user does not say."""
         return self._positions("starting_offsets", positions.parse_start) or self._times("starting_timestamp")
+
+    @property
+    def starting_kinds(self) -> Collection[str]:
+        """The kinds of positions where the user says to start."""
+        return () if self.starting is None else self.starting.kinds()
 
     @cached_property
     def ending(self) -> Positions | None:

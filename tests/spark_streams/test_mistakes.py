@@ -232,10 +232,30 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         r"\[UNSUPPORTED_OUTPUT_MODE\] .*outputMode 'complete' would replace it",
         r"Use outputMode 'append'.*foreachBatch",
     ),
+    "a database that the server does not have": (
+        lambda at: at.batch(stream="s", url=f"{at.url}/99"),
+        r"\[SERVER_REFUSED\] redis://\S+/99 refused SELECT 99: .*out of range",
+        r"The option 'url' names it",
+    ),
+    "a file of certificates that is not there": (
+        lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss"), tls__caFile="/no/such.crt"),
+        r"\[INVALID_OPTION\] Option 'tls.caFile' is '/no/such.crt', but there is no such file",
+        r"Correct the option",
+    ),
+    "a group that a batch would not use": (
+        lambda at: at.batch(stream="s", group="g"),
+        r"\[INVALID_OPTION\] Option 'group' is 'g', but a batch read needs it for startingOffsets=group only",
+        r"remove it",
+    ),
+    "a list as the name of one stream": (
+        lambda at: at.batch(stream="s,t"),
+        r"\[STREAM_MISSING\] There is no stream 's,t' at",
+        r"for several, set the option 'streams'",
+    ),
     "a misspelt stream in a batch": (
         lambda at: at.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name. If it may be missing, set the option failOnMissingStream to false",
+        r"Correct the name .*If it may be missing, set failOnMissingStream to false",
     ),
     "a pattern that nothing matches in a batch": (
         lambda at: at.batch(streamPattern="weahter:*"),
