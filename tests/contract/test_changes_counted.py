@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from tests.harness.kinds import Server
+from tests.harness.releases import Newest
 
 
 def counted(server: Server) -> int:
@@ -82,7 +84,11 @@ CASES = [
             ("XGROUP CREATECONSUMER s g c", "XREADGROUP GROUP g c STREAMS s >", 1),
             ("XGROUP CREATECONSUMER s g c", "XREADGROUP GROUP g c NOACK STREAMS s >", 1),
             ("XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s >", 0),
-            ("XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0", 1),
+            (
+                "XREADGROUP GROUP g c STREAMS s >",
+                "XREADGROUP GROUP g c STREAMS s 0",
+                Newest(0, before={"8.0": 1}),
+            ),
             ("XREADGROUP GROUP g c STREAMS s >", "XACK s g 1 2 3", 2),
             ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 1 2", 2),
             ("XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g c 0 1 2 JUSTID", 2),
@@ -97,12 +103,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("before", "command", "count"), CASES)
-def test_a_command_counts_as_so_many_changes(server: Server, before: str, command: str, count: int) -> None:
+def test_a_command_counts_as_so_many_changes(server: Server, before: str, command: str, count: Any) -> None:
     """One for each key, element, field or entry that came, went or got another value; never for what stayed."""
     server.given(*(words for words in before.split(";") if words))
     start = counted(server)
     server.given(command)
-    assert counted(server) - start == count
+    assert counted(server) - start == (count.of(server.release) if isinstance(count, Newest) else count)
 
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "SWAPDB 0 1"])

@@ -75,7 +75,7 @@ def test_hscan_novalues(server: Server) -> None:
     server.expect("HSCAN h 0 NOVALUES", ["0", ["a", "b"]])
     server.expect("HSCAN h 0 NOVALUES MATCH b COUNT 5", ["0", ["b"]])
     server.expect("HSCAN h 0 MATCH a NOVALUES", ["0", ["a"]])
-    server.expect("SCAN 0 NOVALUES", Error("ERR syntax error"))
+    server.expect("SCAN 0 NOVALUES", Error("ERR NOVALUES option can only be used in HSCAN"))
 
 
 @since("7.2")

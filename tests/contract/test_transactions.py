@@ -37,7 +37,15 @@ def not_inside(command: str) -> dict[str, Error]:
         *(
             [
                 ("MULTI", OK),
-                (command, Error("ERR Command not allowed inside a transaction")),
+                (
+                    command,
+                    Newest(
+                        Error("ERR Command not allowed inside a transaction"),
+                        valkey={
+                            "9.0": Error(f"ERR Command '{command.split()[0].lower()}' not allowed inside a transaction")
+                        },
+                    ),
+                ),
                 ("SET a 1", QUEUED),
                 ("EXEC", ABORTED),
                 ("GET a", None),

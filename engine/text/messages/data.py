@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # -- keys ---------------------------------------------------------------------------------------------------------
 INVALID_CURSOR = b"ERR invalid cursor"
+NOVALUES_OF_KEYS = b"ERR NOVALUES option can only be used in HSCAN"
 SAME_OBJECT = b"ERR source and destination objects are the same"
 SWAP_FIRST_INDEX = b"ERR invalid first DB index"
 SWAP_SECOND_INDEX = b"ERR invalid second DB index"

@@ -48,7 +48,9 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
             pattern = args.take()
         elif not of_fields and args.option(b"TYPE"):
             kind = args.take().lower()
-        elif of_fields and args.flag(b"NOVALUES"):
+        elif args.flag(b"NOVALUES"):
+            if not of_fields:
+                raise CommandError(data.NOVALUES_OF_KEYS)
             names_only = True
         else:
             raise CommandError(general.SYNTAX)

@@ -123,7 +123,6 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         consumer = see_consumer(ctx, key, read.group, group, read.consumer)
         if start != NEW:
             claims = None
-            ctx.changes.dirty += 1
             found.append((key, History(ctx, key, stream, read.group, group, consumer).read(start, budget)))
             continue
         reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)
