@@ -160,8 +160,10 @@ class Group:
         if noack:
             return
         consumer.active_time = now
-        if self.nacked:
-            self._forget_nacked(first, last)
+        if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
+            # (Those that were given back and then deleted are not delivered, and stay as they are.)
+            for one_ms, one_seq in zip(ms, seq, strict=True):
+                self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
 
     def _forget_nacked(self, low: int, high: int) -> None:

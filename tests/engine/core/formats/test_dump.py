@@ -119,6 +119,25 @@ def test_what_only_new_servers_know_is_kept_too():
     assert list(copy.groups[b"g"].nacked) == list(stream.groups[b"g"].nacked)
 
 
+def test_an_entry_that_was_given_back_and_deleted():
+    """A group that reads again from the beginning does not get the deleted entry: it stays given back, and DUMP and
+    RESTORE keep that.
+    """
+    one, two = Side(), Side()
+    for number in (1, 2, 3):
+        one.run("XADD", "s", f"{number}-1", "f", "v")
+    one.run("XGROUP", "CREATE", "s", "g", "0")
+    one.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    one.run("XNACK", "s", "g", "FAIL", "IDS", "2", "2-1", "3-1")
+    one.run("XDEL", "s", "2-1")
+    one.run("XGROUP", "SETID", "s", "g", "0")
+    one.run("XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", ">")
+    group = one.core.databases[0].stream(b"s").groups[b"g"]
+    assert list(group.nacked) == [2 << 64 | 1]
+    assert two.run("RESTORE", "s", "0", one.run("DUMP", "s")) == OK
+    assert state(two.core, times=True) == state(one.core, times=True)
+
+
 @given(st.data())
 def test_damaged_payloads_are_refused(data):
     """A payload with a wrong byte, or cut off, is an error; with a right sum over wrong bytes nothing breaks."""
