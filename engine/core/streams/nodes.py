@@ -29,8 +29,8 @@ from engine.core.streams.frames import fields_of
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Up to so many segments every node is counted; of more the number is estimated.
-_COUNTED_SEGMENTS = 4
+#: Up to so many segments every node is counted; of more the number is estimated, from so many nodes or more.
+_COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
 
 @dataclass(slots=True)
@@ -269,16 +269,21 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 def count_nodes(segments: Sequence[Entries], limits: NodeLimits, length: int) -> tuple[int, int]:
     """How many nodes there are, and how many nodes of a radix tree hold them. ``length`` counts the live entries.
 
-    Exact up to a few segments. Beyond that it extrapolates from the first segment that is whole, so that the cost does
-    not depend on the length of the stream.
+    Exact up to a few segments. Beyond that it extrapolates from the first nodes of the first segment that is whole, so
+    that the cost does not depend on the length of the stream.
     """
     if len(segments) <= _COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
         return len(keys), radix_nodes(keys)
     sample = segments[1 if segments[0].start else 0]
-    nodes = synced(sample, limits)
-    found = sum(1 for number in range(len(nodes.starts)) if sample.count(*nodes.bounds(number)))
-    total = max(round(length * found / max(sample.live, 1)), len(segments))
+    nodes = sample.nodes
+    nodes.sync(sample, limits, _SAMPLE + 1)
+    # (The last one is not looked at: it may be known in part.)
+    behind = len(nodes.starts) - 1 if nodes.upto < len(sample) else len(nodes.starts)
+    bounds = [nodes.bounds(number) for number in range(behind)]
+    found = sum(1 for first, end in bounds if sample.count(first, end))
+    live = sum(sample.count(first, end) for first, end in bounds)
+    total = max(round(length * found / max(live, 1)), len(segments))
     return total, 2 * total + total // 16
 
 

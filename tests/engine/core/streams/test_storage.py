@@ -298,6 +298,17 @@ def test_one_decompressor_for_everything(codec):
         one.decompress(blob, [*places[:-1], places[-1] - 20], lengths)
 
 
+def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
+    """XINFO STREAM of a long stream derives some nodes, not those of a whole segment, and tells how many there are."""
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 500)
+    stream = Stream(Storage(NodeLimits(0, 10)))
+    for number in range(1, 3601):
+        stream.append(number << 64, frame(b"%d-0" % number, [b"field", b"value"]))
+    assert stream.count_nodes()[0] == 360
+    assert sum(one.nodes.upto for one in stream.segments()) <= 210
+    assert len(stream.node_extents()) == 360
+
+
 def _trie_nodes(keys: list[bytes]) -> int:
     """A compressed radix tree's nodes, counted the obvious way."""
     if len(keys) == 1:
