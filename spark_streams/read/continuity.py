@@ -113,7 +113,9 @@ class Continuity:
         baseline = baseline_in(begin, stream)
         backlog = self._backlog(server, stream, baseline, state)
         found = loss.find_loss(baseline, state, backlog)
-        if found is None and stream in self._forgotten and self._ends.pop(stream, None) == baseline.after:
+        forgotten = stream in self._forgotten and self._ends.pop(stream, None) == baseline.after
+        self._forgotten.discard(stream)
+        if found is None and forgotten:
             found = Loss("that entry is gone, though it has older and newer ones")
         if found is None:
             return Begin(baseline, backlog=backlog)

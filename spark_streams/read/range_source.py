@@ -46,6 +46,7 @@ class RangeSource:
         self._selection = Selection(options)
         self._limits = Limits(options)
         self._watch = Watch(options.idle_wait)
+        self._heads: dict[str, tuple[StreamId, StreamId]] = {}  # where uncounted parts of a batch begin: after, first
         self._finished: tuple[Offsets, bool | None] | None = None  # what was acknowledged last
         self._group = OwnedGroup(options, address)
         self._lease = Lease(options, address)
@@ -168,12 +169,32 @@ class RangeSource:
             # Not before there is a batch: until then a query that is started again has another ID.
             taken = (stream for stream in ends if ends[stream] > starts[stream])
             self._lease.hold(server, belonging.query_of(begin), taken)
+            for stream, after in starts.items():
+                if ends[stream] > after and begins[stream].baseline.added is None:
+                    self._find_head(server, stream, after, ends[stream], states[stream])
             planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, states)
             ended = ((stream, state) for stream, state in states.items() if state is not None)
             read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
             if len(streams) > _FEW:
                 self._watch.settle(planned, read, noted - read.keys())
             return planned
+
+    def _find_head(
+        self, server: StreamServer, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
+    ) -> StreamId | None:
+        """The first entry of a range that is not counted: if a task does not find it, it was removed meanwhile.
+
+        That is a new query's first batches on Redis, where it begins in the middle of a stream.
+        """
+        known = self._heads.get(stream)
+        if known is not None and known[0] == after:
+            return known[1]
+        if state is None or state.entries_added is None:
+            return None
+        head, found = server.nth(stream, after, 1, upto)
+        if found:
+            self._heads[stream] = after, head
+        return head if found else None
 
     def _note_ends(self, streams: Iterable[str], states: States) -> None:
         """Note where the streams end now; those that are not among `states` end where they did."""
@@ -326,12 +347,17 @@ class RangeSource:
             for stream, parts in by_stream.items():
                 self._continuity.check_planned(server, begin, end, parts, states[stream])
             there = {stream: state for stream, state in states.items() if state is not None}
+            heads = {
+                part: self._find_head(server, stream, part.after, part.upto, there[stream])
+                for stream, (part, *_) in by_stream.items()
+                if part.count is None and stream in there
+            }
             alone = {task[0].stream for task in tasks if len(task) == 1}
             ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
             left = self._group.deliver(server, ours, alone)
         planned: list[RangePartition] = []
         for task in tasks:
-            ranges = tuple(part for part in task if part.stream in there)
+            ranges = tuple(replace(part, head=heads.get(part)) for part in task if part.stream in there)
             delivers = left.intersection(part.stream for part in ranges)
             made = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
             if delivers:

@@ -6,7 +6,7 @@ The partition is pickled on the driver and unpickled in the worker. A worker kno
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +52,15 @@ class RangePartition(InputPartition):
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         entries = dict.fromkeys(self.ranges, 0)
+        beheaded = {part for part in self.ranges if part.head is not None}  # those whose first entry was not seen
         with borrow(self.address) as connection:
             for page, parts in self._pages(connection):
+                at = 0
                 for part, count in parts:
+                    if part in beheaded and count and page.ids()[at].as_py().decode() == str(part.head):
+                        beheaded.remove(part)
                     entries[part] += count
+                    at += count
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
                     batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0])
@@ -63,7 +68,7 @@ class RangePartition(InputPartition):
                         check.see(page, batch)
                     if batch.num_rows:
                         yield batch
-            for problem in self._shortfalls(connection, entries):
+            for problem in self._shortfalls(connection, entries, beheaded):
                 if self.fails:
                     raise problem
                 _log.warning("%s", problem)
@@ -95,7 +100,9 @@ class RangePartition(InputPartition):
         # If the group disappears meanwhile there is nothing to deliver to; the next batch creates it again.
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
-    def _shortfalls(self, connection: Connection, entries: Mapping[Range, int]) -> Iterator[PystreamsError]:
+    def _shortfalls(
+        self, connection: Connection, entries: Mapping[Range, int], beheaded: Collection[Range]
+    ) -> Iterator[PystreamsError]:
         """Why there are fewer entries than planned in some ranges, as far as that is known to be a loss."""
         short = [part for part, found in entries.items() if part.count is None or found < part.count]
         if not short:
@@ -108,6 +115,8 @@ class RangePartition(InputPartition):
                 if upto != ZERO:
                     found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
                     yield error("STREAM_LOST", stream=stream, address=address, offset=upto, found=found)
-            elif part.count is not None:
-                count = f"{part.count - entries[part]} entries"
+            elif part.count is not None or part in beheaded:
+                count = (
+                    "an unknown number of entries" if part.count is None else f"{part.count - entries[part]} entries"
+                )
                 yield error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=upto, count=count)

@@ -18,7 +18,8 @@ class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 
     `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
-    None if it was not counted. `about` is an estimate of it.
+    None if it was not counted. `about` is an estimate of it. `head`: the ID of the first entry, where they were not
+    counted; None if it is unknown.
     """
 
     stream: str
@@ -27,6 +28,7 @@ class Range:
     index: int
     count: int | None = None
     about: int | None = None
+    head: StreamId | None = None
 
     @property
     def size(self) -> int | None:

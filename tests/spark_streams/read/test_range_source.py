@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
 
 import pytest
 
@@ -266,6 +267,27 @@ def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
     site.client.xtrim("s", maxlen=20, approximate=False)
     with pytest.raises(StreamError, match=r"\[ENTRIES_LOST\].* 10 entries"):
         list(query.reader.read(part))
+
+
+@pytest.mark.parametrize("when", ["planned", "about to be read"])
+@pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
+def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
+    """A batch that nobody has counted, as a start in the middle of a stream on Redis, loses no entries unsaid."""
+    site.add("s", 30)
+    query = site.query(stream="s", startingOffsets="12-1", **said)
+    query.plan()
+    if when == "planned":
+        site.client.xtrim("s", minid="13-1", approximate=False)
+        with pytest.raises(StreamError, match="ENTRIES_LOST"):
+            query.run()
+        return
+    start, end = (json.loads(text) for text in query.log[-2:])
+    parts = query.reader.partitions(start, end)
+    site.client.xtrim("s", minid="12-1", approximate=False)  # all before the start
+    assert sum(batch.num_rows for part in parts for batch in query.reader.read(part))
+    site.client.xtrim("s", minid="13-1", approximate=False)
+    with pytest.raises(StreamError, match="ENTRIES_LOST"):
+        list(query.reader.read(parts[0]))
 
 
 def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
