@@ -248,6 +248,8 @@ def test_debug_s_words(debugged: Server) -> None:
     for command in ("DEBUG CHANGE-REPL-ID", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100b"):
         server.expect(command, "OK")
     server.expect_error("DEBUG ERROR whatever", "whatever")
+    for seconds in ("-1", "inf", "nan", "1e300", "x"):
+        server.expect(f"DEBUG SLEEP {seconds}", "OK")
     for wrong in ("DEBUG NONSENSE", "DEBUG SLEEP"):
         word = wrong.split()[1]
         text = f"ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."

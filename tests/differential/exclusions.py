@@ -1,4 +1,4 @@
-"""What is not compared with the redis-server at hand (7.0.15 in CI), each with its reason.
+"""What is not compared with the redis-server at hand (7.0.15 in CI), each with its reason; with 8.6 it is little.
 
 Times are compared loosely wherever they stand. Replies of XINFO are brought to a common form first; where the states of
 the two servers must differ afterwards, an ending stops the sequence there.
@@ -10,19 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests import servers
 from tests.harness.replies import Error
 
 #: Milliseconds by which a time may differ: both sides read the same clock, but not at the same moment.
 TOLERANCE = 20_000
 
-#: Fields of XINFO's records that are not compared, with the reason.
-IGNORED_FIELDS = {
+#: Whether the server has the rules and fields of 8.6.
+NEW = servers.redis_release().since("8.6")
+#: Fields of XINFO's records that are compared with no release, with the reason.
+NEVER_COMPARED = {
     b"radix-tree-nodes": "depends on how the tree compresses; the specification says not to rely on it",
-    b"idle": "before 7.2 it is the time since the last success, and it is a time",
-    b"inactive": "since 7.2",
-    b"seen-time": "before 7.2 it is the time of the last success, and it is a time",
-    b"active-time": "since 7.2",
     b"nacked-count": "since 8.8",
+}
+#: Fields that are not compared with older releases.
+IGNORED_FIELDS = {
+    b"idle": "before 7.2 it is the time since the last success",
+    b"inactive": "since 7.2",
+    b"seen-time": "before 7.2 it is the time of the last success",
+    b"active-time": "since 7.2",
     b"idmp-duration": "since 8.6",
     b"idmp-maxsize": "since 8.6",
     b"pids-tracked": "since 8.6",
@@ -50,6 +56,8 @@ class Ending:
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
+    #: Whether it is one with 8.6, too.
+    still: bool = False
 
 
 def _text(reply: Any) -> str:
@@ -64,7 +72,7 @@ def _only_more_nodes(ours: Any, theirs: Any) -> bool:
     return bool(more and _loosely({**ours, b"radix-tree-keys": theirs[b"radix-tree-keys"]}, theirs))
 
 
-ENDINGS = [
+_ENDINGS = [
     Ending(
         "7.0 tells of the arguments of an unknown command that has none",
         lambda words, ours, theirs: len(words) == 1 and f"{_text(ours)}, with args beginning with: " == _text(theirs),
@@ -84,12 +92,16 @@ ENDINGS = [
     Ending(
         "the C library's reader of numbers takes IDs with leading blanks",
         lambda words, ours, theirs: isinstance(ours, Error) and any(word[:1] == b" " for word in words),
+        still=True,
     ),
     Ending(
         "XREAD takes + since 7.4",
         lambda words, ours, theirs: words[0].upper() == b"XREAD" and b"+" in words,
     ),
 ]
+
+
+ENDINGS = [one for one in _ENDINGS if one.still or not NEW]
 
 
 def same(words: list[bytes], ours: Any, theirs: Any, plain: bool = False) -> bool:
@@ -132,7 +144,10 @@ def _pending(words: list[bytes], reply: Any, plain: bool) -> Any:
 
 
 def _info(words: list[bytes], reply: Any, plain: bool) -> Any:
-    return _record(reply, set(IGNORED_FIELDS) if plain else {*IGNORED_FIELDS, *IGNORED_AFTER_DELETIONS})
+    if NEW:
+        return _record(reply, set(NEVER_COMPARED))
+    ignored = {*NEVER_COMPARED, *IGNORED_FIELDS}
+    return _record(reply, ignored if plain else {*ignored, *IGNORED_AFTER_DELETIONS})
 
 
 def _record(reply: Any, ignored: set[bytes]) -> Any:
@@ -149,6 +164,8 @@ def _record(reply: Any, ignored: set[bytes]) -> Any:
 def _field(key: bytes, value: Any, ignored: set[bytes]) -> Any:
     if key in (b"groups", b"consumers") and isinstance(value, list):
         return [_record(row, ignored) for row in value]
+    if key in (b"idle", b"inactive", b"seen-time", b"active-time") and isinstance(value, int) and value >= 0:
+        return _Time(value)
     if key == b"pending" and isinstance(value, list):
         # Delivery times stand before the delivery count.
         return [[*row[:-2], _Time(row[-2]), row[-1]] for row in value]

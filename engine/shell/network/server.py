@@ -118,7 +118,7 @@ class Server:
                     continue
                 for one in sockets:
                     one.close()
-                raise ConfigError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
+                raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
             if not sockets:
                 first, port = host, sock.getsockname()[1]
             sockets.append(sock)
@@ -140,7 +140,7 @@ class Server:
         try:
             server = await self._loop.create_unix_server(self._accept, path=path, backlog=backlog)
         except OSError as error:
-            raise ConfigError(f"cannot listen on {path}: {os.strerror(error.errno or 0)}") from None
+            raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from None
         self._listeners.append(server)
         mode = self.config.integer("unixsocketperm")
         if mode:

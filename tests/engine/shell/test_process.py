@@ -56,6 +56,8 @@ def test_what_cannot_be_configured_is_said() -> None:
             (("/nowhere.conf",), "cannot read the configuration file /nowhere.conf"),
             (("--port", str(engine.port)), f"cannot listen on 127.0.0.1:{engine.port}: Address already in use"),
             (("--dir", "/nowhere"), "dir: /nowhere is no directory"),
+            (("--port", "0", "--unixsocket", "/tmp/" + "x" * 200), "x: AF_UNIX path too long"),
+            (("--bind", "no.such.host.invalid"), "cannot listen on no.such.host.invalid:"),
         ):
             done = servers.run_engine(*arguments)
             assert done.returncode == 1

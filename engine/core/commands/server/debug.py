@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _MANY = 1 << 30
+#: A number of seconds that no clock has is taken as none, as by Redis.
+_MOST_SECONDS = 1 << 31
 
 
 class _Sub(NamedTuple):
@@ -91,7 +93,7 @@ def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
         seconds = float(argv[2])
     except ValueError:
         seconds = 0.0
-    if seconds > 0:
+    if 0 < seconds < _MOST_SECONDS:
         ctx.host.sleep(seconds)
     return OK
 
