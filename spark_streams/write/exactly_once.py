@@ -36,10 +36,15 @@ def kept_ms(options: WriteOptions, lasting: bool) -> int:
     return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
 
 
+def has_ledger(options: WriteOptions, lasting: bool) -> bool:
+    """Whether the write keeps a ledger: it may be repeated, or its tasks stage, and may die."""
+    return lasting or options.mode == "staged"
+
+
 class ExactlyOnceSender:
     """Sends a task's rows.
 
-    `lasting`: the write may be repeated under its name, so it has a ledger. Errors: those of `SlotTransaction` and
+    `lasting`: the write may be repeated under its name. Errors: those of `SlotTransaction` and
     `StreamFence`.
     """
 
@@ -49,7 +54,7 @@ class ExactlyOnceSender:
         self._stagers: dict[bytes, Stager] = {}
         self._entries: dict[bytes, Entry] = {}
         self._terms = Terms(writer, options, keep_ms)
-        self._ledger = Ledger(connection, writer, keep_ms) if lasting else None
+        self._ledger = Ledger(connection, writer, keep_ms) if has_ledger(options, lasting) else None
         self._owners = LinkOwners()
         self._transactions: dict[int, SlotTransaction] = {}
 

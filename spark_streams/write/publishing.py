@@ -28,7 +28,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.stream_id import StreamId
 from spark_streams.write.digest import RowDigest
-from spark_streams.write.exactly_once import entries_added, kept_ms, runs
+from spark_streams.write.exactly_once import entries_added, has_ledger, kept_ms, runs
 from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.ledger import Account, Ledger
 from spark_streams.write.looking import Look, is_left, joined, look_at
@@ -59,7 +59,7 @@ class Publisher:
         self._options = options
         self._lasting = lasting
         self._keep_ms = kept_ms(options, lasting)
-        self._ledger = Ledger(connection, writer, self._keep_ms) if lasting else None
+        self._ledger = Ledger(connection, writer, self._keep_ms) if has_ledger(options, lasting) else None
 
     def commit(self, brought: Sequence[TaskRows]) -> dict[bytes, str]:
         """Publish what was staged, and mark the batch as committed. Returns each stream's last ID before the batch.

@@ -71,6 +71,21 @@ def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
     assert numbers(client) == [*range(20)]
 
 
+@pytest.mark.parametrize("said", [{}, {"write_id": "w"}])
+def test_what_a_task_that_died_had_staged_goes_with_its_write(
+    client: redis.Redis, place: servers.Running, said: dict[str, Any]
+) -> None:
+    """A speculative copy and a retry stage the same rows again: one set is published, and nothing stays."""
+    sink = planned(place.url, mode="staged", overwrite=False, **said)
+    for _ in range(2):
+        wrote(sink, range(20))
+    assert len(client.keys("*staged*")) == 2
+    sink.finish([wrote(sink, range(20))])
+    assert numbers(client) == [*range(20)]
+    assert client.keys("*staged*") == []
+    assert all(client.pttl(key) > 0 for key in client.keys("pystreams:*"))
+
+
 VALUES = ["", "a", "\r\n", "$1\r\na\r\n", "x" * 700, "é\0", None, "*3"]
 TABLES = {
     "values": {
