@@ -130,10 +130,14 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
     for way, said in _IDLE.items():
         with _running(connection, said):
             time.sleep(5)
-            before = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
+            before, moved = (_spent(os.getpid(), server), _spent(server)), _bytes(connection)
             time.sleep(seconds)
-            after = _spent(os.getpid(), server), _spent(server), *_bytes(connection)
-        gone = [late - early for early, late in zip(before, after, strict=True)]
+            after, moves = (_spent(os.getpid(), server), _spent(server)), _bytes(connection)
+        gone: list[float] = [
+            sum(ticks - early.get(pid, 0) for pid, ticks in late.items()) / _TICKS
+            for early, late in zip(before, after, strict=True)
+        ]
+        gone += [late - early for early, late in zip(moved, moves, strict=True)]
         cells = [f"{60 * one / seconds:.2f}" for one in gone[:2]] + [f"{one / seconds / 1024:,.1f}" for one in gone[2:]]
         print(report.line(f"{name}, idle, {way}", cells), flush=True)
 
@@ -154,8 +158,8 @@ def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
             query.stop()
 
 
-def _spent(root: int, without: int | None = None) -> float:
-    """Processor seconds of a process and its descendants so far."""
+def _spent(root: int, without: int | None = None) -> dict[int, int]:
+    """Processor time so far, in ticks, of a process and its descendants, by their IDs."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -164,11 +168,11 @@ def _spent(root: int, without: int | None = None) -> float:
         except OSError:
             continue
         pid = int(path.parent.name)
-        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:13]))
     family = {root}
     while grown := {pid for pid, parent in parents.items() if parent in family and pid != without} - family:
         family |= grown
-    return sum(ticks.get(pid, 0) for pid in family) / _TICKS
+    return {pid: ticks[pid] for pid in family if pid in ticks}
 
 
 def _bytes(connection: Connection) -> tuple[int, int]:

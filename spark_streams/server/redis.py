@@ -1,7 +1,8 @@
 """`StreamServer` with the commands of Redis 5 and later. Counting entries means reading them.
 
 Owns how a stream is counted, split, delivered and acknowledged where no single command does it. Nothing here decides
-which rows a partition yields.
+which rows a partition yields. It is one long file because it is one protocol: each method is a question of
+`spark_streams.server.api`, and they share nothing but the connection.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
-_MANY_PENDING = 20_000  # a consumer with more pending entries is deleted rather than acknowledged entry by entry
+_MANY_PENDING = 20_000  # if more entries are pending, consumers are deleted rather than acknowledged entry by entry
 _DELIVER_PAGE = 10_000  # entries in one XREADGROUP
 _NTHS_AHEAD = 50  # short ranges that are read at a time to find their ends
 _NTH_ENTRIES = 1000  # of which each has no more entries than this
