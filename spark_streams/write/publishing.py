@@ -17,6 +17,7 @@ not, then nothing was published, and its own rows count.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -47,6 +48,7 @@ from spark_streams.write.record import (
 from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.staging import parse_states, states_of, unpack_rows
 
+_log = logging.getLogger("spark_streams")
 _ATTEMPTS = 20
 
 
@@ -72,12 +74,13 @@ class Publisher:
             own.setdefault(each.stream, []).append(each)
         account = Account(tuple(own)) if self._ledger is None else self._ledger.close(own)
         staged = {*account.staged, *(each.key for each in brought if each.chunks)}
-        rows = account.rows
+        mine = joined(each.digest for each in brought)
         is_over = account.is_committed and self._options.mode == "staged"
-        if not is_over:
-            rows = joined(each.digest for each in brought)
-            if account.rows is not None and not account.rows.same_rows(rows):
+        if account.rows is not None and not account.rows.same_rows(mine):
+            if not is_over or self._options.write_id is not None:  # a user may give two writes one name by mistake
                 self._refuse(account.rows, account.streams, brought)
+            self._warn(account.rows.rows, mine.rows)
+        rows = account.rows if is_over else mine
         looks = None if account.prepared in ("", self._writer.attempt) else self._finish_other(account)
         if looks is None:
             try:
@@ -90,8 +93,16 @@ class Publisher:
             rows = None  # they are the other attempt's
         self._mark(account, looks, rows)
         self._forget(staged)
-        mine = self._writer.batch
-        return {stream: look.record.floor for stream, look in looks.items() if look.record.batch == mine}
+        batch = self._writer.batch
+        return {stream: look.record.floor for stream, look in looks.items() if look.record.batch == batch}
+
+    def _warn(self, published: int, rows: int) -> None:
+        _log.warning(
+            "Batch %d was published before, with %d rows, and comes again with %d, or with others: those are left out.",
+            self._writer.batch,
+            published,
+            rows,
+        )
 
     def _publish_own(
         self, streams: Sequence[bytes], own: dict[bytes, list[TaskRows]], is_over: bool
