@@ -104,6 +104,25 @@ def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
     assert restarted(engine).run("XLEN s") == 3
 
 
+@pytest.mark.parametrize(("policy", "event"), [("always", b"aof-fsync-always"), ("no", b"aof-write")])
+def test_a_slow_disk_is_an_event_of_latency(tmp_path, policy, event):
+    """Writing the log takes half a second: LATENCY tells that; of what is below the threshold, nothing."""
+    engine = Engine(tmp_path, appendfsync=policy)
+    engine.run("CONFIG SET latency-monitor-threshold 250")
+    flush, times = engine.log.flush, [0.5, 0.125]
+
+    def slow(**words):
+        if engine.log.waiting:
+            engine.seconds += times.pop()
+        return flush(**words)
+
+    engine.log.flush = slow
+    for _ in range(2):
+        engine.run("XADD s * f v")
+    assert not times
+    assert [(name, worst) for name, *_, worst in engine.run("LATENCY LATEST")] == [(event, 500)]
+
+
 def test_a_block_that_cannot_be_taken_back(tmp_path):
     """Where a torn block cannot be cut off either, the file is given up and written anew."""
     engine = Engine(tmp_path)
