@@ -47,7 +47,7 @@ class BatchReader(DataSourceReader):
 
     @headed
     def partitions(self) -> Sequence[InputPartition]:
-        """One partition for each stream with entries, or as many as the options ask for."""
+        """Partitions of about the same size, by the options: large streams are split, small ones share one."""
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)

@@ -266,7 +266,7 @@ class SharedSource:
         return {**dict.fromkeys(claims, (0,)), **reads}
 
     def plan(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
-        """One partition for each consumer of the batch that `end` describes."""
+        """The partitions of the batch that `end` describes; each has one consumer of it or more."""
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
