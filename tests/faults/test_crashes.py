@@ -152,10 +152,10 @@ def test_a_crash_while_the_first_base_is_made_of_a_snapshot(tmp_path, power):
     assert step > 8
 
 
-@pytest.mark.parametrize("formats", [("rdb", "rdb"), ("psb", "psb"), ("psb", "rdb"), ("rdb", "psb")], ids="-".join)
+@pytest.mark.parametrize("formats", [("psb", "rdb"), ("rdb", "psb")], ids="-".join)
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
-    """The snapshot is the old one or the new one, nothing between, in either format and from one to the other."""
+    """The snapshot is the old one or the new one, nothing between, from one format to the other."""
 
     def story(engine: Engine) -> Iterator[Any]:
         for line in _BEFORE:
