@@ -16,6 +16,7 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
 from spark_streams.client.slots import slot_of
 from spark_streams.codec.reply import Page
+from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
 
 _CHUNK = 500
@@ -25,10 +26,14 @@ def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[in
     """Add these rows of a page to the dead-letter stream, and acknowledge them.
 
     `deliveries` has a number for each of `rows`. Both happen in one transaction where one node has both streams;
-    otherwise the letters are added first, so that one may be there twice rather than not at all. Raises SERVER_REFUSED.
+    otherwise the letters are added first, so that one may be there twice rather than not at all. Raises
+    NOT_A_STREAM, before anything is changed, and SERVER_REFUSED.
     """
     ids = page.ids().to_pylist()
     target = task.dead_letters or ""
+    found = connection.link(target.encode()).pipeline([("XINFO", "STREAM", target)])[0]
+    if isinstance(found, redis.ResponseError) and str(found).startswith("WRONGTYPE"):
+        fail("NOT_A_STREAM", stream=target, address=connection.address)  # XADD alone would fail in the transaction
     reason = f"delivered more than {task.max_deliveries} times"
     for start in range(0, len(rows), _CHUNK):
         chunk = list(zip(rows[start : start + _CHUNK], deliveries[start : start + _CHUNK], strict=True))
