@@ -335,6 +335,11 @@ def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureF
     place.trigger(strict, end)  # a later batch may be without optional fields
 
 
+def test_a_column_may_stand_twice(place: Place) -> None:
+    """A schema may name a field twice, with two types."""
+    assert len(place.batch("n int, n string, staton string", stream="s")) == len(place.batch("n int", stream="s")) > 0
+
+
 def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     """With failOnMissingStream=false it has no rows; a streaming query says that it waits for the stream."""
     assert place.batch(stream="none", failOnMissingStream="false") == []

@@ -5,7 +5,8 @@ producers (8.6), and entries given back by XNACK (8.8). DUMP writes the oldest f
 version, which says what its reader knows: there :func:`rest` has what the form does not keep. Nodes are cut anew;
 deleted entries are not written.
 
-Both directions go in steps, so that a stream of any size keeps nobody waiting.
+Both directions go in steps, so that a stream of any size keeps nobody waiting. They share a file of more than 400 lines
+because a form is read and changed as one: what is written here must be what is read here.
 """
 
 from __future__ import annotations
