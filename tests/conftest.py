@@ -80,9 +80,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[_LEFT_OUT][why] += 1
             left_out.append(item)
         else:
-            if "spark" in getattr(item, "fixturenames", ()):
-                # All tests of the one Spark session run in one process.
-                item.add_marker(pytest.mark.xdist_group("spark"))
             kept.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

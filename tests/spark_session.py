@@ -1,4 +1,4 @@
-"""The Spark session of the tests: one for the whole run, small, without a UI, and quiet.
+"""The Spark session of the tests: one for each process of a run, small, without a UI, and quiet.
 
 tests/conftest.py imports the fixture, for all tests.
 """
