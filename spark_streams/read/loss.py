@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
 from spark_streams.server.model import StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -83,22 +83,58 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
     return None
 
 
-def find_group_loss(state: StreamState) -> Loss | None:
+@dataclass(frozen=True)
+class GroupBaseline:
+    """What was known of a stream and its group when a batch was planned.
+
+    `after`: the group's position. `passed`: how many of all entries ever added lie before it; None if unknown.
+    `deleted`: the largest ID known to be deleted. `gone`: how many unread entries were known to be gone.
+    """
+
+    after: StreamId = ZERO
+    passed: int | None = None
+    deleted: StreamId = ZERO
+    gone: int = 0
+
+
+#: Of a batch that an earlier run has planned: entries that were deleted one by one may have been so before the query.
+UNKNOWN = GroupBaseline(deleted=LAST)
+
+
+def group_baseline(state: StreamState) -> GroupBaseline:
+    """The baseline for what happens between planning and reading. The stream must have the group."""
+    group = state.group
+    assert group is not None
+    found = find_group_loss(state)
+    passed = group.entries_read
+    all_unread = state.first_id is None or state.first_id > group.last_delivered_id
+    if passed is None and state.entries_added is not None and all_unread:
+        passed = state.entries_added - state.length
+    gone = 0 if found is None or found.count is None else found.count
+    return GroupBaseline(group.last_delivered_id, passed, state.max_deleted_id, gone)
+
+
+def find_group_loss(state: StreamState, known: GroupBaseline | None = None) -> Loss | None:
     """What is gone of the entries that the group has yet to read; None if nothing is known to be.
 
     The server counts the entries that were added and those that the group has passed, so a head that was trimmed shows
-    in the number of entries left.
+    in the number of entries left. With a baseline, what has gone since then; without one, entries that were deleted
+    one by one do not count for a group that has read nothing: that may have been before there was the group.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
         return None
-    if state.max_deleted_id > group.last_delivered_id:
+    known = known or GroupBaseline(deleted=ZERO if group.last_delivered_id > ZERO else LAST)
+    if state.max_deleted_id > max(group.last_delivered_id, known.deleted):
         return Loss("", upto=state.max_deleted_id)
-    if state.entries_added is None or group.entries_read is None:
+    passed = group.entries_read
+    if passed is None and group.last_delivered_id == known.after:
+        passed = known.passed
+    if state.entries_added is None or passed is None:
         return None
     if state.first_id is not None and state.first_id <= group.last_delivered_id:
         return None
-    count = state.entries_added - group.entries_read - state.length
+    count = state.entries_added - passed - state.length - known.gone
     upto = state.last_id if state.first_id is None else state.first_id.before()
     return Loss("", upto=upto, count=count) if count > 0 else None
 

@@ -18,7 +18,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read import belonging, loss, planning
 from spark_streams.read.lease import Lease
-from spark_streams.read.loss import Baseline
+from spark_streams.read.loss import Baseline, GroupBaseline
 from spark_streams.read.offsets import Offsets, SharedBatch
 from spark_streams.read.selection import Selection, start_of
 from spark_streams.read.shared import protocol
@@ -55,6 +55,8 @@ class SharedSource:
         self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
         self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
+        self._known: dict[str, GroupBaseline] = {}  # what the batch `_planned` was planned with
+        self._planned = -1
 
     @property
     def _group(self) -> str:
@@ -131,6 +133,10 @@ class SharedSource:
                 if found:
                     claims[stream] = found
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
+            self._planned = batch.number
+            self._known = {
+                stream: loss.group_baseline(state) for stream, state in states.items() if state and state.group
+            }
             quiet = {stream: state for stream, state in states.items() if self._is_quiet(state, lag[stream])}
             quiet = {stream: state for stream, state in quiet.items() if stream not in claims}
             self._watch.settle(begin, quiet)
@@ -273,6 +279,7 @@ class SharedSource:
         with borrow(self._address) as connection:
             self._lease.hold(open_server(connection), belonging.query_of(end), batch.reads)
         planned: list[SharedTask] = []
+        known = self._known if self._planned == batch.number else {}
         for stream, counts in sorted(batch.reads.items()):
             for index, count in enumerate(counts):
                 task = SharedTask(
@@ -290,6 +297,7 @@ class SharedSource:
                     page_size=options.page_size,
                     run=self._run,
                     fails=options.fails,
+                    known=known.get(stream, loss.UNKNOWN),
                 )
                 planned.append(task)
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]

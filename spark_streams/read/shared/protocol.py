@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass
 
 from spark_streams.client.slots import same_slot_tag
+from spark_streams.read import loss
+from spark_streams.read.loss import GroupBaseline
 
 DONE = "done"
 """The ledger's field with the last batch of which every partition is finished."""
@@ -29,7 +31,8 @@ class SharedTask:
     milliseconds or because their consumer belongs to an earlier run of the query (batches up to `since`). Entries
     delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: the rows need the number of
     deliveries. `page_size`: the most entries in one reply of the consumer's history. `run`: the run of the query, from
-    a start to its end. `fails`: entries that are gone when they are read again are an error rather than a warning.
+    a start to its end. `fails`: entries that are gone are an error rather than a warning. `known`: the stream and the
+    group when the batch was planned.
     """
 
     stream: str
@@ -47,6 +50,7 @@ class SharedTask:
     page_size: int = 10_000
     run: str = ""
     fails: bool = True
+    known: GroupBaseline = loss.UNKNOWN
 
     @property
     def consumer(self) -> str:

@@ -1,8 +1,8 @@
 """What one task of a batch does in a shared group: read new entries once, and read them again when it is repeated.
 
-Owns the order of a task's steps: look into the ledger, then either read new entries in the transaction that writes the
-ledger's line, or read the consumer's history. The rules are in `spark_streams.read.shared.protocol`. Keep to them:
-exactly what is yielded here is acknowledged later.
+Owns the order of a task's steps: look into the ledger, then either look for lost entries and read new ones in the
+transaction that writes the ledger's line, or read the consumer's history. The rules are in
+`spark_streams.read.shared.protocol`. Keep to them: exactly what is yielded here is acknowledged later.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
+from spark_streams.read import loss
+from spark_streams.read.loss import Baseline
 from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
+from spark_streams.server.open import open_server
 from spark_streams.server.xreadgroup import Claim, Consumer, RefusedForNowError
 from spark_streams.stream_id import StreamId
 
@@ -132,8 +135,17 @@ def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
     _log.warning("%s", problem)
 
 
+def _check_loss(connection: Connection, task: SharedTask) -> None:
+    """Report entries that were removed after the batch was planned, and before anybody in the group has read them."""
+    state = open_server(connection).state_in_transaction(task.stream, task.group)
+    found = None if state is None else loss.find_group_loss(state, task.known)
+    if state is not None and state.group is not None and found is not None:
+        baseline = Baseline(state.group.last_delivered_id)
+        loss.raise_or_warn(found, task.stream, baseline, connection.address, fails=task.fails)
+
+
 def _attempt(
-    connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
+    connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes, *, checked: bool = False
 ) -> Iterable[Pending] | None:
     """The partition's entries; None if the ledger was changed meanwhile."""
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
@@ -149,6 +161,9 @@ def _attempt(
         _log.warning("The ledger of %s was lost; its consumer %s has read already.", task.stream, task.consumer)
         line = b""
     if line is None and int(done or 0) < task.batch:
+        if task.reads and not checked:
+            _check_loss(connection, task)
+            return _attempt(connection, link, task, consumer, key, checked=True)  # the check has ended the WATCH
         claims = _claims(connection, task, consumer) if task.claims else []
         write = ("HSET", key, task.line, task.run)
         pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)

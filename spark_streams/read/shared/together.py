@@ -13,9 +13,11 @@ import redis
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.codec.reply import Page
+from spark_streams.read import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
+from spark_streams.server.open import open_server
 from spark_streams.server.xreadgroup import Consumer
 
 _MOST_TASKS = 100
@@ -47,7 +49,7 @@ def read_new(
     link: Link | None = None
     try:
         link = connection.link(None)
-        fresh = _watched(link, tasks)
+        fresh = _watched(connection, link, tasks)
         if len(fresh) < 2:
             link.pipeline([("UNWATCH",)])
             return None, [], left
@@ -71,7 +73,7 @@ def read_new(
     return page, [(task.stream, count) for task, count in done], [task for task in tasks if task not in read]
 
 
-def _watched(link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
+def _watched(connection: Connection, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
     """Watch the tasks' ledgers. Returns the tasks that nobody has tried yet."""
     commands: list[Command] = [("WATCH", *map(_key, tasks))]
     commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
@@ -86,7 +88,17 @@ def _watched(link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
         done, line = fields
         if line is None and int(done or 0) < task.batch:
             fresh.append(task)
-    return fresh
+    return _whole(connection, fresh)
+
+
+def _whole(connection: Connection, tasks: Sequence[SharedTask]) -> list[SharedTask]:
+    """The tasks of streams that have lost nothing since the batch was planned, as far as is known."""
+    groups = {task.group for task in tasks}
+    states = {
+        group: open_server(connection).states(list({task.stream: None for task in tasks}), group) for group in groups
+    }
+    found = [(task, states[task.group][task.stream]) for task in tasks]
+    return [task for task, state in found if state is not None and loss.find_group_loss(state, task.known) is None]
 
 
 def _key(task: SharedTask) -> bytes:

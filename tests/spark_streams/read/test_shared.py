@@ -383,6 +383,30 @@ def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog:
     assert caplog.text.count("ENTRIES_LOST") == 1
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["first batch", "later batch"])
+@pytest.mark.parametrize(("left", "parts"), [(2, 1), (0, 1), (2, 2)])
+def test_entries_that_go_between_planning_and_reading(
+    site: Site, first: bool, left: int, parts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Trimmed after a batch was planned, before its tasks have read, they are an error too, or a warning."""
+    site.add("s", 4)
+    site.client.xdel("s", "2-1")  # before the query began: no loss
+    query = query_of(site, minPartitions=parts)
+    if not first:
+        assert numbers(query.trigger() or []) == [0, 2, 3]
+        site.client.xtrim("s", minid="4-1", approximate=False)
+    site.add("s", 6, first=4)
+    assert query.plan()
+    assert site.client.xtrim("s", maxlen=left, approximate=False)
+    for _ in range(2):
+        with pytest.raises(StreamError, match=f"ENTRIES_LOST.*'s'.*lost {(9 if first else 6) - left} entries"):
+            query.run()
+    assert site.group()["pending"] == 0
+    query.restart(failOnDataLoss="false")
+    with caplog.at_level("WARNING", "spark_streams"):
+        assert numbers(query.run()) == list(range(10 - left, 10))
+
+
 def test_finished_entries_are_trimmed(site: Site) -> None:
     """trimOnCommit leaves what any consumer of any group has yet to acknowledge."""
     site.add("s", 10)
