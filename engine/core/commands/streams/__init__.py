@@ -1,27 +1,9 @@
-"""Commands of streams and consumer groups."""
+"""Commands of streams and consumer groups.
 
-from engine.core.commands.streams import (
-    adding,
-    claims,
-    deleting,
-    extensions,
-    groups,
-    pending_entries,
-    production,
-    ranges,
-    reading,
-    stream_info,
-)
+Here stand what both rooms use (``lookups``, ``many_ids``) and the commands that show or do something about entries and
+groups at once (XINFO, ``PS.*``).
+"""
 
-__all__ = [
-    "adding",
-    "claims",
-    "deleting",
-    "extensions",
-    "groups",
-    "pending_entries",
-    "production",
-    "ranges",
-    "reading",
-    "stream_info",
-]
+from engine.core.commands.streams import entries, extensions, groups, stream_info
+
+__all__ = ["entries", "extensions", "groups", "stream_info"]

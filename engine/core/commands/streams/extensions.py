@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import chain
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import record_position, see_consumer
-from engine.core.commands.streams.encoded_adds import adds_of
+from engine.core.commands.streams.entries.encoded_adds import adds_of
+from engine.core.commands.streams.groups.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context

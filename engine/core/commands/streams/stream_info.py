@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from engine.core.commands.streams.entries.ranges import entries_between
+from engine.core.commands.streams.groups.pending_records import PendingRecords
 from engine.core.commands.streams.lookups import need_stream
-from engine.core.commands.streams.pending_records import PendingRecords
-from engine.core.commands.streams.ranges import entries_between
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args

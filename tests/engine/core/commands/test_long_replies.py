@@ -9,7 +9,9 @@ import pytest
 
 from engine.core.commands.data import hashes
 from engine.core.commands.server import transactions
-from engine.core.commands.streams import extensions, history, pending_entries, pending_records, ranges, stream_info
+from engine.core.commands.streams import extensions, stream_info
+from engine.core.commands.streams.entries import ranges
+from engine.core.commands.streams.groups import history, pending_entries, pending_records
 from engine.core.dispatch import Core
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from engine.core.commands.data import dump
-from engine.core.commands.streams import claims, deleting, many_ids, pending_entries
+from engine.core.commands.streams import many_ids
+from engine.core.commands.streams.entries import deleting
+from engine.core.commands.streams.groups import claims, pending_entries
 from engine.core.formats.rdb import streams
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.commands.streams.effects import record_position, see_consumer
+from engine.core.commands.streams.groups.effects import record_position, see_consumer
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most

@@ -1,13 +1,13 @@
-"""XREAD and XREADGROUP, and waiting for data. Their arguments are parsed by `read_arguments`."""
+"""XREAD and XREADGROUP, and waiting for data. Their arguments are parsed by ``read_arguments``."""
 
 from __future__ import annotations
 
 from itertools import chain
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import ClaimEffects, deliver, see_consumer
-from engine.core.commands.streams.history import History
-from engine.core.commands.streams.read_arguments import Budget, Read, find_keys, parse_read
+from engine.core.commands.streams.groups.effects import ClaimEffects, deliver, see_consumer
+from engine.core.commands.streams.groups.history import History
+from engine.core.commands.streams.groups.read_arguments import Budget, Read, find_keys, parse_read
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX

@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from engine.core.commands.streams.effects import ClaimEffects
-from engine.core.commands.streams.read_arguments import Budget
+from engine.core.commands.streams.groups.effects import ClaimEffects
+from engine.core.commands.streams.groups.read_arguments import Budget
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.effects import ClaimEffects, record_position, see_consumer
-from engine.core.commands.streams.history import delivered_again, runs_of
+from engine.core.commands.streams.groups.effects import ClaimEffects, record_position, see_consumer
+from engine.core.commands.streams.groups.history import delivered_again, runs_of
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
