@@ -33,7 +33,7 @@ from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError
-from spark_streams.read.offsets import Offsets
+from spark_streams.read.query.offsets import Offsets
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server

@@ -1,5 +1,6 @@
 """Reading streams into Spark: batches and micro-batches, planned on the driver, read by tasks.
 
-Owns offsets, planning, loss detection, and the two ways of consuming (by ranges, or sharing a group in `shared`). May
-import columns, server, client, embedded and config. Knows nothing of writing, nor how a value becomes a column's value.
+Owns the answers to Spark's calls: batch and streaming readers, filter pushdown, schema inference. The two ways of
+consuming are the rooms `ranges` and `shared`, and `query` is what both build on. May import columns, server, client,
+embedded and config. Knows nothing of writing, nor how a value becomes a column's value.
 """

@@ -1,4 +1,7 @@
-"""Batch reads. Both ends are fixed when the query is planned, so every attempt of a task reads the same entries."""
+"""Batch reads: both ends are fixed when the query is planned, so every attempt of a task reads the same entries.
+
+A streaming reader answers other calls of Spark: `spark_streams.read.stream`.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.headline import headed
-from spark_streams.read import planning
-from spark_streams.read.range_task import RangePartition
-from spark_streams.read.selection import end_of, start_of, streams_of
+from spark_streams.read.query import planning
+from spark_streams.read.query.selection import end_of, start_of, streams_of
+from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server

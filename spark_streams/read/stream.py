@@ -42,10 +42,10 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
-from spark_streams.read.offsets import Offsets
-from spark_streams.read.range_source import RangeSource
-from spark_streams.read.range_task import RangePartition
-from spark_streams.read.shared.driver import SharedSource
+from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.ranges.source import RangeSource
+from spark_streams.read.ranges.task import RangePartition
+from spark_streams.read.shared.source import SharedSource
 from spark_streams.read.shared.task import SharedPartition
 
 _KEPT_OFFSETS = 3  # a batch's two, and where the streams end

@@ -16,8 +16,8 @@ import re
 from dataclasses import dataclass
 
 from spark_streams.client.slots import same_slot_tag
-from spark_streams.read import loss
-from spark_streams.read.loss import GroupBaseline
+from spark_streams.read.query import loss
+from spark_streams.read.query.loss import GroupBaseline
 
 DONE = "done"
 """The ledger's field with the last batch of which every partition is finished."""

@@ -27,8 +27,8 @@ from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
-from spark_streams.read import loss
-from spark_streams.read.loss import Baseline
+from spark_streams.read.query import loss
+from spark_streams.read.query.loss import Baseline
 from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup

@@ -13,7 +13,7 @@ import redis
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.codec.reply import Page
-from spark_streams.read import loss
+from spark_streams.read.query import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup

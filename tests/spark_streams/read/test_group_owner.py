@@ -10,7 +10,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import StreamError
-from spark_streams.read.lease import Lease
+from spark_streams.read.query.lease import Lease
 from spark_streams.server.open import open_server
 from tests.spark_streams.driver import Site, numbers
 from tests.waiting import wait_for

@@ -16,15 +16,15 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read import belonging, loss, planning
-from spark_streams.read.lease import Lease
-from spark_streams.read.loss import Baseline, GroupBaseline
-from spark_streams.read.offsets import Offsets, SharedBatch
-from spark_streams.read.selection import Selection, start_of
+from spark_streams.read.query import belonging, loss, planning
+from spark_streams.read.query.lease import Lease
+from spark_streams.read.query.loss import Baseline, GroupBaseline
+from spark_streams.read.query.offsets import Offsets, SharedBatch
+from spark_streams.read.query.selection import Selection, start_of
+from spark_streams.read.query.watch import Watch
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
-from spark_streams.read.watch import Watch
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server

@@ -15,16 +15,16 @@ from spark_streams.client.pool import borrow
 from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
-from spark_streams.read import belonging, planning
-from spark_streams.read.admission import Limits
-from spark_streams.read.continuity import Begin, Continuity, baseline_of
-from spark_streams.read.lease import Lease
-from spark_streams.read.loss import Baseline
-from spark_streams.read.offsets import Offsets
-from spark_streams.read.owned_group import OwnedGroup
-from spark_streams.read.range_task import RangePartition
-from spark_streams.read.selection import Selection, start_of
-from spark_streams.read.watch import Watch
+from spark_streams.read.query import belonging, planning
+from spark_streams.read.query.lease import Lease
+from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.selection import Selection, start_of
+from spark_streams.read.query.watch import Watch
+from spark_streams.read.ranges.admission import Limits
+from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
+from spark_streams.read.ranges.owned_group import OwnedGroup
+from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.config.read import LimitOptions
-from spark_streams.read import planning
+from spark_streams.read.query import planning
 from spark_streams.server.model import Range
 from spark_streams.stream_id import ZERO, StreamId
 

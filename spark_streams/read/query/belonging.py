@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read.offsets import Offsets, Source
+from spark_streams.read.query.offsets import Offsets, Source
 
 _log = logging.getLogger("spark_streams")
 

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read.backlog import added_upto
-from spark_streams.read.lease import lease_name
-from spark_streams.read.offsets import Offsets
+from spark_streams.read.query.lease import lease_name
+from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.ranges.backlog import added_upto
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId

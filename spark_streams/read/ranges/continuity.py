@@ -1,7 +1,7 @@
 """Whether a stream goes on from where it was read: where the next batch begins in it, and what was lost there.
 
 Owns what is remembered of each stream from one trigger to the next. Which contradictions between an offset and a
-stream's state mean a loss is decided in `spark_streams.read.loss`.
+stream's state mean a loss is decided in `spark_streams.read.query.loss`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
-from spark_streams.read import loss
-from spark_streams.read.backlog import counted_backlog
-from spark_streams.read.loss import Baseline, Loss
-from spark_streams.read.offsets import Offsets
-from spark_streams.read.owned_group import OwnedGroup
+from spark_streams.read.query import loss
+from spark_streams.read.query.loss import Baseline, Loss
+from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.ranges.backlog import counted_backlog
+from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId

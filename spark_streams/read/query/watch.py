@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from spark_streams.read.offsets import Offsets
+from spark_streams.read.query.offsets import Offsets
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 

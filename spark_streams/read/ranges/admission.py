@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
-from spark_streams.read import planning
+from spark_streams.read.query import planning
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.stream_id import StreamId

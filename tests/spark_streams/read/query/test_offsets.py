@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_streams.errors import StreamError
-from spark_streams.read.offsets import VERSION, Offsets, SharedBatch, Source
+from spark_streams.read.query.offsets import VERSION, Offsets, SharedBatch, Source
 from spark_streams.stream_id import ZERO, StreamId
 from tests.spark_streams.test_stream_id import IDS, unhurried
 
