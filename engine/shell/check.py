@@ -26,7 +26,7 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import DamagedError, TornError, blocks_behind, end_of_writing, pieces_from
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.replay import Replay, parse_command
+from engine.shell.durability.log.replay import Replay, parse_command
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\

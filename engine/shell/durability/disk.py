@@ -25,19 +25,19 @@ from engine.core.protocol.replies import CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
 from engine.shell.durability import info
-from engine.shell.durability.appendonly import AppendOnly
+from engine.shell.durability.background.threads import Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.loading import Loader
-from engine.shell.durability.log import ALWAYS, Log
+from engine.shell.durability.log.appendonly import AppendOnly
+from engine.shell.durability.log.replay import LoadError
+from engine.shell.durability.log.rewriting import Rewrites
+from engine.shell.durability.log.switching import LogSwitch
+from engine.shell.durability.log.waiting import LogWaiters
+from engine.shell.durability.log.writer import ALWAYS, Log
 from engine.shell.durability.ownership import Ownership
-from engine.shell.durability.replay import LoadError
-from engine.shell.durability.rewriting import Rewrites
 from engine.shell.durability.saving import TEMPORARY, Snapshots
 from engine.shell.durability.states.life import Life, LifeEvent, life
-from engine.shell.durability.switching import LogSwitch
-from engine.shell.durability.threads import Workers
-from engine.shell.durability.waiting import LogWaiters
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import persistence
 

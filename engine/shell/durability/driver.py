@@ -9,8 +9,8 @@ from typing import Protocol
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError
+from engine.shell.durability.background.threads import Threads
 from engine.shell.durability.disk import DiskDurability, Replies
-from engine.shell.durability.threads import Threads
 
 #: Seconds between two looks at what is due.
 _PERIOD = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.waiters import WaitingRoom
-from engine.shell.durability.appendonly import AppendOnly
+from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.saving import Snapshots
 from engine.shell.observation.reporting import LOG
 

@@ -19,15 +19,15 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.settings.kinds import SavePoint
-from engine.shell.durability.attempt import Attempt
+from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.taking import Soon, when_complete
+from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.replay import LoadError
+from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save
-from engine.shell.durability.taking import Soon, when_complete
-from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between two attempts of the ``save`` directive after one has failed.

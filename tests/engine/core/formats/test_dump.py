@@ -18,7 +18,7 @@ from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
-from engine.shell.durability.replay import Replay
+from engine.shell.durability.log.replay import Replay
 from tests import servers
 from tests.connection import Connection
 from tests.engine.shell.durability.workload import empty_core, everything

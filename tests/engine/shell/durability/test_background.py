@@ -17,7 +17,7 @@ import pytest
 from engine.core.keyspace import image
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED
-from engine.shell.durability import log as log_module
+from engine.shell.durability.log import writer
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import Machine
 from engine.wire.encode import Out, encode
@@ -441,7 +441,7 @@ def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path,
 
     A disk that is never done does not keep the rewrite from beginning for ever.
     """
-    monkeypatch.setattr(log_module, "_SHORT_SYNC", 10)
+    monkeypatch.setattr(writer, "_SHORT_SYNC", 10)
     engine = life_of(tmp_path, appendfsync="no")
     log = engine.durability.log
     for number in range(1, 50):

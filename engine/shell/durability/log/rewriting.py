@@ -1,7 +1,7 @@
 """Rewriting the log: an image of the keyspace becomes its new base, and what comes from then on stands behind it.
 
 It decides when an attempt begins and what happens meanwhile; how files take each other's place is
-:mod:`engine.shell.durability.appendonly`'s, the states are in :mod:`engine.shell.durability.states.rewrite`.
+:mod:`engine.shell.durability.log.appendonly`'s, the states are in :mod:`engine.shell.durability.states.rewrite`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
-from engine.shell.durability.appendonly import AppendOnly
-from engine.shell.durability.attempt import Attempt
-from engine.shell.durability.log import Log
-from engine.shell.durability.replay import LoadError
+from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.taking import Soon, when_complete
+from engine.shell.durability.background.threads import Background
+from engine.shell.durability.log.appendonly import AppendOnly
+from engine.shell.durability.log.replay import LoadError
+from engine.shell.durability.log.writer import Log
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
-from engine.shell.durability.taking import Soon, when_complete
-from engine.shell.durability.threads import Background
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between attempts that are begun by themselves, after one has failed: first and longest.

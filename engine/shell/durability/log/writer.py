@@ -1,10 +1,10 @@
 """The writer of the append-only file's newest increment: effects in, blocks on the disk, as ``appendfsync`` says.
 
 It owns the descriptor and what waits to be written; which files there are is the business of
-:mod:`engine.shell.durability.appendonly`. It never drops what it was given: where the disk refuses, the bytes wait, the
-file is cut back to its last whole block, and :meth:`Log.flush` tries again whenever it is called. A file that cannot be
-trusted any more is written to no more; then only a new one helps, written from memory
-(:mod:`engine.shell.durability.states.log_file` has the states).
+:mod:`engine.shell.durability.log.appendonly`. It never drops what it was given: where the disk refuses, the bytes
+wait, the file is cut back to its last whole block, and :meth:`Log.flush` tries again whenever it is called. A file that
+cannot be trusted any more is written to no more; then only a new one helps, written from memory (the states are in
+:mod:`engine.shell.durability.states.log_file`).
 
 With ``everysec`` fsync runs beside the loop. While one runs, new blocks wait for it (two seconds at the most, then
 they are written all the same, at the risk of being held up), as a write to a file that is being synced may be.
@@ -19,10 +19,10 @@ from typing import Any
 import hiredis
 
 from engine.core.keyspace.changes import Effects
+from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.blocks import BLOCK_LIMIT, head
 from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_file
-from engine.shell.durability.threads import Background
 
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.shell.durability.attempt import AbandonedError, Attempt
+from engine.shell.durability.background.attempt import AbandonedError, Attempt
+from engine.shell.durability.background.threads import Threads
 from engine.shell.durability.files import Files
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.saving import TEMPORARY
-from engine.shell.durability.threads import Threads
 from tests.waiting import DEADLINE, wait_for
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core.keyspace.image import Taking
-from engine.shell.durability.attempt import Attempt
+from engine.shell.durability.background.attempt import Attempt
 
 #: Does something when what runs in the event loop now is done.
 Soon = Callable[[Callable[[], None]], None]

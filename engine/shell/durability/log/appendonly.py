@@ -1,6 +1,6 @@
 """The files of the append-only log: directory, manifest, loading them, and how a new base takes their place.
 
-When what is written is the business of :mod:`engine.shell.durability.rewriting`. Here is how: every step leaves a
+When what is written is the business of :mod:`engine.shell.durability.log.rewriting`. Here is how: every step leaves a
 directory that loads. New files are complete and on the disk before the manifest names them, old ones are deleted after
 it no longer does. The temporary manifest is written before a new base gets its name, so that files without a manifest
 are only ever found where the very first one was being made, and a lost manifest is noticed.
@@ -18,7 +18,8 @@ from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
-from engine.shell.durability.attempt import Attempt
+from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot
@@ -33,9 +34,8 @@ from engine.shell.durability.formats.manifest import (
     Manifest,
 )
 from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.log import Log, encoded, framed
-from engine.shell.durability.replay import LoadError, Replay
-from engine.shell.durability.threads import Background
+from engine.shell.durability.log.replay import LoadError, Replay
+from engine.shell.durability.log.writer import Log, encoded, framed
 from engine.shell.observation.reporting import LOG
 
 _BASE_CHUNK = 1 << 20

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.log import Log
+from engine.shell.durability.log.rewriting import Rewrites
+from engine.shell.durability.log.writer import Log
 from engine.shell.durability.ownership import Ownership
-from engine.shell.durability.rewriting import Rewrites
 from engine.shell.durability.states.switch import Switch, SwitchEvent, switch
 from engine.shell.observation.reporting import LOG
 

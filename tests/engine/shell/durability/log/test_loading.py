@@ -12,7 +12,7 @@ from engine.core.formats import export
 from engine.core.formats.export import encode
 from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.replay import Replay
+from engine.shell.durability.log.replay import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
