@@ -3,8 +3,8 @@
 Owns the identity of a task. A streaming query's ID comes from its checkpoint and a batch's number from its log, so a
 replay has the same identity. A batch write gets a name when it is planned, once for all of its tasks and their retries;
 or the user names it (`writeId`), for all repetitions of the whole write. A write from foreachBatch has the query's
-identity, and its number among the batch's writes (`spark_streams.write.foreach_batch`). How rows are written is in
-`spark_streams.write.exactly_once` and `at_least_once`, and how a batch ends in `publishing`.
+identity, and its number among the batch's writes (`records.foreach_batch`). How rows are written is in
+`tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
 from spark_streams.stream_id import StreamId
-from spark_streams.write import foreach_batch
-from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
-from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import WriterId
-from spark_streams.write.publishing import Publisher
-from spark_streams.write.record import TaskRows
-from spark_streams.write.trimming import check_policy
+from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.records import foreach_batch
+from spark_streams.write.records.batch_record import TaskRows
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
+from spark_streams.write.rows.trimming import check_policy
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _RUN, _EXECUTION = "spark.jobGroup.id", "spark.sql.execution.id"

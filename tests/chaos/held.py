@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from spark_streams.source import PystreamsDataSource
-from spark_streams.write.moving import Mover
+from spark_streams.write.commit.moving import Mover
 from spark_streams.write.sink import StreamWriter
-from spark_streams.write.staging import ChunkState
+from spark_streams.write.tasks.staging import ChunkState
 from tests.waiting import wait_for
 
 DIRECTORY = "PYSTREAMS_CHAOS"

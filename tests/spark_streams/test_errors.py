@@ -26,9 +26,9 @@ from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
-from spark_streams.write.encoding import RowEncoder
-from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import WriterId
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import ROOT
 from tests.spark_streams.driver import Query, Site, schema_of
 

@@ -18,16 +18,16 @@ from spark_streams.client.pool import close_all
 from spark_streams.client.slots import slot_of
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
-from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
-from spark_streams.write.fence import WriterId
-from spark_streams.write.foreach_batch import number_of_write
-from spark_streams.write.publishing import Publisher
+from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.records.foreach_batch import number_of_write
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from tests import servers, topologies
 from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
-from tests.spark_streams.write.test_fences import table
+from tests.spark_streams.write.tasks.test_exactly_once import table
 
 pytestmark = pytest.mark.redis
 

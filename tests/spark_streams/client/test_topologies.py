@@ -20,14 +20,14 @@ from spark_streams.config import options, permissions
 from spark_streams.config.address import Address, Credentials, Tls
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
-from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import WriterId
-from spark_streams.write.publishing import Publisher
+from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import servers, topologies
 from tests.spark_streams.driver import Query
-from tests.spark_streams.write.test_fences import table
+from tests.spark_streams.write.tasks.test_exactly_once import table
 
 pytestmark = pytest.mark.redis
 WRITER = WriterId("query", 0, 0)

@@ -18,10 +18,10 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.at_least_once import AtLeastOnceSender
-from spark_streams.write.encoding import RowEncoder
-from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import WriterId
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 

@@ -21,8 +21,8 @@ from spark_streams.client.retry import is_transient
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.encoding import OWN_IDS, EncodedRows
-from spark_streams.write.trimming import trim_commands
+from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
+from spark_streams.write.rows.trimming import trim_commands
 
 _AHEAD = 2
 

@@ -25,11 +25,27 @@ import redis
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.fence import PREFIX, WriterId, shown
+from spark_streams.write.records.fence import PREFIX, WriterId, shown
+from spark_streams.write.rows.digest import RowDigest
 
 _REMOVED_AT_ONCE = 1000
+
+RECORD_MS = 86_400_000
+"""How long records are kept at least, while a batch is being written: a task may be silent for long."""
+
+
+def kept_ms(options: WriteOptions, lasting: bool) -> int:
+    """How long records are kept after their last change; 0 for ever. `lasting`: the write may be repeated."""
+    if not lasting:
+        return RECORD_MS
+    return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
+
+
+def has_ledger(options: WriteOptions, lasting: bool) -> bool:
+    """Whether the write keeps a ledger: it may be repeated, or its tasks stage, and may die."""
+    return lasting or options.mode == "staged"
 
 
 def ledger_key(name: str) -> bytes:

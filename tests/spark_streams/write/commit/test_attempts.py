@@ -20,15 +20,15 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write import foreach_batch
-from spark_streams.write.encoding import EncodedRows, RowEncoder, merged
-from spark_streams.write.exactly_once import ExactlyOnceSender
-from spark_streams.write.fence import WriterId
-from spark_streams.write.moving import Mover
-from spark_streams.write.publishing import Publisher
-from spark_streams.write.record import TaskRows, manifest_of, parse_manifest
+from spark_streams.write.commit.moving import Mover
+from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.records import foreach_batch
+from spark_streams.write.records.batch_record import TaskRows, manifest_of, parse_manifest
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.sink import Sink, plan
-from spark_streams.write.staging import ChunkState, pack_index, unpack_rows
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from spark_streams.write.tasks.staging import ChunkState, pack_index, unpack_rows
 from tests import servers
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000002"

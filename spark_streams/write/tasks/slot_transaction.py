@@ -6,7 +6,7 @@ A transaction holds the rows of one slot (of all streams, where there is no clus
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
 If EXEC finds a fence changed, or the connection breaks and nobody knows whether EXEC was executed, the fences are read
-again and tell. The batch's record says whether this attempt may write at all (`spark_streams.write.record`); the first
+again and tell. The batch's record says whether this attempt may write at all (`records.batch_record`); the first
 transaction of a batch makes it. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the
 server works, so a chunk costs one round trip.
 
@@ -31,13 +31,13 @@ from spark_streams.client.retry import is_transient
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.encoding import EncodedRows
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.own_ids import check_ids
-from spark_streams.write.record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
-from spark_streams.write.replicas import ReplicaWait
-from spark_streams.write.trimming import trim_commands
+from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
+from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.rows.digest import RowDigest
+from spark_streams.write.rows.encoding import EncodedRows
+from spark_streams.write.rows.own_ids import check_ids
+from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks.replicas import ReplicaWait
 
 _ASKING_REPLY = b"+OK\r\n"
 

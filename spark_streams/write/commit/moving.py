@@ -19,13 +19,13 @@ import redis
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.retry import is_transient
 from spark_streams.errors import fail
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, shown
-from spark_streams.write.record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
-from spark_streams.write.replicas import ReplicaWait
-from spark_streams.write.slot_transaction import Terms
-from spark_streams.write.staging import ChunkState
-from spark_streams.write.trimming import trim_commands
+from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
+from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, shown
+from spark_streams.write.rows.digest import RowDigest
+from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks.replicas import ReplicaWait
+from spark_streams.write.tasks.slot_transaction import Terms
+from spark_streams.write.tasks.staging import ChunkState
 
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call

@@ -7,9 +7,9 @@ Whoever comes later (a retry, a speculative copy, a replay after a restart) read
 if it brings other rows, the digest shows it.
 
 There is one hash per task, not one for all with a field for each: WATCH watches keys, and tasks that run side by side
-must not disturb each other. What all tasks of a batch share is in `spark_streams.write.record`.
+must not disturb each other. What all tasks of a batch share is in `records.batch_record`.
 
-Pure: `StreamFence` is the arithmetic, `spark_streams.write.slot_transaction` talks to the server.
+Pure: `StreamFence` is the arithmetic, `tasks.slot_transaction` talks to the server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_streams.client.link import Command
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO
-from spark_streams.write.digest import RowDigest
+from spark_streams.write.rows.digest import RowDigest
 
 PREFIX = b"pystreams:fence:"
 FIELDS = ("batch", "rows", "digest", "chunk", "refused")
@@ -85,7 +85,7 @@ class StreamFence:
     """One task's rows on their way into one stream, and the fence that counts them.
 
     The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` comes whenever the fence was read. Rows
-    are given as their hashes (`spark_streams.write.digest`). `done` are the rows that this task need not bring.
+    are given as their hashes (`rows.digest`). `done` are the rows that this task need not bring.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:

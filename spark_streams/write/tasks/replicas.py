@@ -9,7 +9,7 @@ import redis
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.fence import FIELDS, StreamFence
+from spark_streams.write.records.fence import FIELDS, StreamFence
 
 
 class ReplicaWait:

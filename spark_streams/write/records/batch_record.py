@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from spark_streams.client.link import Command
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.fence import WriterId
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.digest import RowDigest
 
 RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""

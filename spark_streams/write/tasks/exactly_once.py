@@ -2,13 +2,12 @@
 
 Owns how a task begins at a stream (write there, or stage for the driver to publish), and how its rows are divided into
 transactions: by slot where there is a cluster, and rows with IDs of their own apart from rows without.
-`spark_streams.write.slot_transaction` executes them, `spark_streams.write.fence` counts rows.
+`tasks.slot_transaction` executes them, `records.fence` counts rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import redis
 
@@ -17,28 +16,14 @@ from spark_streams.client.refusals import refused
 from spark_streams.client.slots import slot_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.stream_id import ZERO, StreamId
-from spark_streams.write.encoding import EncodedRows
-from spark_streams.write.fence import FIELDS, StreamFence, WriterId, shown
-from spark_streams.write.ledger import Ledger
-from spark_streams.write.record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
-from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from spark_streams.write.staging import Stager
-
-RECORD_MS = 86_400_000
-"""How long records are kept at least, while a batch is being written: a task may be silent for long."""
-
-
-def kept_ms(options: WriteOptions, lasting: bool) -> int:
-    """How long records are kept after their last change; 0 for ever. `lasting`: the write may be repeated."""
-    if not lasting:
-        return RECORD_MS
-    return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
-
-
-def has_ledger(options: WriteOptions, lasting: bool) -> bool:
-    """Whether the write keeps a ledger: it may be repeated, or its tasks stage, and may die."""
-    return lasting or options.mode == "staged"
+from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
+from spark_streams.write.records.fence import FIELDS, StreamFence, WriterId, shown
+from spark_streams.write.records.ledger import Ledger, has_ledger, kept_ms
+from spark_streams.write.records.stream_state import entries_added, is_gone, last_id
+from spark_streams.write.rows.encoding import EncodedRows
+from spark_streams.write.rows.own_ids import runs
+from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
+from spark_streams.write.tasks.staging import Stager
 
 
 class ExactlyOnceSender:
@@ -155,40 +140,3 @@ class ExactlyOnceSender:
             found.update(fence)
         is_there = record.is_committed and record.batch == writer.batch and not gone
         return Stager(found, not is_there, self._terms.options.mode == "atomic", entry.last)
-
-
-def is_gone(record: BatchRecord, info: object) -> bool:
-    """Whether the stream that the record's batch was written to was deleted since, by the reply to XINFO STREAM."""
-    added = entries_added(info)
-    return -1 < added < record.added or (added == 0 and record.stage == "direct" and not isinstance(info, list))
-
-
-def last_id(info: object) -> StreamId:
-    """The stream's last ID, by the reply to XINFO STREAM; 0-0 without the stream."""
-    return StreamId.parse(info[info.index(b"last-generated-id") + 1]) if isinstance(info, list) else ZERO
-
-
-def entries_added(info: object) -> int:
-    """How many entries were ever added, by the reply to XINFO STREAM: 0 without the stream, -1 if it is not known."""
-    if isinstance(info, list):
-        return int(info[info.index(b"entries-added") + 1]) if b"entries-added" in info else -1
-    return 0 if "no such key" in str(info) else -1
-
-
-def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
-    """Separate rows with IDs of their own from rows without: IDs behind those the server chooses cannot be checked."""
-    if all(rows.ids is None for rows in together):
-        return [list(together)]
-    found: list[list[EncodedRows]] = []
-    for rows in together:
-        if rows.ids is None:
-            found.append([rows])
-            continue
-        chosen = [each is not None and each != b"*" for each in rows.ids]
-        cuts = [0, *(i for i in range(1, len(chosen)) if chosen[i] != chosen[i - 1]), len(chosen)]
-        for first, end in pairwise(cuts):
-            part = rows.part(first, end)
-            if not chosen[first]:
-                part = EncodedRows(part.stream, part.commands, part.bounds, part.rows, None)
-            found.append([part])
-    return found

@@ -1,10 +1,13 @@
-"""Rows with IDs of their own: whether a stream will take them, known before they are sent. Pure."""
+"""Rows with IDs of their own: kept apart from rows without, and checked before they are sent. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from spark_streams.errors import fail
 from spark_streams.stream_id import StreamId
-from spark_streams.write.encoding import OWN_IDS, EncodedRows
+from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
 
 
 def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
@@ -29,3 +32,22 @@ def _own_id(text: bytes, last: StreamId) -> StreamId:
         given = StreamId.parse(ms).ms
         return StreamId(given, last.seq + 1) if given == last.ms else StreamId(given, 0)
     return StreamId.parse(text)
+
+
+def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
+    """Separate rows with IDs of their own from rows without: IDs behind those the server chooses cannot be checked."""
+    if all(rows.ids is None for rows in together):
+        return [list(together)]
+    found: list[list[EncodedRows]] = []
+    for rows in together:
+        if rows.ids is None:
+            found.append([rows])
+            continue
+        chosen = [each is not None and each != b"*" for each in rows.ids]
+        cuts = [0, *(i for i in range(1, len(chosen)) if chosen[i] != chosen[i - 1]), len(chosen)]
+        for first, end in pairwise(cuts):
+            part = rows.part(first, end)
+            if not chosen[first]:
+                part = EncodedRows(part.stream, part.commands, part.bounds, part.rows, None)
+            found.append([part])
+    return found

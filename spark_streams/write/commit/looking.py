@@ -17,10 +17,10 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.exactly_once import entries_added, is_gone, last_id
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
+from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
+from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.records.stream_state import entries_added, is_gone, last_id
+from spark_streams.write.rows.digest import RowDigest
 
 _AT_ONCE = 500
 """So many streams, or fences, are asked for in one request."""

@@ -22,7 +22,7 @@ from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.digest import row_hashes
+from spark_streams.write.rows.digest import row_hashes
 
 _CHUNK_BYTES = 4 << 20
 

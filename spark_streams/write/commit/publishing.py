@@ -2,13 +2,13 @@
 
 Rows are staged with writeMode=staged, and wherever a batch is attempted again after tasks may have written. Then
 
-1. stop the tasks of all attempts, and find every stream that any of them touched (`spark_streams.write.ledger`);
-2. look at all of these streams, and judge what was brought (`spark_streams.write.looking`). If rows of one stream do
-   not fit, or rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
+1. stop the tasks of all attempts, and find every stream that any of them touched (`records.ledger`);
+2. look at all of these streams, and judge what was brought (`commit.looking`). If rows of one stream do not fit, or
+   rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
 3. claim every stream that rows are left for: its record names this attempt and what it has staged (`manifest`), and
    then the ledger says that all are claimed;
 4. publish: each staged chunk is one transaction, behind the fence of its task. The server moves the rows itself
-   (`spark_streams.write.moving`), or they pass through here, a chunk at a time;
+   (`commit.moving`), or they pass through here, a chunk at a time;
 5. mark the records and the ledger as committed, and remove what was staged, by whichever attempt.
 
 Whoever comes after a driver that died finds that all streams were claimed, and finishes what was claimed; or it does
@@ -28,13 +28,9 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.stream_id import StreamId
-from spark_streams.write.digest import RowDigest
-from spark_streams.write.exactly_once import entries_added, has_ledger, kept_ms, runs
-from spark_streams.write.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.ledger import Account, Ledger
-from spark_streams.write.looking import Look, is_left, joined, look_at
-from spark_streams.write.moving import Mover
-from spark_streams.write.record import (
+from spark_streams.write.commit.looking import Look, is_left, joined, look_at
+from spark_streams.write.commit.moving import Mover
+from spark_streams.write.records.batch_record import (
     RECORD_FIELDS,
     BatchRecord,
     TaskRows,
@@ -45,8 +41,13 @@ from spark_streams.write.record import (
     record_key,
     roll_key,
 )
-from spark_streams.write.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
-from spark_streams.write.staging import parse_states, states_of, unpack_rows
+from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.records.ledger import Account, Ledger, has_ledger, kept_ms
+from spark_streams.write.records.stream_state import entries_added
+from spark_streams.write.rows.digest import RowDigest
+from spark_streams.write.rows.own_ids import runs
+from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
+from spark_streams.write.tasks.staging import parse_states, states_of, unpack_rows
 
 _log = logging.getLogger("spark_streams")
 _ATTEMPTS = 20
