@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
 from engine.core.formats.rdb import primitives as rdb
-from engine.core.formats.rdb import streams, values
+from engine.core.formats.rdb import stream_forms, stream_writer, values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.keyspace.database import Value
@@ -44,8 +44,8 @@ def dumped(value: Value) -> bytes:
 
 def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
     """The payload of a long stream that does not change, in chunks that are sent one by one."""
-    form = streams.form_of(stream)
-    pieces = streams.encode(stream, form)
+    form = stream_forms.form_of(stream)
+    pieces = stream_writer.encode(stream, form)
     chunks: list[bytes] = []
     waiting = [bytes((form,))]
     size = 0
@@ -56,7 +56,7 @@ def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
             chunks.append(b"".join(waiting))
             waiting, size = [], 0
         yield
-    chunks.append(b"".join((*waiting, struct.pack("<H", streams.RDB_VERSIONS[form]))))
+    chunks.append(b"".join((*waiting, struct.pack("<H", stream_forms.RDB_VERSIONS[form]))))
     crc = 0
     for chunk in chunks:
         crc = crc64(chunk, crc)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from engine.core.formats.rdb import streams, values
+from engine.core.formats.rdb import stream_reader, values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.values import Makers, Unknown
@@ -331,7 +331,7 @@ class Loading:
         if rest:
             if not isinstance(value, Stream):
                 raise BadFormatError
-            streams.load_rest(rest, value, self._makers.idmp_defaults)
+            stream_reader.load_rest(rest, value, self._makers.idmp_defaults)
         if value.__class__ is Unknown:
             self._leave_out(value.kind, f"key '{_shown(key)}' of database {db.index}")
             return

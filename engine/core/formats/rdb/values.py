@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.formats.rdb import streams
+from engine.core.formats.rdb import stream_forms, stream_reader, stream_writer
 from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import (
     BadFormatError,
@@ -78,8 +78,8 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
 def dumped(value: Any) -> tuple[int, bytes]:
     """A value in DUMP's form, type byte first, and the RDB version of the first server that reads it."""
     if isinstance(value, Stream):
-        form = streams.form_of(value)
-        return streams.RDB_VERSIONS[form], b"".join((bytes((form,)), *streams.encode(value, form)))
+        form = stream_forms.form_of(value)
+        return stream_forms.RDB_VERSIONS[form], b"".join((bytes((form,)), *stream_writer.encode(value, form)))
     if isinstance(value, deque):
         nodes = _list_nodes(value)
         return 10, bytes((_QUICKLIST_2,)) + length(len(nodes)) + b"".join(nodes)
@@ -90,8 +90,8 @@ def dumped(value: Any) -> tuple[int, bytes]:
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """The type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
-        form = min(streams.newest_form(version), streams.form_of(value))
-        return form, streams.encode(value, form)
+        form = min(stream_forms.newest_form(version), stream_forms.form_of(value))
+        return form, stream_writer.encode(value, form)
     if isinstance(value, Hash):
         if not value.big:
             packed = listpack([word for pair in value.items() for word in pair])
@@ -148,8 +148,8 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     """
     if kind == _STRING:
         return (yield from whole(reader, reader.string))
-    if kind in streams.FORMS:
-        return (yield from streams.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
+    if kind in stream_forms.FORMS:
+        return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
     if kind == _MODULE:
         number = yield from whole(reader, reader.length)
         yield from skip_module_data(reader)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from engine.core.formats.rdb import streams
+from engine.core.formats.rdb import stream_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.values import encoded
@@ -94,7 +94,7 @@ def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
     kind, pieces = encoded(value, version)
     head = bytes((kind,)) + string(key)
     if isinstance(value, Stream):
-        more = streams.rest(value, kind)
+        more = stream_writer.rest(value, kind)
         if more:
             head = _aux(REST_OF_STREAM, more.hex().encode()) + head
     yield head

@@ -10,7 +10,7 @@ from engine.core.commands.data import dump
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
-from engine.core.formats.rdb import streams
+from engine.core.formats.rdb import stream_reader, stream_writer
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -127,8 +127,9 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payloads of some entries are long."""
     for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
         monkeypatch.setattr(dump, name, value)
-    monkeypatch.setattr(streams, "_NODE_ENTRIES", 10)
-    monkeypatch.setattr(streams, "_RECORDS", 20)
+    monkeypatch.setattr(stream_writer, "_NODE_ENTRIES", 10)
+    for module in (stream_reader, stream_writer):
+        monkeypatch.setattr(module, "RECORDS", 20)
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])

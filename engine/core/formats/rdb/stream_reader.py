@@ -1,0 +1,248 @@
+"""Streams from Redis's RDB format, in steps, so that a stream of any size keeps nobody waiting.
+
+Nothing is believed: what does not fit together is a BadFormatError.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
+from engine.core.formats.rdb.stream_forms import (
+    DELETED,
+    RECORDS,
+    REST_VERSION,
+    SAME_FIELDS,
+    V7_0,
+    V7_2,
+    V8_6,
+    V8_8,
+    signed,
+)
+from engine.core.protocol import ids
+from engine.core.streams.frames import frame
+from engine.core.streams.group import Group
+from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
+from engine.core.streams.pending import NOBODY
+from engine.core.streams.position import UNKNOWN, estimate_read
+from engine.core.streams.stream import Stream
+
+_U64 = 1 << 64
+
+Defaults = Callable[[], tuple[int, int]]
+
+
+def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps[Stream]:
+    """Fill an empty stream. ``defaults`` are the server's settings for idempotent producers: duration, most IDs."""
+    for _ in range((yield from whole(reader, reader.length))):
+        key, packed = yield from whole(reader, lambda: (reader.string(), reader.string()))
+        _add_node(stream, key, packed)
+        yield False
+    last_id, max_deleted, added, groups = yield from whole(reader, lambda: _load_counters(reader, form, stream))
+    stream.last_id = last_id
+    if form >= V7_0:
+        stream.max_deleted_id, stream.entries_added = max_deleted, added
+    for _ in range(groups):
+        name, group = yield from _load_group(reader, form, stream)
+        if name in stream.groups:
+            raise BadFormatError
+        stream.groups[name] = group
+    if form >= V8_6:
+        producers = yield from _load_producers(reader, defaults)
+        if producers.by_producer or producers.added or (producers.duration, producers.maxsize) != defaults():
+            stream.remember_producers(producers)
+    return stream
+
+
+def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
+    """Give a stream that was loaded what :func:`~engine.core.formats.rdb.stream_writer.rest` has of it."""
+    reader = Reader(data)
+    if reader.length() != REST_VERSION:
+        raise BadFormatError("it holds more of a stream than is known here")
+    for _ in range(reader.length()):
+        group = stream.groups[reader.string()]
+        for _ in range(reader.length()):
+            consumer = group.consumers[reader.string()]
+            consumer.active_time = reader.unpack("<q")
+        for _ in range(reader.length()):
+            entry_id, (time, count) = _load_record(reader)
+            if entry_id in group.pending:
+                raise BadFormatError
+            group.pending.put(entry_id, NOBODY, time, count)
+            group.nacked[entry_id] = None
+    if reader.length():
+        stream.remember_producers(at_once(_load_producers(reader, defaults)))
+    if reader.at != len(data):
+        raise BadFormatError
+
+
+def _load_pair(reader: Reader) -> int:
+    ms = reader.length()
+    return ids.make(ms, reader.length())
+
+
+def _load_count(reader: Reader) -> int:
+    """A number that clients see as a signed one of 64 bits: nothing else could be logged, or saved, and read again."""
+    count = reader.length()
+    if count >= 1 << 63:
+        raise BadFormatError
+    return count
+
+
+def _load_raw(reader: Reader) -> int:
+    return int.from_bytes(reader.read(16), "big")
+
+
+def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int, int, int]:
+    """Last ID, greatest deleted ID, entries added, groups."""
+    count, last_id = reader.length(), _load_pair(reader)
+    if count != stream.length or last_id < stream.last_id:
+        raise BadFormatError
+    max_deleted = added = 0
+    if form >= V7_0:
+        _load_pair(reader)
+        max_deleted, added = _load_pair(reader), _load_count(reader)
+        if added < count or max_deleted > last_id:
+            raise BadFormatError
+    return last_id, max_deleted, added, reader.length()
+
+
+def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
+    if len(key) != 16:
+        raise BadFormatError
+    first_ms, first_seq = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
+    # (Where a number is expected and a string stands, arithmetic fails, which is an error as any other.)
+    words: list[int] = read_elements(packed)  # type: ignore[assignment]
+    live, deleted, fields = words[:3]
+    names = _texts(words[3 : 3 + fields])
+    at = 4 + fields
+    if words[at - 1] or live <= 0 or deleted < 0 or len(names) != fields:
+        raise BadFormatError
+    ms_of, seq_of = array("Q"), array("Q")
+    frames: list[bytes] = []
+    last_id = stream.last_id
+    shape = _shape_of(names)
+    for _ in range(live + deleted):
+        flags, ms, seq = words[at : at + 3]
+        begin = at + 3 if flags & SAME_FIELDS else at + 4
+        end = begin + fields if flags & SAME_FIELDS else begin + 2 * words[at + 3]
+        if end < begin or end >= len(words):
+            raise BadFormatError
+        words[end] & 1  # what goes back to the entry before: a number
+        at = end + 1
+        if flags & DELETED:
+            continue
+        ms, seq = (first_ms + ms) % _U64, (first_seq + seq) % _U64
+        entry_id = ms << 64 | seq
+        if begin == end or entry_id <= last_id:
+            raise BadFormatError
+        last_id = entry_id
+        ms_of.append(ms)
+        seq_of.append(seq)
+        name = b"%d-%d" % (ms, seq)
+        if flags & SAME_FIELDS:
+            parts: list[int | bytes] = [len(name), name]
+            for value in words[begin:end]:
+                text = b"%d" % value if value.__class__ is int else value
+                parts += (len(text), text)  # type: ignore[arg-type]  # no int any more
+            frames.append(shape % tuple(parts))
+        else:
+            frames.append(frame(name, _texts(words[begin:end])))
+    if len(frames) != live or at != len(words):
+        raise BadFormatError
+    stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+
+
+def _shape_of(names: Sequence[bytes]) -> bytes:
+    """The frame of an entry with these field names, to be formatted with the sizes and words of its ID and values."""
+    fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
+
+
+def _texts(words: Sequence[int | bytes]) -> list[bytes]:
+    return [b"%d" % word if word.__class__ is int else word for word in words]  # type: ignore[misc]
+
+
+def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes, Group]]:
+    def header() -> tuple[bytes, int, int, int]:
+        name, last_id = reader.string(), _load_pair(reader)
+        read = signed(reader.length()) if form >= V7_0 else UNKNOWN
+        return name, last_id, read, reader.length()
+
+    name, last_id, read, count = yield from whole(reader, header)
+    if read < UNKNOWN:
+        raise BadFormatError
+    group = Group(last_id, read if form >= V7_0 else estimate_read(stream, last_id))
+    records: dict[int, tuple[int, int]] = {}
+    for left in range(count, 0, -RECORDS):
+        some = min(left, RECORDS)
+        records.update((yield from whole(reader, lambda: [_load_record(reader) for _ in range(some)])))  # noqa: B023
+        yield False
+    if len(records) != count:
+        raise BadFormatError
+    owners: dict[int, int] = {}
+    for _ in range((yield from whole(reader, reader.length))):
+        yield from _load_consumer(reader, form, group, owners)
+    if form == V8_8:
+        for _ in range((yield from whole(reader, reader.length))):
+            entry_id = yield from whole(reader, lambda: _load_raw(reader))
+            if entry_id in owners:
+                raise BadFormatError
+            owners[entry_id] = NOBODY
+            group.nacked[entry_id] = None
+    if records.keys() != owners.keys():
+        raise BadFormatError
+    for number, entry_id in enumerate(sorted(records), 1):
+        group.pending.put(entry_id, owners[entry_id], *records[entry_id])
+        if not number % RECORDS:
+            yield False
+    return name, group
+
+
+def _load_record(reader: Reader) -> tuple[int, tuple[int, int]]:
+    return _load_raw(reader), (reader.unpack("<q"), _load_count(reader))
+
+
+def _load_consumer(reader: Reader, form: int, group: Group, owners: dict[int, int]) -> Steps[None]:
+    def header() -> tuple[bytes, int, int, int]:
+        name, seen = reader.string(), reader.unpack("<q")
+        active = reader.unpack("<q") if form >= V7_2 else seen
+        return name, seen, active, reader.length()
+
+    name, seen, active, count = yield from whole(reader, header)
+    if name in group.consumers:
+        raise BadFormatError
+    consumer, _ = group.consumer(name, seen)
+    consumer.active_time = active
+    for left in range(count, 0, -RECORDS):
+        some = 16 * min(left, RECORDS)
+        data = yield from whole(reader, lambda: reader.read(some))  # noqa: B023
+        for at in range(0, some, 16):
+            entry_id = int.from_bytes(data[at : at + 16], "big")
+            if entry_id in owners:
+                raise BadFormatError
+            owners[entry_id] = consumer.number
+        yield False
+
+
+def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:
+    duration, maxsize = yield from whole(reader, lambda: (_load_count(reader), _load_count(reader)))
+    if not duration or not maxsize:
+        duration, maxsize = defaults()
+    if duration > MOST_IDMP_SECONDS or maxsize > MOST_IDMP_IDS:
+        raise BadFormatError
+    producers = Producers(duration, maxsize)
+    for _ in range((yield from whole(reader, reader.length))):
+        producer, count = yield from whole(reader, lambda: (reader.string(), reader.length()))
+        if not producer or count > maxsize:
+            raise BadFormatError
+        sent = producers.by_producer.setdefault(producer, {})
+        for _ in range(count):
+            iid, entry_id = yield from whole(reader, lambda: (reader.string(), _load_pair(reader)))
+            sent[iid] = entry_id
+        if b"" in sent:
+            raise BadFormatError
+        yield False
+    producers.added, producers.duplicates = yield from whole(reader, lambda: (_load_count(reader), _load_count(reader)))
+    return producers

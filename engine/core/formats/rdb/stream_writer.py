@@ -1,0 +1,174 @@
+"""Streams to Redis's RDB format, in pieces, so that a stream of any size keeps nobody waiting.
+
+Nodes are cut anew; deleted entries are not written.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
+from engine.core.formats.rdb.stream_forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
+from engine.core.protocol import ids
+from engine.core.streams.frames import fields_of
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.idempotency import Producers
+from engine.core.streams.pending import NOBODY
+from engine.core.streams.position import shown
+from engine.core.streams.segment import Segment
+from engine.core.streams.stream import Stream
+
+#: A node has up to so many entries, of about so many bytes of frames.
+_NODE_ENTRIES = 100
+_NODE_BYTES = 6144
+_U64 = 1 << 64
+_SMALL = len(SMALL_ELEMENTS)
+
+
+def _pair(entry_id: int) -> bytes:
+    return length(entry_id >> 64) + length(entry_id & ids.U64_MAX)
+
+
+def _raw(entry_id: int) -> bytes:
+    return entry_id.to_bytes(16, "big")
+
+
+def encode(stream: Stream, form: int) -> Iterator[bytes]:
+    """The stream's value in one of the four forms, in pieces of a node or less."""
+    cuts = [(segment, _entries_in_node(segment)) for segment in stream.segments() if segment.live]
+    yield length(sum(-(-segment.live // size) for segment, size in cuts))
+    for segment, size in cuts:
+        yield from _nodes(segment, size)
+    counters = length(shown(stream.entries_added)) + length(len(stream.groups))
+    yield length(stream.length) + b"".join(map(_pair, (stream.last_id, stream.first_id, stream.max_deleted_id)))
+    yield counters
+    for name in sorted(stream.groups):
+        yield from _group(name, stream.groups[name], form)
+    if form >= V8_6:
+        yield _producers(stream.producers)
+
+
+def _entries_in_node(segment: Segment) -> int:
+    return max(min(_NODE_BYTES * len(segment) // max(segment.body.data_size, 1), _NODE_ENTRIES), 1)
+
+
+def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
+    """The live entries of a segment, ``size`` in a node."""
+    frames: list[bytes] = []
+    ms, seq = array("Q"), array("Q")
+    for first, last in segment.runs(0, len(segment)):
+        while first < last:
+            end = min(first + size - len(frames), last)
+            frames += segment.frames(first, end)
+            more_ms, more_seq = segment.id_columns(first, end)
+            ms += more_ms
+            seq += more_seq
+            first = end
+            if len(frames) == size:
+                yield _node(frames, ms, seq)
+                frames, ms, seq = [], array("Q"), array("Q")
+    if frames:
+        yield _node(frames, ms, seq)
+
+
+def _words(entry: bytes) -> list[bytes]:
+    """As :func:`fields_of`, quicker where no word holds a line's end."""
+    parts = entry.split(b"\r\n")
+    return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
+
+
+def _node(frames: Sequence[bytes], ms: Sequence[int], seq: Sequence[int]) -> bytes:
+    small = SMALL_ELEMENTS
+    names = _words(frames[0])[::2]
+    first_ms, first_seq = ms[0], seq[0]
+    parts = [element(len(frames)), small[0], element(len(names))]
+    add_elements(parts, names)
+    parts.append(small[0])
+    count = 4 + len(names)
+    same, same_tail = small[SAME_FIELDS], element(3 + len(names))
+    for at, entry in enumerate(frames):
+        words = _words(entry)
+        is_same = words[::2] == names
+        parts.append(same if is_same else small[0])
+        later, further = ms[at] - first_ms, seq[at] - first_seq
+        parts.append(small[later] if 0 <= later < _SMALL else element(signed(later)))
+        parts.append(small[further] if 0 <= further < _SMALL else element(signed(further)))
+        if is_same:
+            add_elements(parts, words[1::2])
+            parts.append(same_tail)
+            count += 4 + len(names)
+        else:
+            parts.append(element(len(words) // 2))
+            add_elements(parts, words)
+            parts.append(element(4 + len(words)))
+            count += 5 + len(words)
+    packed = listpack_of(parts, count)
+    return b"".join((length(16), _raw(first_ms << 64 | first_seq), length(len(packed)), packed))
+
+
+def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
+    yield string(name) + _pair(group.last_id) + length(shown(group.entries_read) % _U64)
+    ownerless = group.pending.per_owner.get(NOBODY, 0)
+    yield length(len(group.pending) - (ownerless if form < V8_8 else 0))
+    hidden = NOBODY if form < V8_8 and ownerless else None
+    records = (
+        _raw(block.id_at(index)) + struct.pack("<q", block.time_at(index)) + length(block.count_at(index))
+        for block, index in group.pending.records(ids.MIN_ID, ids.MAX_ID)
+        if hidden is None or block.owner_at(index) != hidden
+    )
+    while part := b"".join(islice(records, RECORDS)):
+        yield part
+    yield length(len(group.consumers))
+    for consumer in group.sorted_consumers():
+        yield from _consumer(group, consumer, form)
+    if form == V8_8:
+        yield length(len(group.nacked)) + b"".join(map(_raw, group.nacked))
+
+
+def _consumer(group: Group, consumer: Consumer, form: int) -> Iterator[bytes]:
+    times = struct.pack("<q", consumer.seen_time)
+    if form >= V7_2:
+        times += struct.pack("<q", consumer.active_time)
+    yield string(consumer.name) + times + length(group.pending_of(consumer))
+    owned = group.pending.records(ids.MIN_ID, ids.MAX_ID, consumer.number)
+    while part := b"".join([_raw(block.id_at(index)) for block, index in islice(owned, RECORDS)]):
+        yield part
+
+
+def _producers(producers: Producers | None) -> bytes:
+    if producers is None:
+        producers = Producers(0, 0)
+    parts = [length(producers.duration), length(producers.maxsize), length(len(producers.by_producer))]
+    for producer, sent in producers.by_producer.items():
+        parts += (string(producer), length(len(sent)))
+        for iid, entry_id in sent.items():
+            parts += (string(iid), _pair(entry_id))
+    parts += (length(producers.added), length(producers.duplicates))
+    return b"".join(parts)
+
+
+def rest(stream: Stream, form: int) -> bytes:
+    """What this form does not keep of the stream, empty where there is nothing.
+
+    Version, groups: name, consumers whose active time is not their seen time, ownerless records; then the producers.
+    """
+    if form >= form_of(stream):
+        return b""
+    parts = [length(REST_VERSION), length(len(stream.groups))]
+    for name, group in stream.groups.items():
+        active = [one for one in group.consumers.values() if form < V7_2 and one.active_time != one.seen_time]
+        parts += (string(name), length(len(active)))
+        parts += [string(one.name) + struct.pack("<q", one.active_time) for one in active]
+        found = [(entry_id, group.pending.find(entry_id)) for entry_id in group.nacked]
+        records = [(entry_id, record) for entry_id, record in found if record is not None]
+        parts.append(length(len(records)))
+        for entry_id, (block, index) in records:
+            parts.append(_raw(entry_id) + struct.pack("<q", block.time_at(index)) + length(block.count_at(index)))
+    producers = stream.producers if form < V8_6 else None
+    parts.append(length(producers is not None))
+    if producers is not None:
+        parts.append(_producers(producers))
+    return b"".join(parts)
