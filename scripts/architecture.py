@@ -11,9 +11,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
-SECTION = re.compile(r"(<!-- rooms: .*? -->\n)(.*?)(<!-- end of rooms -->)", re.DOTALL)
+from scripts.generated import ROOT, Part
+
+PART = Part(ROOT / "docs" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
 _NAME_WIDTH = 34
 
 
@@ -46,7 +46,7 @@ def summary(module: str) -> str:
     return re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:").replace("``", "").replace("`", "")
 
 
-def picture() -> str:
+def written() -> str:
     """Return the drawing: a block per contract, the upper rooms first."""
     blocks = []
     for title, rows in layers():
@@ -59,13 +59,5 @@ def picture() -> str:
     return "\n".join(blocks)
 
 
-def updated(page: str) -> str:
-    """Return the page with today's drawing."""
-    text, count = SECTION.subn(lambda found: found[1] + picture() + found[3], page)
-    if count != 1:
-        raise SystemExit(f"{PAGE} has {count} places for the rooms: {SECTION.pattern}")
-    return text
-
-
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text()))
+    PART.write(written())

@@ -6,12 +6,11 @@ Run `python scripts/error_docs.py` after changing one. A test fails where the tw
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from scripts.generated import ROOT, Part
 from spark_streams.errors import CONDITIONS, Condition
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
-PLACE = re.compile(r"(<!-- conditions: .*? -->\n)(.*?)(<!-- end of conditions -->)", re.DOTALL)
+PART = Part(ROOT / "docs" / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 HEAD = "| condition | exception | what it says | what to do |\n|---|---|---|---|\n"
 
 
@@ -23,14 +22,10 @@ def row(name: str, condition: Condition) -> str:
     return f"| `{name}` | {condition.error.__name__} | {text} | {advice} |\n"
 
 
-def updated(page: str) -> str:
-    """Return the page with today's table, in the order of the names."""
-    rows = "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
-    text, places = PLACE.subn(lambda found: f"{found[1]}{HEAD}{rows}{found[3]}", page)
-    if places != 1:
-        raise SystemExit(f"{PAGE} has {places} places for the conditions: {PLACE.pattern}")
-    return text
+def written() -> str:
+    """Return today's table, in the order of the names."""
+    return HEAD + "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text()))
+    PART.write(written())

@@ -5,15 +5,13 @@ A test fails where the two differ.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
+from scripts.generated import ROOT, Part
 from spark_streams.config.option import Option, options_of
 from spark_streams.config.options import SECTIONS
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-PLACE = re.compile(r"(<!-- options: .*? -->\n)(.*?)(<!-- end of options -->)", re.DOTALL)
+PART = Part(ROOT / "README.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
 
 
 def row(option: Option) -> str:
@@ -32,14 +30,10 @@ def table(section: type[Any]) -> str:
     return f"\n**{heading}**\n\n| option | default | meaning |\n|---|---|---|\n{rows}"
 
 
-def updated(readme: str) -> str:
-    """Return a README with today's tables."""
-    tables = "".join(map(table, SECTIONS))
-    text, places = PLACE.subn(lambda found: f"{found[1]}{tables}\n{found[3]}", readme)
-    if places != 1:
-        raise SystemExit(f"{README} has {places} places for the options: {PLACE.pattern}")
-    return text
+def written() -> str:
+    """Return today's tables."""
+    return "".join(map(table, SECTIONS)) + "\n"
 
 
 if __name__ == "__main__":
-    README.write_text(updated(README.read_text()))
+    PART.write(written())

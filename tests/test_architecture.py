@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from tests.servers import ROOT
+from scripts import architecture
+from tests import ROOT
 
 _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("architecture", ROOT / "scripts" / "architecture.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_shows_todays_rooms(script: ModuleType) -> None:
+def test_the_page_shows_todays_rooms() -> None:
     """`python scripts/architecture.py` writes the drawing anew."""
-    page = script.PAGE.read_text()
-    assert script.updated(page) == page
+    page = architecture.PART.page.read_text()
+    assert architecture.PART.replaced(page, architecture.written()) == page
 
 
-def test_every_room_stands_in_a_contract(script: ModuleType) -> None:
+def test_every_room_stands_in_a_contract() -> None:
     """A new room or module at a package's top is placed in the layers before it is used."""
-    named = {module for _, rows in script.layers() for row in rows for module in row}
+    named = {module for _, rows in architecture.layers() for row in rows for module in row}
     rooms = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in (
@@ -53,16 +42,16 @@ def test_every_room_stands_in_a_contract(script: ModuleType) -> None:
     assert rooms - named == {"engine.core", "engine.shell", "engine.version"}
 
 
-def test_every_room_says_what_it_owns(script: ModuleType) -> None:
+def test_every_room_says_what_it_owns() -> None:
     """Each room's docstring has a first sentence, which the page shows."""
-    silent = [module for _, rows in script.layers() for row in rows for module in row if not script.summary(module)]
-    assert silent == []
+    rooms = [module for _, rows in architecture.layers() for row in rows for module in row]
+    assert [module for module in rooms if not architecture.summary(module)] == []
 
 
-def test_the_page_names_files_that_exist(script: ModuleType) -> None:
+def test_the_page_names_files_that_exist() -> None:
     """Every path on the page is a file or folder of the checkout."""
     folders = "engine|spark_streams|tests|scripts|jobs|conf|benchmarks"
-    paths = re.findall(rf"`((?:{folders})/[\w/.]*)`", script.PAGE.read_text())
+    paths = re.findall(rf"`((?:{folders})/[\w/.]*)`", architecture.PART.page.read_text())
     assert len(paths) > 50
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
@@ -83,7 +72,7 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
         ("engine/core/protocol/replies.py", "from engine.core.protocol import args", "no-circles"),
     ],
 )
-def test_a_contract_can_fail(tmp_path: Path, script: ModuleType, module: str, line: str, broken: str) -> None:
+def test_a_contract_can_fail(tmp_path: Path, module: str, line: str, broken: str) -> None:
     """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
     for name in ("engine", "spark_streams"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -91,6 +80,6 @@ def test_a_contract_can_fail(tmp_path: Path, script: ModuleType, module: str, li
     path = tmp_path / module
     path.write_text(f"{path.read_text()}\n\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {line}\n")
     run = _lint(tmp_path)
-    names = {one["id"]: one["name"] for one in script.contracts()}
+    names = {one["id"]: one["name"] for one in architecture.contracts()}
     assert run.returncode != 0, run.stdout
     assert f"{names[broken]} BROKEN" in run.stdout

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from scripts import peers
 from tests import ROOT
 from tests.tools import needed
 
 SCRIPT = ROOT / "scripts" / "peers.py"
-
-
-@pytest.fixture(scope="module")
-def peers() -> ModuleType:
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("peers", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["peers"] = module  # where its dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
 
 
 def target(release: str, uri: str, label: str = "", component: str = "main") -> str:
@@ -34,7 +20,7 @@ def target(release: str, uri: str, label: str = "", component: str = "main") -> 
     return "".join(f"{line}\n" for line in [*lines, *([f"Label: {label}"] if label else [])])
 
 
-def test_the_mirror_is_that_of_the_machines_own_release(peers: ModuleType) -> None:
+def test_the_mirror_is_that_of_the_machines_own_release() -> None:
     """Other repositories stand before it and behind it, and are not taken for it."""
     targets = "\n".join(
         [
@@ -46,13 +32,13 @@ def test_the_mirror_is_that_of_the_machines_own_release(peers: ModuleType) -> No
     assert peers.mirror_of(targets, "twelve") == ("http://mirror/", "/etc/apt/a.sources")
 
 
-def test_without_one_the_first_mirror_of_debian_serves(peers: ModuleType) -> None:
+def test_without_one_the_first_mirror_of_debian_serves() -> None:
     """A machine on another suite than its release says, such as sid, has a mirror all the same."""
     targets = "\n".join([target("stable", "http://vendor/", "Vendor"), target("sid", "http://mirror/", "Debian")])
     assert peers.mirror_of(targets, "")[0] == "http://mirror/"
 
 
-def test_no_mirror_is_an_error_that_names_the_sources(peers: ModuleType) -> None:
+def test_no_mirror_is_an_error_that_names_the_sources() -> None:
     """Only somebody else's repository: the error says where the script looked."""
     with pytest.raises(peers.PeerError, match=r"/etc/apt/sources\.list"):
         peers.mirror_of(target("nodistro", "https://nodes/"), "twelve")
@@ -66,12 +52,12 @@ def test_no_mirror_is_an_error_that_names_the_sources(peers: ModuleType) -> None
         ("deb http://mirror twelve main\n", ""),
     ],
 )
-def test_the_keyring_is_that_of_the_mirrors_source(peers: ModuleType, sources: str, keyring: str) -> None:
+def test_the_keyring_is_that_of_the_mirrors_source(sources: str, keyring: str) -> None:
     """In both forms of source files, and in none where apt's own trust is used."""
     assert peers.keyring_of(sources, "http://mirror/") == keyring
 
 
-def test_a_suites_servers_are_found_and_named(peers: ModuleType) -> None:
+def test_a_suites_servers_are_found_and_named() -> None:
     """Rows of other suites, which experimental depends on, are not the suite's; a name has two numbers."""
     madison = (
         "redis-server | 5:8.6.3-1 | http://mirror/debian experimental/main amd64 Packages\n"
@@ -82,7 +68,7 @@ def test_a_suites_servers_are_found_and_named(peers: ModuleType) -> None:
     assert [(one.name, one.release) for one in offers] == [("redis-8.6", (8, 6, 3)), ("valkey-9.1", (9, 1, 2))]
 
 
-def test_of_equal_names_the_newest_release_is_had(peers: ModuleType) -> None:
+def test_of_equal_names_the_newest_release_is_had() -> None:
     """Numbers are compared as numbers, and of equal releases the first suite is taken."""
     offers = [
         peers.Offer("redis", "5:8.0.9-1", "stable"),
@@ -100,7 +86,7 @@ def test_of_equal_names_the_newest_release_is_had(peers: ModuleType) -> None:
     assert list(found) == ["redis-8.0", "redis-8.6", "redis-8.10"]
 
 
-def test_the_servers_packages_and_all_libraries_are_downloaded(peers: ModuleType) -> None:
+def test_the_servers_packages_and_all_libraries_are_downloaded() -> None:
     """Of what would be installed, what only a running system needs is left out."""
     simulation = (
         "Inst libc6 (2.44-3 Debian:testing [amd64])\n"
@@ -112,14 +98,14 @@ def test_the_servers_packages_and_all_libraries_are_downloaded(peers: ModuleType
     assert chosen == ["libc6=2.44-3", "redis-tools=5:8.0.6-3"]
 
 
-def test_the_first_error_of_apt_is_the_reason(peers: ModuleType) -> None:
+def test_the_first_error_of_apt_is_the_reason() -> None:
     """Warnings before it and further errors behind it are not shown."""
     said = "W: old\nE: The repository 'http://mirror x Release' does not have a Release file.\nE: Some more\n"
     assert peers.complaint(said).startswith("The repository")
     assert peers.complaint("killed\n") == "killed"
 
 
-def test_a_wrapper_hands_its_arguments_on(peers: ModuleType, tmp_path: Path) -> None:
+def test_a_wrapper_hands_its_arguments_on(tmp_path: Path) -> None:
     """The program gets the words as they are, also from a folder with a blank in its name."""
     loader = tmp_path / "a b" / "loader"
     loader.parent.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import string
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
+from scripts import error_docs, rules_docs
 from spark_streams.client.connection import Connection, Link
 from spark_streams.client.pool import borrow
 from spark_streams.codec import decode_reference
@@ -37,26 +37,16 @@ def read_options(site: Site, **said: str) -> Any:
     return options.read_options({"url": site.url, **said})
 
 
-def script(name: str) -> Any:
-    """A script of the repository as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_page_of_errors_is_the_connectors() -> None:
     """`python scripts/error_docs.py` writes it anew."""
-    module = script("error_docs")
-    assert module.updated(module.PAGE.read_text()) == module.PAGE.read_text()
+    page = error_docs.PART.page.read_text()
+    assert error_docs.PART.replaced(page, error_docs.written()) == page
 
 
 def test_the_page_of_rules_is_the_connectors() -> None:
     """`python scripts/rules_docs.py` writes what an ACL user needs anew."""
-    module = script("rules_docs")
-    assert module.updated(module.PAGE.read_text()) == module.PAGE.read_text()
+    page = rules_docs.PART.page.read_text()
+    assert rules_docs.PART.replaced(page, rules_docs.written()) == page
 
 
 def test_every_error_has_the_parameters_of_its_text() -> None:

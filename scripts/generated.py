@@ -1,0 +1,30 @@
+"""A part of a page that a script writes: what stands between two marks, which are comments of the page's own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """The text between ``begin`` and ``end``, two regular expressions, on one page."""
+
+    page: Path
+    begin: str
+    end: str
+
+    def replaced(self, text: str, written: str) -> str:
+        """Return the page's ``text`` with ``written`` in this part. It ends the script where there is no such part."""
+        place = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
+        text, places = place.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
+        if places != 1:
+            raise SystemExit(f"{self.page} has {places} places for what this script writes: {place.pattern}")
+        return text
+
+    def write(self, written: str) -> None:
+        """Put ``written`` on the page."""
+        self.page.write_text(self.replaced(self.page.read_text(), written))
