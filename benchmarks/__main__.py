@@ -8,19 +8,15 @@ should be (`benchmarks.targets`).
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import statistics
 import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-from benchmarks import flat, latency, machine, memory, report, servers, spark_table, targets, trigger
+from benchmarks import flat, latency, memory, report, results, servers, spark_table, targets, trigger
 from benchmarks.cases import Case, server_cases
 from benchmarks.client import Connection, command
 from benchmarks.durable_cases import durable_cases
@@ -33,7 +29,6 @@ GROWTH = "costs that do not grow"
 FAKE = "beside fakeredis"
 #: A part of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
 STALLS_SCALE = 0.1
-RESULTS = Path(__file__).parent / "results"
 Runs = dict[str, list[float]]  # entries per second of each run, by server
 _FAKE_SERVER = [sys.executable, "-m", "benchmarks.fake_server"]
 
@@ -129,7 +124,7 @@ def version(name: str, connection: Connection) -> str:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure what was asked for; the figures, and what they were taken on."""
     full, only, repetitions = options.full, options.only, options.repetitions
-    figures: dict[str, Any] = {"taken": datetime.now(UTC).isoformat(), "machine": machine.description()}
+    figures = results.begun()
     known = figures["machine"]
     print(f"Median and spread of at most {repetitions} runs, one client, where nothing else is said.")
     print(f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}")
@@ -161,15 +156,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="runs of each case on each server (default 5)")
     parser.add_argument("--only", default="", metavar="TEXT", help="measurements whose name contains TEXT")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
+    results.add_option(parser)
     parser.add_argument("--full", action="store_true", help="as many entries and runs as the published figures have")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the servers are ended, too
-    target = options.output or RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    figures = run(options)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(figures, indent=2) + "\n")
-    print(f"Figures: {target}")
+    servers.end_with_this_process()
+    results.keep(run(options), options.output)
     return 0
 
 

@@ -44,6 +44,11 @@ def engine_command() -> list[str]:
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
+def end_with_this_process() -> None:
+    """Have SIGTERM end this process as an error does, so that the servers it runs are ended, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+
+
 @contextmanager
 def running(name: str, command: list[str], directory: str | None = None) -> Iterator[Server]:
     """Run a server while the block runs, in a directory of its own that goes with it, or in one that stays."""

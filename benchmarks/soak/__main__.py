@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmarks import machine, servers
+from benchmarks import machine, results, servers
 from benchmarks.soak import load, plot, samples
 from benchmarks.soak.client import Client
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 #: Seconds between two samples.
 _EVERY = 5.0
 _FLAGS = [
@@ -30,9 +28,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=about)
     parser.add_argument("--minutes", type=float, default=20, help="how long (default 20)")
     parser.add_argument("--seed", type=int, default=1, help="what the load chooses follows from it (default 1)")
-    parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER", help="for soak.csv and soak.svg")
+    parser.add_argument(
+        "--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for soak.csv and soak.svg"
+    )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the processes are ended, too
+    servers.end_with_this_process()
     found: list[samples.Sample] = []
     with tempfile.TemporaryDirectory(prefix="soak-") as data:
         command = [sys.executable, "-m", "engine", *_FLAGS]

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-from benchmarks import machine
+from benchmarks import results, servers
 from benchmarks.stalls.table import TITLE, run
-
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def main() -> int:
@@ -25,16 +18,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round at a twentieth of the sizes")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
     parser.add_argument("--server", default="", metavar="SERVER", help="engine or redis")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
+    results.add_option(parser)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the servers are ended, too
+    servers.end_with_this_process()
     scale, rounds = (0.05, 1) if options.quick else (options.scale, options.rounds)
-    figures: dict[str, Any] = {"taken": datetime.now(UTC).isoformat(), "machine": machine.description()}
+    figures = results.begun()
     figures[TITLE] = run(scale, rounds, options.only, options.server)
-    target = options.output or RESULTS / f"{TITLE}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(figures, indent=2) + "\n")
-    print(f"Figures: {target}")
+    results.keep(figures, options.output, f"{TITLE}-")
     return 0
 
 
