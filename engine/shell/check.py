@@ -18,12 +18,13 @@ from itertools import count
 from pathlib import Path
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.durability.files import Files, replace_file
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import DamagedError, TornError, blocks_behind, end_of_writing, pieces_from
+from engine.shell.durability.formats.blocks import TornError, blocks_behind, end_of_writing, pieces_from
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import Replay, parse_command

@@ -16,11 +16,11 @@ that many.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress, count
 from operator import ne
 
+from engine.core.protocol.xadd_run import XaddRun, word_in
 from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled, form_of, head_size, joined, kind_of
 
 #: How many commands a client must have sent without an expression before one is compiled.
@@ -39,41 +39,11 @@ _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 
 
 @dataclass(slots=True)
-class AddRun:
-    """``count`` contiguous XADD commands. ``end`` is where in the buffer they end."""
+class AddRun(XaddRun):
+    """A run that lies in a buffer without a gap."""
 
-    count: int
-    end: int
-    #: The first command's words before its fields: XADD, key, options, ID.
-    head: list[bytes]
-    #: The number of words (fields and values) of each entry.
-    words: int
-    #: The bytes of each command from its first field on, and how many they are.
-    bodies: list[bytes]
-    sizes: list[int]
-    #: The key of each command with its header (``$1\r\ns\r\n``); None: all have the first one's.
-    keys: list[bytes] | None = None
-    #: The ID of each command, likewise; None: all are ``*``.
-    ids: list[bytes] | None = None
-
-    def commands(self) -> Iterator[list[bytes]]:
-        """The commands one by one, as words."""
-        for row, body in enumerate(self.bodies):
-            words, at = self.head[:], 0
-            if self.keys is not None:
-                words[1] = _word(self.keys[row])
-            if self.ids is not None:
-                words[-1] = _word(self.ids[row])
-            for _ in range(self.words):
-                line_end = body.index(b"\r\n", at)
-                end = line_end + 2 + int(body[at + 1 : line_end])
-                words.append(body[line_end + 2 : end])
-                at = end + 2
-            yield words
-
-
-def _word(bulk: bytes) -> bytes:
-    return bulk[bulk.index(b"\n") + 1 : -2]
+    #: Where in the buffer it ends.
+    end: int = 0
 
 
 def next_start(data: bytes) -> int:
@@ -121,7 +91,7 @@ class Scanner:
         body = groups[pattern.body]
         keys = [groups[pattern.key]] if pattern.key >= 0 else None
         entry_ids = [groups[pattern.entry_id]] if pattern.entry_id >= 0 else None
-        return AddRun(1, end, _head_of(pattern, keys, entry_ids), pattern.words, [body], [len(body)], keys, entry_ids)
+        return AddRun(1, _head_of(pattern, keys, entry_ids), pattern.words, [body], [len(body)], keys, entry_ids, end)
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
         """The expression for the command at ``at``, compiled if the client has sent enough commands."""
@@ -191,7 +161,7 @@ class Scanner:
         if not bodies:
             return None
         head = _head_of(pattern, keys, ids)
-        return AddRun(len(bodies), at, head, pattern.words, bodies, sizes, keys or None, ids or None)
+        return AddRun(len(bodies), head, pattern.words, bodies, sizes, keys or None, ids or None, at)
 
 
 def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None) -> list[bytes]:
@@ -200,9 +170,9 @@ def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None
         return pattern.head
     head = pattern.head[:]
     if keys:
-        head[1] = _word(keys[0])
+        head[1] = word_in(keys[0])
     if ids:
-        head[-1] = _word(ids[0])
+        head[-1] = word_in(ids[0])
     return head
 
 

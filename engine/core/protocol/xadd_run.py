@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from dataclasses import dataclass
 
 
-class XaddRun(Protocol):
-    """A run of XADDs whose shape is proven; :class:`engine.wire.bulk.AddRun` is one."""
+@dataclass(slots=True)
+class XaddRun:
+    """``count`` XADD commands of one form, whose shape is proven."""
 
-    #: How many commands there are.
     count: int
     #: The first command's words before its fields: XADD, key, options, ID.
     head: list[bytes]
-    #: How many words each entry's fields and values are.
+    #: How many words (fields and values) each entry has.
     words: int
     #: Each command's bytes from its first field on, and how many they are.
     bodies: list[bytes]
     sizes: list[int]
-    #: Each command's key as a bulk string, where not all have the first one's.
-    keys: list[bytes] | None
-    #: Each command's ID as a bulk string, where not all are ``*``.
-    ids: list[bytes] | None
+    #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all have the first one's.
+    keys: list[bytes] | None = None
+    #: Each command's ID, likewise; None: all are ``*``.
+    ids: list[bytes] | None = None
 
     def commands(self) -> Iterator[list[bytes]]:
         """The commands one by one, as words."""
+        for row, body in enumerate(self.bodies):
+            words, at = self.head[:], 0
+            if self.keys is not None:
+                words[1] = word_in(self.keys[row])
+            if self.ids is not None:
+                words[-1] = word_in(self.ids[row])
+            for _ in range(self.words):
+                line_end = body.index(b"\r\n", at)
+                end = line_end + 2 + int(body[at + 1 : line_end])
+                words.append(body[line_end + 2 : end])
+                at = end + 2
+            yield words
+
+
+def word_in(bulk: bytes) -> bytes:
+    """The word of a bulk string."""
+    return bulk[bulk.index(b"\n") + 1 : -2]

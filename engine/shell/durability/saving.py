@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.settings.kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
@@ -24,7 +25,6 @@ from engine.shell.durability.background.taking import Soon, when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save

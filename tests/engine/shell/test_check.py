@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.shell import check
-from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from tests import servers
 from tests.connection import Connection

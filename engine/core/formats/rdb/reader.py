@@ -1,8 +1,8 @@
 """A whole RDB file, read piece by piece into databases: of Redis since 2.4, of Valkey, and of this engine.
 
 Bytes are given with :meth:`Loading.feed` as they come, from a file or a socket. :meth:`Loading.step` does a little of
-the work, so that others can have their turn in between. What is wrong raises an :class:`RdbFileError` with the byte
-where it is; the databases hold then what came before, and belong to the caller, who throws them away.
+the work, so that others can have their turn in between. What is wrong raises a DamagedError with the byte where it is;
+the databases hold then what came before, and belong to the caller, who throws them away.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb import stream_reader, values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
@@ -38,15 +39,6 @@ _SUM_BYTES = 8
 _KEYS = 64
 #: Auxiliary fields that are remembered.
 _MOST_ABOUT = 64
-
-
-class RdbFileError(Exception):
-    """The file is damaged, or holds what is not known here. ``offset`` is the byte where the damaged thing begins."""
-
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
-        self.offset = offset
-        self.what = what
 
 
 class State(Enum):
@@ -92,7 +84,7 @@ def beginning(data: bytes) -> Summary:
             name, value = reader.string(), reader.string()
             summary.about[name] = value
     except BadFormatError as error:
-        raise RdbFileError(reader.at, str(error) or "the beginning is damaged") from None
+        raise DamagedError(reader.at, str(error) or "the beginning is damaged") from None
     return summary
 
 
@@ -101,10 +93,10 @@ def _version(header: bytes) -> tuple[bytes, int]:
     magic = next((one for one in MAGICS if header.startswith(one)), b"")
     digits = header[len(magic) :]
     if not magic or not digits.isdigit():
-        raise RdbFileError(0, "this is no RDB file")
+        raise DamagedError(0, "this is no RDB file")
     version = int(digits)
     if not 1 <= version <= _NEWEST[magic]:
-        raise RdbFileError(len(magic), f"version {version} of the RDB format is not known here")
+        raise DamagedError(len(magic), f"version {version} of the RDB format is not known here")
     return magic, version
 
 
@@ -207,18 +199,18 @@ class Loading:
         return self._source.offset
 
     def step(self) -> State:
-        """Do a little; RdbFileError where the file is damaged or holds what the engine cannot take."""
+        """Do a little; DamagedError where the file is damaged or holds what the engine cannot take."""
         if self._is_hungry and not self._source.refill():
             return State.HUNGRY
         try:
             self._is_hungry = next(self._steps)
         except StopIteration:
             return State.DONE
-        except RdbFileError:
+        except DamagedError:
             raise
         except (BadFormatError, LookupError, ValueError, TypeError, OverflowError, RuntimeError) as error:
             what = str(error) if isinstance(error, BadFormatError) else ""
-            raise RdbFileError(self._began, f"{self._place}{what or 'what begins here is damaged'}") from None
+            raise DamagedError(self._began, f"{self._place}{what or 'what begins here is damaged'}") from None
         return State.GOING
 
     @property
@@ -240,7 +232,7 @@ class Loading:
             total = int.from_bytes((yield from whole(source, lambda: source.read(_SUM_BYTES))), "little")
             summary.has_sum = bool(total)
             if total and total != expected:
-                raise RdbFileError(self._began, "the check sum is not that of the file: something in it has changed")
+                raise DamagedError(self._began, "the check sum is not that of the file: something in it has changed")
 
     def _items(self) -> Steps[None]:
         """Everything up to the mark of the end."""
@@ -317,7 +309,7 @@ class Loading:
 
     def _leave_out(self, kind: str, what: str) -> None:
         if not self._skip_unknown:
-            raise RdbFileError(
+            raise DamagedError(
                 self._began,
                 f"{what}: a {kind}, which the engine does not have; with 'load-unknown skip' it would be left out",
             )

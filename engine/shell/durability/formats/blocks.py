@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.core.formats.damage import DamagedError
+
 HEAD_SIZE = 32
 #: The longest block; an iteration that brings more is cut between commands.
 BLOCK_LIMIT = 0xFFFF_FFFF
@@ -29,15 +31,6 @@ _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")
 #: What a head looks like that ends too early.
 _TORN_HEAD = re.compile(rb"#(P(S( ([0-9a-f]{0,8}|[0-9a-f]{8} ([0-9a-f]{0,8}|[0-9a-f]{8} [0-9a-f]{0,8}\r?))?)?)?)?")
 _TORN_TIME = re.compile(rb"#(T(S(:[0-9]{0,20}\r?)?)?)?")
-
-
-class DamagedError(Exception):
-    """Bytes that cannot be what was written. ``offset`` is where, in bytes from the file's beginning."""
-
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
-        self.offset = offset
-        self.what = what
 
 
 class TornError(Exception):

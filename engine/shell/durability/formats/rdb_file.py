@@ -12,10 +12,9 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats.rdb import reader, values, writer
-from engine.core.formats.rdb.reader import Loading, RdbFileError, State, Summary
+from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
-from engine.shell.durability.formats.blocks import DamagedError
 from engine.shell.observation.reporting import LOG
 
 #: Bytes in one read, and in one write.
@@ -36,10 +35,7 @@ def taken_at(data: memoryview) -> int:
     """When an RDB file was taken, in milliseconds since the epoch; 0 where it does not say. DamagedError where its
     beginning is damaged.
     """
-    try:
-        return reader.beginning(bytes(data[:_PIECE])).taken_at
-    except RdbFileError as error:
-        raise DamagedError(error.offset, error.what) from None
+    return reader.beginning(bytes(data[:_PIECE])).taken_at
 
 
 def give_way() -> Callable[[], None]:
@@ -123,15 +119,12 @@ class RdbFiles:
             merge=merge,
         )
         at = 0
-        try:
-            while (state := loading.step()) is not State.DONE:
-                if state is State.HUNGRY:
-                    if at == len(data):
-                        loading.end()
-                    loading.feed(bytes(data[at : at + _PIECE]))
-                    at = min(at + _PIECE, len(data))
-        except RdbFileError as error:
-            raise DamagedError(error.offset, error.what) from None
+        while (state := loading.step()) is not State.DONE:
+            if state is State.HUNGRY:
+                if at == len(data):
+                    loading.end()
+                loading.feed(bytes(data[at : at + _PIECE]))
+                at = min(at + _PIECE, len(data))
         self.last = loading.summary
         for kind, count in self.last.left_out.items():
             LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)

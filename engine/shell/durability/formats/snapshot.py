@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.formats import records
-from engine.shell.durability.formats.blocks import DamagedError
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.core.keyspace.changes import Effects
 from engine.shell.durability.background.attempt import Attempt
@@ -23,7 +24,7 @@ from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, replace_file, write_all, write_new
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import DamagedError, TornError, head
+from engine.shell.durability.formats.blocks import TornError, head
 from engine.shell.durability.formats.manifest import (
     BASE,
     INCREMENT,

@@ -19,11 +19,12 @@ import hiredis
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
+from engine.core.formats.damage import DamagedError
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
-from engine.shell.durability.formats.blocks import DamagedError, Piece, TornError, end_of_writing, pieces_from
+from engine.shell.durability.formats.blocks import Piece, TornError, end_of_writing, pieces_from
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import general
 from engine.wire.bulk import Scanner

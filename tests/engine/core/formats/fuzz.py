@@ -15,8 +15,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.checksum import crc64
-from engine.core.formats.rdb.reader import RdbFileError
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.replay import state
 
@@ -64,7 +64,7 @@ def try_one(data: bytes) -> bool:
     """Whether the input was taken; an AssertionError, or any other, where something is wrong."""
     try:
         core, _ = read(data, skip=True, now=None, piece=0 if len(data) % 3 else 37)
-    except RdbFileError as error:
+    except DamagedError as error:
         if 0 <= error.offset <= len(data) and error.what:
             return False
         raise

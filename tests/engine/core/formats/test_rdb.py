@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.rdb.reader import RdbFileError
 from tests.engine.core.formats.fuzz import mutate, try_one
 from tests.engine.core.formats.rdb_files import NOW, WORDS, file_of, foreign, key, old_forms, read, samples, written
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
@@ -67,7 +67,7 @@ def test_what_the_engine_has_no_type_for(form):
     """
     kind, data = foreign()[form]
     with pytest.raises(
-        RdbFileError, match=f"{kind}, which the engine does not have; with 'load-unknown skip'"
+        DamagedError, match=f"{kind}, which the engine does not have; with 'load-unknown skip'"
     ) as error:
         read(data)
     assert error.value.offset == 9
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_on_behind_is_always_an_error():
         (file_of(text, text), "key 'k' of database 0: it is there twice"),
         (file_of(key(1, b"k", length(0))), "without elements"),
     ):
-        with pytest.raises(RdbFileError, match=says):
+        with pytest.raises(DamagedError, match=says):
             read(data, skip=True)
 
 
@@ -113,7 +113,7 @@ def test_a_changed_byte_anywhere_is_an_error():
     data = file_of(key(0, b"k", string(b"v")), b"\xfc" + struct.pack("<q", NOW + 9), key(0, b"l", string(b"w" * 30)))
     for at in range(len(data)):
         for wrong in (data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :], data[:at]):
-            with pytest.raises(RdbFileError) as caught:
+            with pytest.raises(DamagedError) as caught:
                 read(wrong, skip=True)
             assert 0 <= caught.value.offset <= len(data)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.protocol.replies import CommandError
+from engine.core.protocol.xadd_run import XaddRun
 from engine.text.messages import streams
 
 #: From so many commands on they are looked at together.
@@ -16,33 +15,12 @@ _DIGITS = 9
 _DOLLAR, _CR, _LF, _ZERO = b"$\r\n0"
 
 
-class EncodedAdds:
-    """``XADD key * field value ...`` so many times, each with as many words; an :class:`XaddRun`."""
-
-    __slots__ = ("bodies", "count", "head", "ids", "keys", "sizes", "words")
-
-    def __init__(self, key: bytes, words: int, bodies: list[bytes]) -> None:
-        self.count = len(bodies)
-        self.head = [b"XADD", key, b"*"]
-        self.words = words
-        self.bodies = bodies
-        self.sizes = list(map(len, bodies))
-        self.keys: list[bytes] | None = None
-        self.ids: list[bytes] | None = None
-
-    def commands(self) -> Iterator[list[bytes]]:
-        """The commands one by one, as words."""
-        for body in self.bodies:
-            words, at = self.head[:], 0
-            for _ in range(self.words):
-                line = body.index(b"\r\n", at)
-                end = line + 2 + int(body[at + 1 : line])
-                words.append(body[line + 2 : end])
-                at = end + 2
-            yield words
+def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
+    """``XADD key * field value ...``, each with as many words."""
+    return XaddRun(len(bodies), [b"XADD", key, b"*"], words, bodies, list(map(len, bodies)))
 
 
-def adds_of(key: bytes, data: bytes) -> list[EncodedAdds]:
+def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
     """The commands that ``data`` holds, in their order. An error if it holds anything else, or nothing."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
     try:
@@ -51,7 +29,7 @@ def adds_of(key: bytes, data: bytes) -> list[EncodedAdds]:
         raise CommandError(streams.NO_ADDS_TO_APPEND) from None
 
 
-def _alike(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
+def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
     """The commands, if all have as many words; nothing where that is not so, or not sure."""
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
@@ -62,7 +40,7 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
     del bodies[0]
     sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(sizes + len(head))
-    return [EncodedAdds(key, words, bodies)] if _are_bulks(data, ends - sizes, ends, words) else []
+    return [_run(key, words, bodies)] if _are_bulks(data, ends - sizes, ends, words) else []
 
 
 def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
@@ -95,9 +73,9 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
     return bool((at == ends).all())
 
 
-def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
+def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
     """The commands, whatever they are; a ValueError or an error if there is anything else."""
-    found: list[EncodedAdds] = []
+    found: list[XaddRun] = []
     bodies: list[bytes] = []
     before = at = 0
     while at < len(data):
@@ -107,13 +85,13 @@ def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[EncodedAdds]:
         if words < 2 or words & 1 or data[line + 2 : start] != middle:
             raise ValueError
         if words != before and bodies:
-            found.append(EncodedAdds(key, before, bodies))
+            found.append(_run(key, before, bodies))
             bodies = []
         before, at = words, _end(data, start, words)
         bodies.append(data[start:at])
     if not bodies:
         raise ValueError
-    return [*found, EncodedAdds(key, before, bodies)]
+    return [*found, _run(key, before, bodies)]
 
 
 def _end(data: bytes, at: int, words: int) -> int:

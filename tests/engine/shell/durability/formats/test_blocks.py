@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
-from engine.shell.durability.formats.blocks import HEAD_SIZE, DamagedError, TornError, head, pieces
+from engine.shell.durability.formats.blocks import HEAD_SIZE, TornError, head, pieces
 from engine.shell.durability.formats.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
 from engine.shell.durability.log.replay import as_sent, parse_command
 

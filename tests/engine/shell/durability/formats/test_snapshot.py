@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
-from engine.shell.durability.formats.blocks import DamagedError
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
