@@ -1,9 +1,11 @@
-"""Whether a command may run now: it exists, its user may call it, there is memory, the disk takes what is written.
+"""Whether a command may run now: it exists, its user may call it, there is memory, nothing forbids to write.
 
 The order of the checks is Redis's: where several would refuse a command, clients see the first one's error.
 """
 
 from __future__ import annotations
+
+from enum import Enum, auto
 
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.pause import Pause
@@ -47,10 +49,21 @@ def look_up(argv: list[bytes]) -> Command:
     return command
 
 
-class Admission:
-    """The checks of one core. The shell sets ``memory_full`` and ``refuse_writes``."""
+class Refusal(Enum):
+    """Why commands that write are refused, in the order in which clients are told. Each has one owner, who sets it."""
 
-    __slots__ = ("_accounts", "_changes", "_pause", "memory_full", "refuse_writes")
+    #: The disk does not take what they do. PING is refused too, to tell checks of health.
+    DISK = auto()
+    #: Too few replicas are connected (min-replicas-to-write).
+    REPLICAS = auto()
+    #: This server is a replica that only its master may write to.
+    READONLY = auto()
+
+
+class Admission:
+    """The checks of one core. The shell sets ``memory_full``, and calls :meth:`refuse`."""
+
+    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "memory_full", "refuse_writes")
 
     def __init__(self, accounts: Accounts, changes: Changes, pause: Pause) -> None:
         self._accounts = accounts
@@ -58,8 +71,20 @@ class Admission:
         self._pause = pause
         #: The process uses more memory than it may: commands that need more are refused.
         self.memory_full = False
-        #: The error reply to commands that write, while the disk does not take what they do; empty: they are run.
-        self.refuse_writes = b""
+        #: Commands that write are refused, to all but the master that this server follows.
+        self.refuse_writes = False
+        self._refusals: dict[Refusal, bytes] = {}
+
+    def refuse(self, why: Refusal, error: bytes) -> None:
+        """Answer commands that write with ``error`` from now on; empty: no more for this reason."""
+        self._refusals.pop(why, None)
+        if error:
+            self._refusals[why] = error
+        self.refuse_writes = bool(self._refusals)
+
+    def refusal(self, why: Refusal) -> bytes:
+        """The error that :meth:`refuse` was given for this reason; empty: none."""
+        return self._refusals.get(why, b"")
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Raise a CommandError where the session may not call the command now."""
@@ -67,12 +92,21 @@ class Admission:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and _needs_memory(session, command):
             raise CommandError(server.OUT_OF_MEMORY)
-        if self.refuse_writes and _may_write(session, command):
-            raise CommandError(self.refuse_writes)
+        if self.refuse_writes and not self._changes.replaying and not session.is_master:
+            self._check_writing(session, command)
         if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
+
+    def _check_writing(self, session: Session, command: Command) -> None:
+        if _may_write(session, command):
+            why = min(self._refusals, key=lambda why: why.value)
+        elif command.name == "ping" and Refusal.DISK in self._refusals:
+            why = Refusal.DISK
+        else:
+            return
+        raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
         """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""
@@ -109,10 +143,10 @@ def _pause_concerns(session: Session, argv: list[bytes]) -> bool:
 
 
 def _may_write(session: Session, command: Command) -> bool:
-    """Whether the command is refused while writing is: EXEC for what is queued, and PING, to tell checks of health."""
+    """Whether the command is refused while writing is: EXEC for what is queued."""
     if command.name == "exec":
         return any(queued.writes for queued, _ in session.multi or ())
-    return command.writes or command.name == "ping"
+    return command.writes
 
 
 def _needs_memory(session: Session, command: Command) -> bool:

@@ -30,6 +30,7 @@ from engine.core.environment.context import Context
 from engine.core.environment.durability import Durability
 from engine.core.environment.failures import FatalError, is_fatal, only_reads
 from engine.core.environment.host import Host
+from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several, Steps
@@ -127,6 +128,15 @@ class Core:
     @durability.setter
     def durability(self, durability: Durability) -> None:
         self._ctx.durability = durability
+
+    @property
+    def replication(self) -> Replication:
+        """Who keeps replicas, or follows a master."""
+        return self._ctx.replication
+
+    @replication.setter
+    def replication(self, replication: Replication) -> None:
+        self._ctx.replication = replication
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from engine.core.clients.acl.user import User
+from engine.core.clients.replica import AsReplica
 from engine.core.protocol.replies import Reply
 from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import Command
@@ -41,6 +42,7 @@ class Session:
 
     __slots__ = (
         "addr",
+        "as_replica",
         "authenticated",
         "buffers",
         "calls",
@@ -53,6 +55,8 @@ class Session:
         "fd",
         "id",
         "in_exec",
+        "is_master",
+        "is_replica",
         "laddr",
         "last_command",
         "last_ms",
@@ -69,7 +73,6 @@ class Session:
         "patterns",
         "proto",
         "reply_mode",
-        "sync_options",
         "user",
         "waiter",
         "watching",
@@ -106,8 +109,11 @@ class Session:
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
         self.reply_mode = "on"
-        #: What REPLCONF has said of the client that will ask for SYNC.
-        self.sync_options: frozenset[bytes] = frozenset()
+        #: What REPLCONF has said of the client, which will ask for PSYNC or SYNC; whether it has, and is a replica now.
+        self.as_replica: AsReplica | None = None
+        self.is_replica = False
+        #: It speaks for the master that this server follows: what it says is obeyed.
+        self.is_master = False
         #: The shell closes the connection: at once, or when what is queued has been sent.
         self.close_requested = False
         self.close_after_reply = False

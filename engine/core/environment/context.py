@@ -18,6 +18,7 @@ from engine.core.clients.sessions import Sessions
 from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.durability import Durability, WithoutDisk
 from engine.core.environment.host import Host, WithoutProcess
+from engine.core.environment.replication import Replication, WithoutReplicas
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
@@ -60,6 +61,7 @@ class Context:
     config: Config
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
+    replication: Replication = field(default_factory=WithoutReplicas)
 
     def enter(self, session: Session) -> None:
         """Go on for ``session`` at the present time."""

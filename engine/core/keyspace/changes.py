@@ -32,6 +32,8 @@ class Changes:
     """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
 
     __slots__ = (
+        "_recorders",
+        "_recording_held",
         "dirty",
         "discarded",
         "effects",
@@ -58,7 +60,10 @@ class Changes:
         self.dirty = 0
         #: What happened, if ``recording``. The list stays the same object; whoever takes the effects clears it.
         self.effects: Effects = []
+        #: Somebody wants effects; :meth:`record_for` says who, and keeps this true.
         self.recording = False
+        self._recorders: set[str] = set()
+        self._recording_held = False
         #: Effects from a log are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
         #: Large tables that nobody uses any more; :meth:`free` takes them apart.
@@ -82,6 +87,19 @@ class Changes:
         """Set the time of what comes next, in microseconds since the epoch."""
         self.now_us = now_us
         self.now = now_us // 1000
+
+    def record_for(self, who: str, wanted: bool) -> None:
+        """Record effects for ``who`` (the log, the replicas) from now on, or no more; others get theirs as before."""
+        if wanted:
+            self._recorders.add(who)
+        else:
+            self._recorders.discard(who)
+        self.recording = bool(self._recorders) and not self._recording_held
+
+    def hold_recording(self, held: bool) -> None:
+        """Record nothing for anybody while ``held``: what happens is no effect of a command, but data being loaded."""
+        self._recording_held = held
+        self.recording = bool(self._recorders) and not held
 
     def record(self, db: int, argv: list[bytes]) -> None:
         """Add an effect, if effects are recorded."""

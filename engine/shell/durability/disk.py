@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.core.admission import Refusal
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
@@ -203,7 +204,7 @@ class DiskDurability:
         if began:
             event = b"aof-fsync-always" if self.log.policy == ALWAYS else b"aof-write"
             core.telemetry.note_latency(event, event, int((self._clock() - began) * 1000), core.changes.now)
-        if (not safe) != bool(core.admission.refuse_writes):
+        if (not safe) != bool(core.admission.refusal(Refusal.DISK)):
             self._judge()
         return safe
 
@@ -216,19 +217,26 @@ class DiskDurability:
 
     def _judge(self) -> None:
         """Decide whether commands that write may run."""
-        core, trouble = self.core, self.log.trouble
+        admission, trouble = self.core.admission, self.log.trouble
+        before = admission.refusal(Refusal.DISK)
         if self._life.state in (Life.ENDING, Life.CLOSED):
-            core.admission.refuse_writes = persistence.SHUTTING_DOWN
+            error = persistence.SHUTTING_DOWN
         elif trouble:
-            if not core.admission.refuse_writes:
+            if not before:
                 LOG.error("%s cannot be written, commands that write are refused: %s", self.log.path, trouble)
-            core.admission.refuse_writes = persistence.misconf_log(trouble)
-        elif not self.snapshots.last_ok and self.snapshots.points and core.config.flag("stop-writes-on-bgsave-error"):
-            core.admission.refuse_writes = persistence.MISCONF_SNAPSHOT
+            error = persistence.misconf_log(trouble)
+        elif (
+            not self.snapshots.last_ok
+            and self.snapshots.points
+            and self.core.config.flag("stop-writes-on-bgsave-error")
+        ):
+            error = persistence.MISCONF_SNAPSHOT
         else:
-            if core.admission.refuse_writes:
+            if before:
                 LOG.info("the disk takes what is written again: commands that write are run")
-            core.admission.refuse_writes = b""
+            error = b""
+        if error != before:
+            admission.refuse(Refusal.DISK, error)
 
     # -- what begins when ---------------------------------------------------------------------------------------------
 
@@ -283,7 +291,7 @@ class DiskDurability:
         log.policy = core.config.text("appendfsync")
         busy = self.rewrites.is_running or self.snapshots.is_running
         log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
-        core.changes.recording = log.is_open or log.tee is not None
+        core.changes.record_for("log", log.is_open or log.tee is not None)
         self._judge()
 
     def _follow_switch(self) -> None:

@@ -40,10 +40,11 @@ class Loader:
         LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Read the data again, on top of what there is unless ``flush``. The caller sees to what is recorded."""
+        """Read the data again, on top of what there is unless ``flush``. Nothing of it is an effect."""
         core = self._core
         dirty = core.changes.dirty
-        core.changes.recording, core.changes.replaying, core.admission.refuse_writes = False, True, b""
+        core.changes.hold_recording(True)
+        core.changes.replaying = True
         # Whoever waits for a key is not served from data that are half there.
         rooms = [db.waiting for db in core.databases]
         for db in core.databases:
@@ -58,6 +59,7 @@ class Loader:
                 self._snapshots.load(merge=not flush)
         finally:
             core.changes.replaying = False
+            core.changes.hold_recording(False)
             core.changes.dirty = dirty
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room

@@ -42,16 +42,24 @@ DEBUG_PROTOCOL = (
 # -- replication and cluster --------------------------------------------------------------------------------------
 NO_CLUSTER = b"ERR This instance has cluster support disabled"
 INVALID_MASTER_PORT = b"ERR Invalid master port"
-NO_REPLICATION = b"ERR the engine cannot be a replica of another server"
-NO_REPLICAS = (
-    b"ERR the engine has no replicas: SYNC sends an RDB file to clients that ask for no more (redis-cli --rdb)"
+NO_REPLICATION = b"ERR this server neither has replicas nor can be one"
+WAIT_ON_REPLICA = (
+    b"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured "
+    b"to be writable (which is not the default) writes to replicas are just local and are not propagated."
 )
+TOO_FEW_REPLICAS = b"NOREPLICAS Not enough good replicas to write."
+READONLY = b"READONLY You can't write against a read only replica."
 NO_REPLICAS_TO_FAIL_OVER_TO = b"ERR FAILOVER requires connected replicas."
 
 
 def unknown_replconf(option: bytes) -> bytes:
     """REPLCONF with an option that is none."""
     return b"ERR Unrecognized REPLCONF option: " + option
+
+
+def unknown_rdb_filter(word: bytes) -> bytes:
+    """REPLCONF rdb-filter-only with a part of the data that is none."""
+    return b"ERR Unsupported rdb-filter-only option: " + word
 
 
 # -- scripts, functions, modules ----------------------------------------------------------------------------------

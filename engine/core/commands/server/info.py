@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from engine.core.environment.host import ProcessFacts
 
 _Lines = list[tuple[str, Any]]
-_NO_REPLICATION_ID = "0" * 40
 
 
 def _human(size: int) -> str:
@@ -152,9 +151,7 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("instantaneous_input_kbps", f"{facts.kbps_in:.2f}"),
         ("instantaneous_output_kbps", f"{facts.kbps_out:.2f}"),
         ("rejected_connections", facts.rejected),
-        ("sync_full", 0),
-        ("sync_partial_ok", 0),
-        ("sync_partial_err", 0),
+        *ctx.replication.statistics().items(),
         ("expired_keys", ctx.changes.expired_keys),
         ("evicted_keys", 0),
         ("evicted_clients", facts.evicted),
@@ -173,19 +170,8 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _replication(ctx: Context, facts: ProcessFacts) -> _Lines:
-    return [
-        ("role", "master"),
-        ("connected_slaves", 0),
-        ("master_failover_state", "no-failover"),
-        ("master_replid", facts.run_id),
-        ("master_replid2", _NO_REPLICATION_ID),
-        ("master_repl_offset", 0),
-        ("second_repl_offset", -1),
-        ("repl_backlog_active", 0),
-        ("repl_backlog_size", ctx.config.integer("repl-backlog-size")),
-        ("repl_backlog_first_byte_offset", 0),
-        ("repl_backlog_histlen", 0),
-    ]
+    del facts
+    return ctx.replication.info()
 
 
 def _cpu(ctx: Context, facts: ProcessFacts) -> _Lines:

@@ -1,12 +1,11 @@
-"""Commands about the whole server: INFO, TIME, SHUTDOWN, WAIT."""
+"""Commands about the whole server: INFO, TIME, SHUTDOWN."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.commands.families import generic_command, server_command
+from engine.core.commands.families import server_command
 from engine.core.commands.server import info
-from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import NO_REPLY, CommandError, Reply, Verbatim
 from engine.text.messages import general, persistence
 
@@ -43,15 +42,3 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     ctx.durability.prepare_shutdown(set(words))
     ctx.host.shut_down()
     return NO_REPLY
-
-
-@generic_command("wait numreplicas timeout", "noscript blocking", since="3.0.0")
-def wait(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until replicas have the connection's writes, and returns how many have."""
-    replicas = parse_int(argv[1])
-    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
-    if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
-    if replicas <= 0:
-        return 0
-    return ctx.block(argv, [], timeout, type_name=b"", on_timeout=0)

@@ -1,6 +1,6 @@
-"""REPLCONF and SYNC: a whole RDB file over a connection, as ``redis-cli --rdb`` asks for it.
+"""Replicas and masters: REPLCONF, PSYNC, SYNC, WAIT, ROLE, REPLICAOF and FAILOVER.
 
-The engine has no replicas: a client that wants the changes behind the file as well is refused.
+The work is done by :attr:`engine.core.dispatch.Core.replication`.
 """
 
 from __future__ import annotations
@@ -8,51 +8,84 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from engine.core.commands.families import server_command
+from engine.core.clients.replica import AsReplica
+from engine.core.commands.families import generic_command, server_command
 from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import OK, CommandError, Pages, Raw, Reply
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Pages, Raw, Reply
 from engine.text.messages import general, server
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: The mark behind a file whose length is not known when it begins: so many hexadecimal digits.
-_MARK_DIGITS = 40
-#: Bytes of the file that are made at a time.
-_PAGE = 8192
-_ONLY_THE_FILE, _KNOWS_THE_MARK = b"rdb-only", b"eof"
+# -- as a master ------------------------------------------------------------------------------------------------------
 
 
 @server_command("replconf [option value ...]", "admin noscript loading stale allow_busy", since="3.0.0", arity=-1)
 def replconf(ctx: Context, argv: list[bytes]) -> Reply:
-    """Configures the replication link, which a client of SYNC does before it."""
+    """Configures the replication link: replicas say what they can do, and how far they are."""
     if len(argv) % 2 == 0:
         raise CommandError(general.SYNTAX)
-    session = ctx.session
-    for at in range(1, len(argv), 2):
-        option, value = argv[at].lower(), argv[at + 1]
-        if option == b"capa":
-            session.sync_options |= {value.lower()}
-        elif option == b"rdb-only":
-            session.sync_options -= {_ONLY_THE_FILE}
-            if parse_int(value):
-                session.sync_options |= {_ONLY_THE_FILE}
-        elif option not in (b"listening-port", b"ip-address", b"version"):
-            raise CommandError(server.unknown_replconf(argv[at]))
+    first = argv[1].lower() if len(argv) > 1 else b""
+    if first == b"ack":
+        on_disk = parse_int(argv[4]) if len(argv) > 4 and argv[3].lower() == b"fack" else -1
+        ctx.replication.acknowledge(ctx.session, parse_int(argv[2]), on_disk)
+        return NO_REPLY
+    if first == b"getack":
+        ctx.replication.tell_master()
+        return NO_REPLY
+    said = ctx.session.as_replica = ctx.session.as_replica or AsReplica()
+    for option, value in zip(argv[1::2], argv[2::2], strict=True):
+        _configure(said, option, value)
     return OK
+
+
+def _configure(said: AsReplica, option: bytes, value: bytes) -> None:
+    match option.lower():
+        case b"listening-port":
+            said.port = parse_int(value)
+        case b"ip-address":
+            said.address = value
+        case b"capa":
+            said.capabilities |= {value.lower()}
+        case b"version":
+            said.version = value
+        case b"rdb-only":
+            said.rdb_only = parse_int(value) == 1
+        case b"rdb-filter-only":
+            parts = set(value.lower().split())
+            if parts - {b"functions"}:
+                raise CommandError(server.unknown_rdb_filter(min(parts - {b"functions"})))
+            said.without_data = bool(parts)
+        case _:
+            raise CommandError(server.unknown_replconf(option))
+
+
+@server_command("psync replicationid offset", "admin noscript no_async_loading no_multi", since="2.8.0", arity=-3)
+def psync(ctx: Context, argv: list[bytes]) -> Reply:
+    """Makes the connection a replica, which gets what it lacks and then everything that happens."""
+    ctx.replication.synchronise(ctx.session, argv[1], parse_int(argv[2]))
+    return NO_REPLY
 
 
 @server_command("sync", "admin noscript no_async_loading no_multi", since="1.0.0")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sends all data of this moment as an RDB file."""
-    if not ctx.session.sync_options >= {_ONLY_THE_FILE, _KNOWS_THE_MARK}:
-        raise CommandError(server.NO_REPLICAS)
-    mark = b"".join(b"%x" % ctx.changes.pick(16) for _ in range(_MARK_DIGITS))
-    version, checksum = ctx.config.integer("rdb-version"), ctx.config.flag("rdbchecksum")
-    taken = image.take(ctx.databases, ctx.config, ctx.now)
-    return Pages(Raw, 0, _pages(writer.write(taken, version, checksum=checksum), mark))
+    """Makes the connection a replica of the old kind: it gets all data, and then everything that happens."""
+    said = ctx.session.as_replica
+    if said is not None and said.rdb_only and b"eof" in said.capabilities:
+        mark = b"".join(b"%x" % ctx.changes.pick(16) for _ in range(_MARK_DIGITS))
+        version, checksum = ctx.config.integer("rdb-version"), ctx.config.flag("rdbchecksum")
+        taken = image.take(ctx.databases, ctx.config, ctx.now)
+        return Pages(Raw, 0, _pages(writer.write(taken, version, checksum=checksum), mark))
+    ctx.replication.synchronise(ctx.session, b"", -1)
+    return NO_REPLY
+
+
+#: The mark behind a file whose length is not known when it begins: so many hexadecimal digits.
+_MARK_DIGITS = 40
+#: Bytes of the file that are made at a time.
+_PAGE = 8192
 
 
 def _pages(pieces: Iterator[bytes], mark: bytes) -> Iterator[list[Raw]]:
@@ -65,3 +98,62 @@ def _pages(pieces: Iterator[bytes], mark: bytes) -> Iterator[list[Raw]]:
             yield [Raw(b"".join(waiting))]
             waiting, size = [], 0
     yield [Raw(b"".join((*waiting, mark)))]
+
+
+@generic_command("wait numreplicas timeout", "noscript blocking", since="3.0.0")
+def wait(ctx: Context, argv: list[bytes]) -> Reply:
+    """Waits until replicas have what was written before, and returns how many have.
+
+    A command that runs anew has the offset that it waits for as its last word.
+    """
+    replication = ctx.replication
+    if ctx.retry is None and replication.follows:
+        raise CommandError(server.WAIT_ON_REPLICA)
+    replicas = parse_int(argv[1])
+    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
+    if timeout < 0:
+        raise CommandError(general.TIMEOUT_NEGATIVE)
+    offset = int(argv[3]) if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
+    count = replication.acknowledged(offset)
+    if count >= replicas:
+        return count
+    if ctx.retry is not None:
+        ctx.retry.on_timeout = count
+    if not ctx.session.in_exec:
+        replication.wake_when_acknowledged(ctx.session)
+    return ctx.block([*argv[:3], b"%d" % offset], [], timeout, type_name=b"", on_timeout=count)
+
+
+# -- as a replica -----------------------------------------------------------------------------------------------------
+
+#: A port with more digits than this, zeros in front of it among them, is none.
+_PORT_DIGITS = 20
+
+
+def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
+    """Follows another server, or, with NO ONE, none any more."""
+    host, port = argv[1], argv[2]
+    if (host.lower(), port.lower()) == (b"no", b"one"):
+        return ctx.replication.lead()
+    if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:
+        raise CommandError(server.INVALID_MASTER_PORT)
+    return ctx.replication.follow(host, int(port))
+
+
+for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
+    server_command(f"{_name} <host port | NO ONE>", "admin noscript stale no_async_loading", since=_since)(_replicaof)
+
+
+@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
+def failover(ctx: Context, argv: list[bytes]) -> Reply:
+    """Refuses: there is no replica to fail over to."""
+    raise CommandError(server.NO_REPLICAS_TO_FAIL_OVER_TO)
+
+
+# -- both -------------------------------------------------------------------------------------------------------------
+
+
+@server_command("role", "noscript loading stale fast", since="2.8.12", acl="admin dangerous")
+def role(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the server's role, and with whom it replicates."""
+    return ctx.replication.role()

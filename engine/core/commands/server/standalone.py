@@ -1,4 +1,4 @@
-"""Commands about what the engine does not have: replicas, a cluster, scripts, functions, modules.
+"""Commands about what the engine does not have: a cluster, scripts, functions, modules.
 
 Clients and tools ask for these when they connect or between tests; they get what a Redis without any would answer, or
 an error that says plainly that it is not there.
@@ -18,39 +18,6 @@ from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
-
-# -- replication ------------------------------------------------------------------------------------------------------
-
-
-@server_command("role", "noscript loading stale fast", since="2.8.12", acl="admin dangerous")
-def role(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the server's role, which is master."""
-    return [b"master", 0, []]
-
-
-#: A port with more digits than this, zeros in front of it among them, is none.
-_PORT_DIGITS = 20
-
-
-def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Accepts NO ONE: the engine cannot replicate another server."""
-    host, port = argv[1].lower(), argv[2]
-    if (host, port.lower()) == (b"no", b"one"):
-        return OK
-    if not port.isdigit() or len(port) > _PORT_DIGITS or int(port) > 65535:
-        raise CommandError(server.INVALID_MASTER_PORT)
-    raise CommandError(server.NO_REPLICATION)
-
-
-for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
-    server_command(f"{_name} <NO ONE>", "admin noscript stale no_async_loading", since=_since)(_replicaof)
-
-
-@server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
-def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: there is no replica to fail over to."""
-    raise CommandError(server.NO_REPLICAS_TO_FAIL_OVER_TO)
-
 
 # -- cluster ----------------------------------------------------------------------------------------------------------
 

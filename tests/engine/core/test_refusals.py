@@ -1,0 +1,64 @@
+"""Who may forbid writing, and who may have effects recorded: several owners, none of whom disturbs another."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.admission import Refusal
+from engine.core.dispatch import Core
+from engine.core.protocol.replies import OK, CommandError, Simple
+from engine.settings.config import Config
+
+SET, GET, PING = [b"SET", b"k", b"v"], [b"GET", b"k"], [b"PING"]
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(Config(), lambda n: 0)
+
+
+def refused(core: Core, argv: list[bytes]) -> bytes:
+    reply = core.execute(core.open_session(1), argv, 1)
+    return reply.text if isinstance(reply, CommandError) else b""
+
+
+def test_the_first_reason_is_told_until_each_is_taken_back(core):
+    """Writing is refused with the error of the first reason in force, and allowed when the last one has gone."""
+    core.admission.refuse(Refusal.READONLY, b"READONLY x")
+    core.admission.refuse(Refusal.DISK, b"MISCONF x")
+    core.admission.refuse(Refusal.REPLICAS, b"NOREPLICAS x")
+    for why, error in (
+        (Refusal.DISK, b"MISCONF x"),
+        (Refusal.REPLICAS, b"NOREPLICAS x"),
+        (Refusal.READONLY, b"READONLY x"),
+    ):
+        assert refused(core, SET) == error
+        assert refused(core, PING) == (error if why is Refusal.DISK else b"")
+        assert refused(core, GET) == b""
+        core.admission.refuse(why, b"")
+    assert refused(core, SET) == b""
+
+
+def test_the_master_of_this_server_is_obeyed(core):
+    """What the followed master says is done, whatever forbids others to write."""
+    core.admission.refuse(Refusal.READONLY, b"READONLY x")
+    session = core.open_session(1)
+    session.is_master = True
+    assert core.execute(session, SET, 1) == OK == Simple(b"OK")
+
+
+def test_effects_are_recorded_while_anybody_wants_them(core):
+    """Recording ends with the last one who wanted it, and is suspended for all while data are loaded."""
+    changes = core.changes
+    changes.record_for("log", True)
+    changes.record_for("replicas", True)
+    changes.record_for("log", False)
+    assert changes.recording
+    changes.hold_recording(True)
+    changes.record_for("log", True)
+    assert not changes.recording
+    changes.hold_recording(False)
+    assert changes.recording
+    changes.record_for("log", False)
+    changes.record_for("replicas", False)
+    assert not changes.recording
