@@ -52,10 +52,9 @@ class PendingList:
         size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
         for block, first in zip(self._blocks, self._firsts, strict=True):
             size += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(first)
-            size += _size_of(block.times) + _size_of(block.counts)
             size += _size_of(block.time) + _size_of(block.oldest)
             if block.owners is not None:
-                size += _size_of(block.owners)
+                size += _size_of(block.owners) + _size_of(block.times) + _size_of(block.counts)
         return size
 
     def _count(self, owner: int, change: int) -> None:
@@ -95,12 +94,17 @@ class PendingList:
 
     def blocks(self, low: int, high: int) -> Iterator[tuple[Block, int, int]]:
         """The records with low <= ID <= high as (block, i, j), in order. The list must not change meanwhile."""
-        for number in range(self._block_for(low), len(self._blocks)):
-            block = self._blocks[number]
-            if self._firsts[number] > high:
+        blocks, firsts = self._blocks, self._firsts
+        first, last = self._block_for(low), len(blocks) - 1
+        for number in range(first, last + 1):
+            block = blocks[number]
+            if firsts[number] > high:
                 return
-            begin = block.position(low)
-            end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
+            # Only the blocks at the ends of the range are searched.
+            begin = block.position(low) if number == first else 0
+            end = len(block)
+            if (number == last or firsts[number + 1] > high) and block.id_at(-1) > high:
+                end = block.position(high + 1)
             if begin < end:
                 yield block, begin, end
 
@@ -108,7 +112,7 @@ class PendingList:
         """Copies of the first records with low <= ID <= high, ``most`` of them or the rest of a block more."""
         found = []
         for block, begin, end in self.blocks(low, high):
-            found.append(block.tail(begin, end))
+            found.append(block.twin() if end - begin == len(block) else block.tail(begin, end))
             most -= end - begin
             if most <= 0:
                 break
@@ -319,17 +323,10 @@ class PendingList:
             return 0
         blocks, firsts = [], []
         for block, first in zip(self._blocks, self._firsts, strict=True):
-            if block.owners is None:
-                if block.owner == owner:
-                    continue
-            elif owner in block.owners:
-                for index in range(len(block) - 1, -1, -1):
-                    if block.owners[index] == owner:
-                        block.remove(index, index + 1)
-                if not len(block):
-                    continue
-            blocks.append(block)
-            firsts.append(first)
+            block.remove_owner(owner)
+            if len(block):
+                blocks.append(block)
+                firsts.append(first)
         self._blocks, self._firsts = blocks, firsts
         self._size -= gone
         return gone
@@ -337,7 +334,7 @@ class PendingList:
     def copy(self) -> PendingList:
         """An independent copy."""
         other = PendingList()
-        other._blocks = [block.tail(0) for block in self._blocks]
+        other._blocks = [block.twin() for block in self._blocks]
         other._firsts = self._firsts[:]
         other._size = self._size
         other.per_owner = dict(self.per_owner)

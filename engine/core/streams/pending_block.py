@@ -2,26 +2,34 @@
 
 A block is *even* while all its records have the same owner, delivery time and delivery count: then it stores each of
 these once. Else it stores an array of each.
+
+A copy of a block costs nothing at first: both share their arrays, until one of the two changes them.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
 
 #: Matches of at most so many records are not looked for.
 _SHORT_MATCH = 4
+#: Owners of more records are counted by numpy.
+_MANY = 100
+#: What an even block has in place of times and counts. It is never changed.
+_NONE = array("q")
 
 
 class Block:
     """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` are those of all while ``owners`` is None."""
 
-    __slots__ = ("count", "counts", "ms", "oldest", "owner", "owners", "seq", "time", "times")
+    __slots__ = ("count", "counts", "is_shared", "ms", "oldest", "owner", "owners", "seq", "time", "times")
 
     def __init__(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
         self.ms = ms
@@ -30,10 +38,11 @@ class Block:
         self.time = time
         self.count = count
         self.owners: array[int] | None = None
-        self.times: array[int] = array("q")
-        self.counts: array[int] = array("q")
+        self.times = self.counts = _NONE
         #: A lower bound of the delivery times; :meth:`tighten` makes it exact.
         self.oldest = time
+        #: Another block may have the same arrays: they are copied before they are changed.
+        self.is_shared = False
 
     def __len__(self) -> int:
         return len(self.ms)
@@ -78,9 +87,11 @@ class Block:
     def assign(self, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
         """Give the records [low, high) an owner, a time, and their counts."""
         if low == 0 and high == len(self.ms) and counts.count(counts[0]) == len(counts):
-            self.owners, self.times, self.counts = None, array("q"), array("q")
+            self.owners, self.times, self.counts = None, _NONE, _NONE
             self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
             return
+        if self.is_shared:
+            self._own()
         self.make_uneven()
         assert self.owners is not None
         size = high - low
@@ -102,9 +113,11 @@ class Block:
         if self.agrees(owner, time, count):
             return
         if len(self.ms) == 1:
-            self.owners = None
+            self.owners, self.times, self.counts = None, _NONE, _NONE
             self.owner, self.time, self.count, self.oldest = owner, time, count, time
             return
+        if self.is_shared:
+            self._own()
         self.make_uneven()
         assert self.owners is not None
         self.owners[index], self.times[index], self.counts[index] = owner, time, count
@@ -112,6 +125,8 @@ class Block:
 
     def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
         """Insert a record at ``index``."""
+        if self.is_shared:
+            self._own()
         if not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms.insert(index, entry_id >> 64)
@@ -124,6 +139,8 @@ class Block:
 
     def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
         """Add records at the end, all with the same values."""
+        if self.is_shared:
+            self._own()
         if self.owners is None and not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms += ms
@@ -137,16 +154,31 @@ class Block:
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
         """The indices of the records of ``owner``, delivered at ``before`` or earlier, if given."""
-        if self.owners is None:
-            misses = (owner is not None and self.owner != owner) or (before is not None and self.time > before)
-            return range(0 if misses else len(self.ms))
-        matches = np.ones(len(self.ms), bool)
-        if owner is not None:
-            matches &= np.frombuffer(self.owners, np.uint32) == owner
-        if before is not None:
-            matches &= np.frombuffer(self.times, np.int64) <= before
+        matches = self._matches(owner, before)
+        if isinstance(matches, bool):
+            return range(len(self.ms) if matches else 0)
         found: list[int] = np.flatnonzero(matches).tolist()
         return found
+
+    def count_matching(self, owner: int | None, before: int | None) -> int:
+        """How many records :meth:`matching` finds."""
+        matches = self._matches(owner, before)
+        if isinstance(matches, bool):
+            return len(self.ms) if matches else 0
+        return int(np.count_nonzero(matches))
+
+    def _matches(self, owner: int | None, before: int | None) -> bool | npt.NDArray[np.bool_]:
+        """Which records match, or whether all of them do."""
+        if self.owners is None:
+            return (owner is None or self.owner == owner) and (before is None or self.time <= before)
+        if owner is None:
+            return before is None or self._delivered(before)
+        owned: npt.NDArray[np.bool_] = np.frombuffer(self.owners, np.uint32) == owner
+        return owned if before is None else owned & self._delivered(before)
+
+    def _delivered(self, before: int) -> npt.NDArray[np.bool_]:
+        delivered: npt.NDArray[np.bool_] = np.frombuffer(self.times, np.int64) <= before
+        return delivered
 
     def tighten(self) -> None:
         """Make ``oldest`` exact."""
@@ -159,6 +191,8 @@ class Block:
 
     def remove(self, low: int, high: int) -> None:
         """Remove the records [low, high)."""
+        if self.is_shared:
+            self._own()
         del self.ms[low:high], self.seq[low:high]
         if self.owners is not None:
             del self.owners[low:high], self.times[low:high], self.counts[low:high]
@@ -176,7 +210,35 @@ class Block:
             self.owners = array("I", compress(self.owners, stays))
             self.times, self.counts = array("q", compress(self.times, stays)), array("q", compress(self.counts, stays))
         self.ms, self.seq = array("Q", compress(self.ms, stays)), array("Q", compress(self.seq, stays))
+        self.is_shared = False
         return owners
+
+    def remove_owner(self, owner: int) -> None:
+        """Remove all records of ``owner``."""
+        if self.owners is None:
+            if self.owner == owner:
+                self.ms, self.seq, self.is_shared = array("Q"), array("Q"), False
+            return
+        stays = np.frombuffer(self.owners, np.uint32) != owner
+        if np.count_nonzero(stays) < len(self.ms):
+            self.ms, self.seq = _kept(self.ms, stays), _kept(self.seq, stays)
+            self.owners, self.times, self.counts = (_kept(one, stays) for one in (self.owners, self.times, self.counts))
+            self.is_shared = False
+
+    def twin(self) -> Block:
+        """An independent copy, which shares the arrays for as long as neither is changed."""
+        other = Block(self.ms, self.seq, self.owner, self.time, self.count)
+        other.owners, other.times, other.counts = self.owners, self.times, self.counts
+        other.oldest = self.oldest
+        self.is_shared = other.is_shared = True
+        return other
+
+    def _own(self) -> None:
+        """Have arrays that no other block has."""
+        self.ms, self.seq = self.ms[:], self.seq[:]
+        if self.owners is not None:
+            self.owners, self.times, self.counts = self.owners[:], self.times[:], self.counts[:]
+        self.is_shared = False
 
     def tail(self, index: int, end: int | None = None) -> Block:
         """A copy of the records from ``index`` on, before ``end`` if that is given, as a block."""
@@ -191,7 +253,14 @@ class Block:
         """Owner -> number of records among [low, high)."""
         if self.owners is None:
             return {self.owner: high - low} if high > low else {}
-        counts: dict[int, int] = {}
-        for owner in self.owners[low:high]:
-            counts[owner] = counts.get(owner, 0) + 1
-        return counts
+        if high - low >= _MANY:
+            owners, counts = np.unique(np.frombuffer(self.owners, np.uint32)[low:high], return_counts=True)
+            return dict(zip(owners.tolist(), counts.tolist(), strict=True))
+        return Counter(self.owners[low:high])
+
+
+def _kept(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
+    """The elements of a column that stay, as a column."""
+    kept = array(column.typecode)
+    kept.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
+    return kept

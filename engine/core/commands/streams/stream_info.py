@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from engine.core.commands.streams.entries.ranges import entries_between
@@ -114,7 +114,7 @@ def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
                 b"pel-count": len(group.pending),
                 b"nacked-count": len(group.nacked),
                 b"pending": records.of_all(),
-                b"consumers": _consumers(group, partial(_full_consumer, records)),
+                b"consumers": _consumers(group, partial(_full_consumer, records), records),
             }
         )
     )
@@ -135,13 +135,20 @@ def _full_consumer(records: PendingRecords, listing: Listing, consumer: Consumer
     )
 
 
-def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply]) -> Reply:
-    """What ``row`` makes of each consumer, in pages where there are many."""
+def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records: PendingRecords | None = None) -> Reply:
+    """What ``row`` makes of each consumer, in pages where there are many, or where ``records`` has many for them."""
     listing = Listing(group)
-    pages = ([row(listing, consumer) for consumer in batch] for batch in listing.batches())
-    if len(listing) <= _MANY_CONSUMERS:
-        return holding([one for page in pages for one in page])
-    return Pages(list, len(listing), pages)
+
+    def pages() -> Iterator[list[Reply]]:
+        if records is not None:
+            for _ in records.find():
+                yield []
+        for batch in listing.batches():
+            yield [row(listing, consumer) for consumer in batch]
+
+    if len(listing) <= _MANY_CONSUMERS and (records is None or not records.is_long):
+        return holding([one for page in pages() for one in page])
+    return Pages(list, len(listing), pages())
 
 
 @xinfo_subcommand("groups key", complexity="O(groups)")

@@ -30,6 +30,9 @@ COMMANDS = [
     f"XNACK s g SILENT IDS {IDS} {_WORDS} RETRYCOUNT 7 FORCE",
     f"XCLAIM s g c-1 0 {_WORDS}",
     f"XCLAIM s g new 0 {_WORDS} IDLE 70 RETRYCOUNT 3 FORCE JUSTID LASTID 280-1",
+    f"XAUTOCLAIM s g c-1 0 - COUNT {IDS}",
+    f"XAUTOCLAIM s g new 0 30 COUNT {IDS} JUSTID",
+    "XAUTOCLAIM s g c-1 1000 - COUNT 50",
 ]
 
 
@@ -43,6 +46,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (deleting, pending_entries):
         monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
     monkeypatch.setattr(many_ids, "_PARSED", 50)
+    for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_STRETCH": 1.0, "_OF_FRESH_ONES": 1.0}.items():
+        monkeypatch.setattr(claims, name, value)
 
 
 def begun(command: str) -> tuple[Side, Steps]:
@@ -94,11 +99,11 @@ def test_the_log_has_what_happened_whatever_others_do_in_between(command, ends):
         side.session = mine
     while (reply := go_on(side, steps, 9)) is steps:
         pass
-    assert isinstance(reply, CommandError) == (("XCLAIM" in command and bool(ends)) or "string" in ends), reply
+    assert isinstance(reply, CommandError) == (("CLAIM" in command and bool(ends)) or "string" in ends), reply
     check_replay(side.core, NOW_US + 9000)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if "XCLAIM" not in one], ids=lambda command: command[:12])
+@pytest.mark.parametrize("command", [one for one in COMMANDS if "CLAIM" not in one], ids=lambda command: command[:12])
 def test_a_wrong_id_is_an_error_before_anything_is_done(command):
     """All IDs are parsed first: one that is none, at the very end, leaves the data as they were."""
     side, steps = begun(command.replace("240-1", "240-x"))

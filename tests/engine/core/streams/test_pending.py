@@ -23,6 +23,7 @@ STEPS = st.lists(
         st.tuples(st.just("remove_many"), st.lists(IDS, max_size=12)),
         st.tuples(st.just("remove_range"), IDS, IDS),
         st.tuples(st.just("remove_owner"), OWNERS),
+        st.tuples(st.just("copy"), st.booleans()),
     ),
     max_size=30,
 )
@@ -74,7 +75,13 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
     pending_module.BLOCK, pending_module._MANY = 4, 3
     try:
         real, model = PendingList(), {}
+        others: list[tuple[PendingList, Model]] = []
         for step in steps:
+            if step[0] == "copy":
+                copy = real.copy()
+                real, other = (copy, real) if step[1] else (real, copy)
+                others.append((other, model.copy()))
+                continue
             _step(real, model, step)
             assert len(real) == len(model)
         expected = [(one, *model[one]) for one in sorted(model)]
@@ -90,7 +97,11 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
             record = real.find(row[0])
             assert record is not None
             assert _rows([record]) == [row]
-        assert _rows(real.copy().records(0, 1 << 70)) == expected
+        for block, _, _ in real.blocks(0, 1 << 70):
+            assert block.count_matching(owner, before) == len(block.matching(owner, before))
+        for other, then in others:
+            # Neither of the two saw what was done to the other since they were copies.
+            assert _rows(other.records(0, 1 << 70)) == [(one, *then[one]) for one in sorted(then)]
     finally:
         pending_module.BLOCK, pending_module._MANY = sizes
 

@@ -14,7 +14,7 @@ from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
-from engine.core.protocol.replies import CommandError, Frames, Reply, paged
+from engine.core.protocol.replies import CommandError, Frames, Reply, holding, paged
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
@@ -27,6 +27,10 @@ _SCANNED_PER_COUNT = 10
 _STRETCH = 8
 #: Entries that are claimed in one step of a long command.
 _STEP = 200
+#: XAUTOCLAIM with a COUNT of more is done in steps of so much work; one entry is 1, one of a stretch that is claimed
+#: together, or passed over because all of it is too fresh, is less.
+_FEW, _WORK = 200, 1000
+_OF_A_STRETCH, _OF_FRESH_ONES = 0.5, 0.03
 
 
 class Claim:
@@ -88,6 +92,13 @@ class Claim:
         self.consumer.active_time = now
         self.ctx.changes.dirty += count
         return count
+
+    def is_too_fresh(self, block: Block, low: int, high: int) -> bool:
+        """Whether none of the records [low, high) has been idle for long enough, and all their entries are there."""
+        if not self.min_idle or high - low < _STRETCH or self.group.nacked:
+            return False
+        earliest = block.time if block.owners is None else min(block.times[low:high])
+        return self.ctx.now - earliest < self.min_idle and bool(runs_of(self.stream, block, low, high))
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries, in this order; records of deleted entries are removed."""
@@ -282,34 +293,80 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
             justid = True
         else:
             raise CommandError(general.SYNTAX)
-    stream, group = need_group(ctx, key, group_name)
-    consumer = see_consumer(ctx, key, group_name, group, argv[3])
-    claim = Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
-    attempts = count * _SCANNED_PER_COUNT
-    deleted: list[Reply] = []
-    while count and attempts:
-        stretch = next(group.pending.blocks(start, ids.MAX_ID), None)
-        if stretch is None:
-            break
-        block, low, high = stretch
-        high = min(high, low + count)
+    search = _Search(start, count, count * _SCANNED_PER_COUNT)
+
+    def begun() -> Claim:
+        stream, group = need_group(ctx, key, group_name)
+        consumer = see_consumer(ctx, key, group_name, group, argv[3])
+        return Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
+
+    if count <= _FEW:
+        claim = begun()
+        search.go_on(claim, search.attempts)
+        return [ids.text(search.cursor), claim.reply(), search.deleted]
+
+    def work() -> Generator[None, None, Reply]:
+        parts: list[bytes | memoryview] = []
+        while not search.is_over:
+            claim = begun()
+            search.go_on(claim, _WORK)
+            claim.effects.flush()
+            parts += claim.parts
+            yield
+        claimed = paged(list(parts)) if justid else Frames(len(parts), parts)
+        return holding([ids.text(search.cursor), claimed, paged(search.deleted)])
+
+    return ctx.in_steps(argv, work())
+
+
+class _Search:
+    """XAUTOCLAIM's way through the pending entries: from ``start`` on, for ``count`` of them, within ``attempts``."""
+
+    __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
+
+    def __init__(self, start: int, count: int, attempts: int) -> None:
+        #: Where it goes on, 0 at the end.
+        self.cursor = start
+        self.count = count
+        self.attempts = attempts
+        self.deleted: list[Reply] = []
+        self.is_over = False
+
+    def go_on(self, claim: Claim, work: float) -> None:
+        """Claim what may be claimed, until ``work`` is done: about as much as so many entries are, one by one."""
+        pending = claim.group.pending
+        while self.count and self.attempts:
+            stretch = next(pending.blocks(self.cursor, ids.MAX_ID), None)
+            if stretch is None:
+                break
+            if work <= 0:
+                return
+            work -= self._look_at(claim, *stretch, max(int(work), 1))
+        self.is_over = True
+        behind = next(pending.blocks(self.cursor, ids.MAX_ID), None)
+        self.cursor = behind[0].id_at(behind[1]) if behind is not None else 0
+
+    def _look_at(self, claim: Claim, block: Block, low: int, high: int, most: int) -> float:
+        end, high = min(high, low + self.attempts), min(high, low + self.count)
         last = block.id_at(high - 1)
         taken = claim.take_stretch(block, low, high)
         if taken:
-            count, attempts, start = count - taken, attempts - taken, last + 1
-            continue
+            self.count, self.attempts, self.cursor = self.count - taken, self.attempts - taken, last + 1
+            return taken * _OF_A_STRETCH
+        if claim.is_too_fresh(block, low, end):
+            self.attempts, self.cursor = self.attempts - (end - low), block.id_at(end - 1) + 1
+            return (end - low) * _OF_FRESH_ONES
+        high = min(high, low + most)
         for entry_id in map(_join, block.ms[low:high], block.seq[low:high]):
-            if not attempts:
+            if not self.attempts:
                 break
-            attempts, start = attempts - 1, entry_id + 1
+            self.attempts, self.cursor = self.attempts - 1, entry_id + 1
             if claim.vanished(entry_id):
-                deleted.append(ids.text(entry_id))
-                count -= 1
+                self.deleted.append(ids.text(entry_id))
+                self.count -= 1
             elif claim.take(entry_id):
-                count -= 1
-    behind = next(group.pending.blocks(start, ids.MAX_ID), None)
-    cursor = behind[0].id_at(behind[1]) if behind is not None else 0
-    return [ids.text(cursor), claim.reply(), deleted]
+                self.count -= 1
+        return high - low
 
 
 def _join(ms: int, seq: int) -> int:

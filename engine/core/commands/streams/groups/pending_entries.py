@@ -250,7 +250,7 @@ def _long_listing(
     """The same in pages, which show the list as it is now."""
     every = owner is None and before is None
     blocks = group.pending.still(low, high, count if every else len(group.pending))
-    size = sum(len(block) if every else len(block.matching(owner, before)) for block in blocks)
+    size = sum(len(block) if every else block.count_matching(owner, before) for block in blocks)
     consumers = group.by_number.copy()
 
     def row(block: Block, index: int) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from engine.core.protocol import ids
 from engine.core.protocol.replies import Reply, rows_in_pages
@@ -12,25 +12,34 @@ from engine.core.streams.pending_block import Block
 
 #: Where no more rows are asked for, or no more could be, they are made at once; else in pages, of copied blocks.
 _MANY = 1000
+#: So many blocks are looked through at once for consumers' records.
+_LOOKED_THROUGH = 20
 
 
 class PendingRecords:
-    """The first ``count`` records (0: all) of a group and of each of its consumers, as they are now."""
+    """The first ``count`` records (0: all) of a group and of each of its consumers, as they are now.
+
+    Those of consumers are found a few blocks at a time: by :meth:`find`, which must have ended before :meth:`of`.
+    """
 
     def __init__(self, group: Group, count: int) -> None:
         pending = group.pending
         self._most = most = count or len(pending)
-        self._many = min(most, len(pending)) > _MANY
+        #: Whether there are so many rows that they are made in pages.
+        self.is_long = min(most, len(pending)) > _MANY
         self._names = {number: group.by_number[number].name for number in pending.per_owner if number != NOBODY}
         self._names[NOBODY] = b""
         every = pending.blocks(0, ids.MAX_ID)
-        self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self._many else [block for block, _, _ in every]
-        #: Owner -> its records, as rows, or as blocks with indices.
+        self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self.is_long else [block for block, _, _ in every]
+        #: Owner -> its records, as rows, or as blocks with how many of theirs.
         self._rows: dict[int, list[Reply]] = {}
-        self._places: dict[int, list[tuple[Block, Sequence[int]]]] = {}
-        self._all = [] if self._many else self._first()
-        self._find({owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY})
-        if not self._many:
+        self._places: dict[int, list[tuple[Block, int]]] = {}
+        self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
+        self._all: list[Reply] = []
+        if not self.is_long:
+            self._all = self._first()
+            for _ in self.find():
+                pass
             self._blocks = []
 
     def _first(self) -> list[Reply]:
@@ -42,27 +51,33 @@ class PendingRecords:
             left = self._most - len(rows)
         return rows
 
-    def _find(self, left: dict[int, int]) -> None:
-        """Find the first records of each owner; ``left``: how many of them."""
-        for block in self._blocks:
-            if not left:
+    def find(self) -> Iterator[None]:
+        """Find the first records of each consumer."""
+        for number, block in enumerate(self._blocks):
+            if not self._left:
                 return
-            for owner in {block.owner} if block.owners is None else set(block.owners):
-                wanted = left.get(owner, 0)
-                if not wanted:
-                    continue
+            self._find_in(block)
+            if not number % _LOOKED_THROUGH:
+                yield
+
+    def _find_in(self, block: Block) -> None:
+        left = self._left
+        for owner, records in block.tally(0, len(block)).items():
+            wanted = min(left.get(owner, 0), records)
+            if not wanted:
+                continue
+            if self.is_long:
+                self._places.setdefault(owner, []).append((block, wanted))
+            else:
                 places = block.matching(owner, None)[:wanted]
-                if self._many:
-                    self._places.setdefault(owner, []).append((block, places))
-                else:
-                    self._rows.setdefault(owner, []).extend(_short_row(block, index) for index in places)
-                left[owner] -= len(places)
-                if not left[owner]:
-                    del left[owner]
+                self._rows.setdefault(owner, []).extend(_short_row(block, index) for index in places)
+            left[owner] -= wanted
+            if not left[owner]:
+                del left[owner]
 
     def of_all(self) -> Reply:
         """The rows of the group: ID, consumer, time and count of the last delivery."""
-        if not self._many:
+        if not self.is_long:
             return self._all
         size = sum(map(len, self._blocks))
         records = ((block, index) for block in self._blocks for index in range(len(block)))
@@ -74,11 +89,12 @@ class PendingRecords:
 
     def of(self, consumer: Consumer) -> Reply:
         """The rows of a consumer: ID, time and count of the last delivery."""
-        if not self._many:
+        if not self.is_long:
             return self._rows.get(consumer.number, [])
-        places = self._places.get(consumer.number, [])
-        size = sum(len(indices) for _, indices in places)
-        return rows_in_pages(size, ((block, index) for block, indices in places for index in indices), _short_row)
+        owner, places = consumer.number, self._places.get(consumer.number, [])
+        size = sum(wanted for _, wanted in places)
+        records = ((block, index) for block, wanted in places for index in block.matching(owner, None)[:wanted])
+        return rows_in_pages(size, records, _short_row)
 
 
 def _short_row(block: Block, index: int) -> Reply:
