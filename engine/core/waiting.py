@@ -35,14 +35,14 @@ class Blocked:
         changes, databases = self._ctx.changes, self._ctx.databases
         while changes.ready:
             signalled, changes.ready = changes.ready, {}
-            for index, key in signalled:
+            for (index, key), anew in signalled.items():
                 db = databases[index]
                 nothing_for: set[bytes | None] = set()
                 waiters: list[Waiter] = db.waiting.waiting_for(key)
                 for waiter in waiters:
                     if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
                         continue
-                    if _concerns(waiter, key, db.get(key)):
+                    if _concerns(waiter, key, db.get(key), anew=anew):
                         self._retry(waiter)
                     elif waiter.interest is not None:
                         nothing_for.add(waiter.interest)
@@ -81,8 +81,8 @@ class Blocked:
             ctx.host.wake_at_new_time(session)
 
 
-def _concerns(waiter: Waiter, key: bytes, value: Any) -> bool:
-    """Whether the waiter's command is to run anew for what is at ``key`` now."""
+def _concerns(waiter: Waiter, key: bytes, value: Any, *, anew: bool) -> bool:
+    """Whether the waiter's command is to run anew for what is at ``key`` now; ``anew``: it is another value."""
     if value is not None and type_name(value) == waiter.type_name:
-        return waiter.has_news is None or waiter.has_news(key, value)
+        return anew or waiter.has_news is None or waiter.has_news(key, value)
     return waiter.on_delete

@@ -380,6 +380,32 @@ def test_a_first_read_makes_the_consumer(group: Server) -> None:
     assert len(rows) == 1
 
 
+REPLACED = {
+    "COPY": ["COPY other s REPLACE"],
+    "RENAME": ["RENAME other s"],
+    "MOVE": ["SELECT 1", "MULTI", "SELECT 0", "DEL s", "SELECT 1", "MOVE s 0", "EXEC", "SELECT 0"],
+    "SWAPDB": ["SWAPDB 0 1"],
+    "DESTROY": ["MULTI", "XGROUP DESTROY s g", "XGROUP CREATE s g $", "XGROUP CREATECONSUMER s g a", "EXEC"],
+}
+
+
+@since("7.2", valkey="8.0")
+@pytest.mark.parametrize("how", REPLACED)
+def test_consumers_that_wait_are_in_the_group_that_comes(group: Server, how: str) -> None:
+    """Where another stream, or another group of the name, takes the place of theirs, they are consumers of that."""
+    for setup in ("SELECT 1", "SELECT 0"):
+        key = "s" if setup == "SELECT 1" else "other"
+        group.given(setup, f"XGROUP CREATE {key} g $ MKSTREAM", f"XGROUP CREATECONSUMER {key} g a")
+    consumers = [member(group, name) for name in "abc"]
+    group.given(*REPLACED[how])
+    for name in "abc":
+        group.expect(f"XGROUP CREATECONSUMER s g {name}", 0)
+    for consumer in consumers:
+        consumer.expect_blocked()
+    group.given("XADD s 7-1 f v")
+    consumers[0].expect_reply(got("7-1 f v"))
+
+
 # -- time -------------------------------------------------------------------------------------------------------------
 
 

@@ -68,8 +68,8 @@ class Changes:
         self.replaying = False
         #: Large tables that nobody uses any more; :meth:`free` takes them apart.
         self.discarded: list[dict[Any, Any] | list[Any]] = []
-        #: Keys that somebody waits for and that were signalled, in order.
-        self.ready: dict[tuple[int, bytes], None] = {}
+        #: Keys that somebody waits for and that were signalled, in order; whether what is there is another value.
+        self.ready: dict[tuple[int, bytes], bool] = {}
         #: (database, key) -> who watches it.
         self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
         #: Called for keyspace events; None while nobody wants any.

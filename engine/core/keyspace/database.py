@@ -192,7 +192,7 @@ class Database:
         self._slots.add(key)
         self._used[key] = self.changes.now
         self.touch(key, changes)
-        self.signal(key)
+        self.signal(key, anew=True)
         self.changes.notify("n", b"new", key, self.index)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
@@ -209,7 +209,7 @@ class Database:
             self._expires.pop(key, None)
         self.touch(key, changes)
         if changes_type or isinstance(value, Stream):
-            self.signal(key)
+            self.signal(key, anew=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; whether it was there. Clients that wait on a group there are signalled."""
@@ -269,7 +269,7 @@ class Database:
                     watcher.watching[pair] = due
         for key in self.waiting.awaited():
             if key in self._values or (successor is not None and key in successor._values):
-                self.signal(key)
+                self.signal(key, anew=True)
 
     # -- expiry -----------------------------------------------------------------------------------------------------
 
@@ -338,7 +338,11 @@ class Database:
                 else:
                     watcher.dirty_exec = True
 
-    def signal(self, key: bytes) -> None:
-        """Somebody who waits for ``key`` may find something now (or learn that it is gone)."""
+    def signal(self, key: bytes, *, anew: bool = False) -> None:
+        """Somebody who waits for ``key`` may find something now (or learn that it is gone).
+
+        ``anew``: what is there is not what they saw when they began to wait, so all of them are to look.
+        """
         if key in self.waiting:
-            self.changes.ready[self.index, key] = None
+            pair = self.index, key
+            self.changes.ready[pair] = anew or self.changes.ready.get(pair, False)

@@ -64,4 +64,4 @@ class Loader:
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room
                 for key in room.awaited():
-                    db.signal(key)
+                    db.signal(key, anew=True)

@@ -108,7 +108,7 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     _changed(ctx, b"xgroup-destroy", key)
     ctx.effect(*argv)
-    ctx.db.signal(key)
+    ctx.db.signal(key, anew=True)
     return 1
 
 
