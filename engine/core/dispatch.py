@@ -155,6 +155,8 @@ class Core:
         self.changes.unwatch(session)
         self.pubsub.drop(session)
         self.monitors.drop(session)
+        if session.is_replica:
+            self._ctx.replication.drop(session)
 
     def _close(self, session: Session) -> None:
         self._ctx.close(session)

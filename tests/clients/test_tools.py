@@ -181,11 +181,29 @@ def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path)
         assert client.run("XLEN", "s") == 3000
 
 
-def test_sync_is_for_copies_alone(ours: Running) -> None:
-    """A client that would wait for changes behind the file is refused: it would believe that there are none."""
+def test_redis_cli_shows_what_replicas_are_sent(ours: Running) -> None:
+    """redis-cli --replica, which asks with SYNC, gets the file and then each command in the stream."""
+    words = [needed("redis-cli"), "-p", str(ours.port), "--replica"]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as cli_process,
+        Connection(ours) as client,
+    ):
+        try:
+            client.run("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+            assert cli_process.stdout is not None
+            for line in cli_process.stdout:
+                if b"SYNC done" in line:
+                    break
+            client.run("SET", "seen", "by a replica")
+            assert any(line.strip() == b'"SET","seen","by a replica"' for line in cli_process.stdout)
+        finally:
+            cli_process.kill()
+
+
+def test_replconf_refuses_what_it_does_not_know(ours: Running) -> None:
+    """Unknown options are errors, known ones are noted."""
     with Connection(ours) as client:
-        assert str(client.run("SYNC")).startswith("ERR the engine has no replicas")
-        assert client.run("REPLCONF", "capa", "eof", "listening-port", "7") == b"OK"
-        assert str(client.run("SYNC")).startswith("ERR the engine has no replicas")
+        assert client.run("REPLCONF", "capa", "eof", "listening-port", "7", "version", "7.0.15") == b"OK"
+        assert str(client.run("REPLCONF", "rdb-filter-only", "keys")).startswith("ERR Unsupported rdb-filter-only")
         assert str(client.run("REPLCONF", "what", "ever")) == "ERR Unrecognized REPLCONF option: what"
         assert str(client.run("REPLCONF", "capa")) == "ERR syntax error"

@@ -9,12 +9,16 @@ from engine.core.clients.session import Session
 
 def session_type(session: Session) -> bytes:
     """The class of a client, as CLIENT LIST TYPE names it."""
+    if session.is_replica or session.is_master:
+        return b"replica" if session.is_replica else b"master"
     return b"pubsub" if session.channels or session.patterns else b"normal"
 
 
 def _flags(session: Session, *, held_back: bool) -> bytes:
     marks = (
         (b"O", session.monitor),
+        (b"S", session.is_replica),
+        (b"M", session.is_master),
         (b"P", bool(session.channels or session.patterns)),
         (b"x", session.multi is not None),
         (b"b", session.waiter is not None or held_back),

@@ -36,6 +36,9 @@ class Replication(Protocol):
         where that is not there any more, or the id is empty, a file with all data comes first.
         """
 
+    def drop(self, session: Session) -> None:
+        """The replica's connection is closed."""
+
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
         """The replica has done the stream up to ``offset``, and has it on its disk up to ``on_disk`` (-1: not said)."""
 
@@ -85,6 +88,9 @@ class WithoutReplicas:
     def synchronise(self, session: Session, history_id: bytes, offset: int) -> None:
         del session, history_id, offset
         raise CommandError(server.NO_REPLICATION)
+
+    def drop(self, session: Session) -> None:
+        """It was none."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
         """Whoever says so is no replica."""

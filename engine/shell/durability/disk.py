@@ -65,14 +65,14 @@ class DiskDurability:
         now: Callable[[], int] = now_us,
     ) -> None:
         self.core = core
-        self._workers = workers
+        self.workers = workers
         self._clock = clock
         files = files or Files()
         config = core.config
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
         folder = directory / os.fsdecode(config.text("appenddirname"))
         name = os.fsdecode(config.text("appendfilename"))
-        flush = self._flush_effects
+        flush = self.flush_effects
         self._life = life()
         self._ownership = Ownership(files, directory, TEMPORARY)
         self.log = Log(files, workers.sync, clock)
@@ -83,6 +83,8 @@ class DiskDurability:
         self.snapshots = Snapshots(core, files, rdb, workers.save, workers.soon, clock, lambda: now() // 1000, flush)
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
+        #: Sends effects to the replicas, and gives them encoded; None where there are no replicas.
+        self.feed: Callable[[Effects], Effects] | None = None
         self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
 
@@ -138,7 +140,7 @@ class DiskDurability:
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
         """Bring to the disk what belongs there; whether the process may end. What goes wrong is in its log."""
-        self._flush_effects()
+        self.flush_effects()
         try:
             if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
                 # There is no file that can be trusted, but there may be room for a new one.
@@ -174,7 +176,7 @@ class DiskDurability:
             self.log.close()
         except OSError as error:
             LOG.error("the end of the append-only file was not written: %s", error)
-        self._workers.close()
+        self.workers.close()
         if self.switch.is_wanted:
             with suppress(OSError):
                 self.appendonly.clear_temporaries()
@@ -185,6 +187,8 @@ class DiskDurability:
     def append(self, effects: Effects) -> None:
         """The effects of commands, whose replies have not left yet."""
         log = self.log
+        if self.feed is not None:
+            effects = self.feed(effects)
         log.append(effects)
         replies = self.replies
         if replies is not None and log.policy == ALWAYS:
@@ -208,7 +212,7 @@ class DiskDurability:
             self._judge()
         return safe
 
-    def _flush_effects(self) -> None:
+    def flush_effects(self) -> None:
         """What the commands of this iteration have done so far belongs before an image of the present moment."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
@@ -300,7 +304,7 @@ class DiskDurability:
             return
         if self._life.state is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
-        self._flush_effects()
+        self.flush_effects()
         try:
             if self.switch.is_wanted:
                 self.switch.turn_off()
@@ -389,13 +393,13 @@ class DiskDurability:
         if from_log:
             if not self.switch.is_on:
                 raise CommandError(persistence.NO_PERSISTENCE)
-            self._flush_effects()
+            self.flush_effects()
             if not self.log.flush_and_sync():
                 raise CommandError(persistence.save_failed(self.log.trouble))
         elif save:
             self._save_now()
         else:
-            self._flush_effects()
+            self.flush_effects()
         self._life.fire(LifeEvent.RELOAD)
         try:
             self._loader.load_again(from_log=from_log, flush=flush or from_log)

@@ -55,7 +55,8 @@ class ClientMemory:
         total = sum(sizes.values())
         if total > self.limit:
             for number in sorted(sizes, key=sizes.__getitem__, reverse=True):
-                if not self._connections[number].session.no_evict:
+                session = self._connections[number].session
+                if not (session.no_evict or session.is_replica):
                     self._cut_off(self._connections[number], sizes[number])
                     total -= sizes[number]
                 if total <= self.limit:

@@ -75,6 +75,7 @@ class Connection(asyncio.Protocol):
         "backlog",
         "backlog_size",
         "behind",
+        "clogged",
         "commands",
         "held",
         "held_back",
@@ -118,6 +119,8 @@ class Connection(asyncio.Protocol):
         self.held_back = False
         #: It reads its replies more slowly than it asks.
         self.slow = False
+        #: It is a replica, and more waits for it than should; its own commands go on.
+        self.clogged = False
         #: It has had its share of this event-loop iteration and goes on in the next one.
         self.yielding = False
         #: The runner does its command step by step.
@@ -177,11 +180,14 @@ class Connection(asyncio.Protocol):
         self.read(data)
 
     def pause_writing(self) -> None:
+        if self.session.is_replica:
+            self.clogged = True
+            return
         self.slow = True
         self.adjust_reading()
 
     def resume_writing(self) -> None:
-        self.slow = False
+        self.slow = self.clogged = False
         self.over_soft_since = 0
         self.go_on()
 
@@ -377,7 +383,7 @@ class Connection(asyncio.Protocol):
             transport.write(b"".join(parts))
         else:
             transport.writelines(gathered(parts))
-        if self.slow:
+        if self.slow or self.clogged:
             self.check_output()
 
     def check_output(self) -> None:

@@ -15,17 +15,23 @@ _BEFORE_LOGIN = 1 << 20
 class Limits:
     """The directives in force. ``on_change`` is called when they have changed."""
 
-    __slots__ = ("_config", "_output", "_query", "max_bulk", "max_clients", "on_change")
+    __slots__ = ("_backlog", "_config", "_output", "_query", "max_bulk", "max_clients", "on_change")
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._output: dict[bytes, OutputLimit] = {}
-        self._query = 0
+        self._query = self._backlog = 0
         #: The longest bulk string of a request, in bytes.
         self.max_bulk = 0
         self.max_clients = 0
         self.on_change: Callable[[], None] = lambda: None
-        for name in ("proto-max-bulk-len", "client-query-buffer-limit", "maxclients", "client-output-buffer-limit"):
+        for name in (
+            "proto-max-bulk-len",
+            "client-query-buffer-limit",
+            "maxclients",
+            "client-output-buffer-limit",
+            "repl-backlog-size",
+        ):
             config.on_change(name, self._follow)
         self._follow()
 
@@ -34,6 +40,7 @@ class Limits:
         self.max_bulk = config.integer("proto-max-bulk-len")
         self.max_clients = config.integer("maxclients")
         self._query = config.integer("client-query-buffer-limit")
+        self._backlog = config.integer("repl-backlog-size")
         self._output = config.value("client-output-buffer-limit", dict)
         self.on_change()
 
@@ -43,4 +50,8 @@ class Limits:
 
     def output(self, session: Session) -> OutputLimit:
         """How many bytes of replies and messages may wait."""
+        if session.is_replica:
+            # Below what the backlog holds anyway a limit would only make synchronisations full.
+            hard, soft, seconds = self._output[b"slave"]
+            return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
         return self._output[b"pubsub" if session.channels or session.patterns else b"normal"]

@@ -440,10 +440,10 @@ class Runner:
         limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):
             session = connection.session
-            if connection.slow:
+            if connection.slow or connection.clogged:
                 connection.check_output()
             idle = now - session.last_ms
-            waits = session.waiter or session.channels or session.patterns or session.monitor
+            waits = session.waiter or session.channels or session.patterns or session.monitor or session.is_replica
             if limit and idle > limit and not waits:
                 connection.transport.close()
 

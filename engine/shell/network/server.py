@@ -31,6 +31,7 @@ from engine.shell.network.runner import Runner
 from engine.shell.network.tls import TlsListener
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
+from engine.shell.replication.node import Node
 from engine.shell.users_file import start_accounts
 
 #: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
@@ -64,6 +65,8 @@ class Server:
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
         self._durability.start()
+        self._node = Node(self.core, self.runner, self._durability.disk, self._loop)
+        self._node.start()
         self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns
         self._address = [self.config.text(name) for name in _ADDRESS]
@@ -214,6 +217,7 @@ class Server:
         if self._ticker is not None:
             self._ticker.cancel()
         self._cold_packer.stop()
+        self._node.stop()
         for listener in self._listeners:
             listener.close()
         if self._tls is not None:

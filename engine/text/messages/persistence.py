@@ -22,6 +22,10 @@ def save_failed(why: str) -> bytes:
 REWRITE_RUNNING = b"ERR Background append only file rewriting already in progress"
 REWRITE_STARTED = b"Background append only file rewriting started"
 REWRITE_SCHEDULED = b"Background append only file rewriting scheduled"
+WAITAOF_ON_REPLICA = (
+    b"ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and "
+    b"are not propagated."
+)
 WAITAOF_NO_LOG = b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 
 # -- refused writes -----------------------------------------------------------------------------------------------

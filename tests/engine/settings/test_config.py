@@ -27,7 +27,6 @@ OTHER_DEFAULTS = {
 ONLY_NAMED = {
     "hz": "INFO shows it",
     "maxmemory-policy": "INFO shows it",
-    "repl-backlog-size": "INFO shows it",
     "replicaof": "a command has the same name",
 }
 
@@ -181,8 +180,6 @@ def test_a_quoted_word_is_read_back(word: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "harmless"),
     [
-        ("min-replicas-to-write", "1", "0"),
-        ("min-slaves-to-write", "2", "0"),
         ("replicaof", "localhost 6379", "no one"),
         ("slaveof", "localhost 6379", ""),
         ("cluster-enabled", "yes", "no"),
@@ -190,19 +187,10 @@ def test_a_quoted_word_is_read_back(word: bytes) -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_refused(name, value, harmless):
-    """A directive that asks for replicas or a cluster is an error at the start; that it is off may be said."""
-    with pytest.raises(ConfigError, match=name.replace("slaves", "replicas").replace("slaveof", "replicaof")):
+    """A directive that asks for a master or a cluster is an error at the start; that it is off may be said."""
+    with pytest.raises(ConfigError, match=name.replace("slaveof", "replicaof")):
         Config().load([f"--{name}", *value.split()])
     Config().load([f"--{name}", *(harmless.split() or [""])])
-
-
-def test_replicas_cannot_be_asked_for_while_it_runs():
-    """CONFIG SET min-replicas-to-write is refused with the reason, and changes nothing."""
-    config = Config()
-    reply = config.change([(b"min-replicas-to-write", b"1")])
-    assert reply is not None
-    assert b"does not replicate" in reply
-    assert config.text("min-replicas-to-write") == b"0"
 
 
 def test_a_flag_and_its_value_may_be_one_word():

@@ -31,7 +31,7 @@ def _type_named(word: bytes) -> bytes:
     name = word.lower()
     if name not in (b"normal", b"master", b"replica", b"slave", b"pubsub"):
         raise CommandError(clients.unknown_client_type(word))
-    return name
+    return b"replica" if name == b"slave" else name
 
 
 def _on_off(word: bytes) -> bool:

@@ -53,13 +53,15 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 
     ``[1 if it is on the disk here, replicas that have it on theirs]``.
 
-    A command that runs anew has the offset in the log that it waits for as its last word.
+    A command that runs anew has the offsets in the log and in the replicas' stream that it waits for as its last words.
     """
-    durability = ctx.durability
+    durability, replication = ctx.durability, ctx.replication
     if ctx.retry is None and len(argv) != 4:
         raise CommandError(general.wrong_arity(b"waitaof"))
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])
     timeout = parse_int(argv[3], general.TIMEOUT_NOT_INTEGER)
+    if replication.follows:
+        raise CommandError(persistence.WAITAOF_ON_REPLICA)
     if not 0 <= local <= 1:
         raise CommandError(general.OUT_OF_0_1)
     if replicas < 0:
@@ -68,11 +70,19 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.TIMEOUT_NEGATIVE)
     if local and not durability.logging:
         raise CommandError(persistence.WAITAOF_NO_LOG)
-    offset = int(argv[4]) if ctx.retry is not None else durability.log_offset()
-    safe = int(durability.logging and durability.is_synced(offset))
-    if safe >= local and not replicas:
-        return [safe, 0]
     if ctx.retry is not None:
-        ctx.retry.on_timeout = [safe, 0]
-    durability.wake_when_synced(ctx.session)
-    return ctx.block([*argv[:4], b"%d" % offset], [], timeout, type_name=b"", on_timeout=[safe, 0])
+        offset, place = int(argv[4]), int(argv[5])
+    else:
+        offset, place = durability.log_offset(), replication.offset(within=ctx.session.in_exec)
+    safe = int(durability.logging and durability.is_synced(offset))
+    there = replication.acknowledged(place, on_disk=True)
+    if safe >= local and there >= replicas:
+        return [safe, there]
+    if ctx.retry is not None:
+        ctx.retry.on_timeout = [safe, there]
+    if not ctx.session.in_exec:
+        durability.wake_when_synced(ctx.session)
+        if replicas:
+            replication.wake_when_acknowledged(ctx.session)
+    again = [*argv[:4], b"%d" % offset, b"%d" % place]
+    return ctx.block(again, [], timeout, type_name=b"", on_timeout=[safe, there])

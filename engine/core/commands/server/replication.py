@@ -5,15 +5,12 @@ The work is done by :attr:`engine.core.dispatch.Core.replication`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.core.clients.replica import AsReplica
 from engine.core.commands.families import generic_command, server_command
-from engine.core.formats.rdb import writer
-from engine.core.keyspace import image
 from engine.core.protocol.args import parse_int
-from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Pages, Raw, Reply
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
 from engine.text.messages import general, server
 
 if TYPE_CHECKING:
@@ -72,48 +69,24 @@ def psync(ctx: Context, argv: list[bytes]) -> Reply:
 @server_command("sync", "admin noscript no_async_loading no_multi", since="1.0.0")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica of the old kind: it gets all data, and then everything that happens."""
-    said = ctx.session.as_replica
-    if said is not None and said.rdb_only and b"eof" in said.capabilities:
-        mark = b"".join(b"%x" % ctx.changes.pick(16) for _ in range(_MARK_DIGITS))
-        version, checksum = ctx.config.integer("rdb-version"), ctx.config.flag("rdbchecksum")
-        taken = image.take(ctx.databases, ctx.config, ctx.now)
-        return Pages(Raw, 0, _pages(writer.write(taken, version, checksum=checksum), mark))
     ctx.replication.synchronise(ctx.session, b"", -1)
     return NO_REPLY
-
-
-#: The mark behind a file whose length is not known when it begins: so many hexadecimal digits.
-_MARK_DIGITS = 40
-#: Bytes of the file that are made at a time.
-_PAGE = 8192
-
-
-def _pages(pieces: Iterator[bytes], mark: bytes) -> Iterator[list[Raw]]:
-    waiting = [b"$EOF:%b\r\n" % mark]
-    size = 0
-    for piece in pieces:
-        waiting.append(piece)
-        size += len(piece)
-        if size >= _PAGE:
-            yield [Raw(b"".join(waiting))]
-            waiting, size = [], 0
-    yield [Raw(b"".join((*waiting, mark)))]
 
 
 @generic_command("wait numreplicas timeout", "noscript blocking", since="3.0.0")
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until replicas have what was written before, and returns how many have.
 
-    A command that runs anew has the offset that it waits for as its last word.
+    A command that runs anew has the offset that it waits for in the place of the timeout.
     """
     replication = ctx.replication
-    if ctx.retry is None and replication.follows:
+    if replication.follows:
         raise CommandError(server.WAIT_ON_REPLICA)
     replicas = parse_int(argv[1])
     timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
         raise CommandError(general.TIMEOUT_NEGATIVE)
-    offset = int(argv[3]) if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
+    offset = timeout if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
     count = replication.acknowledged(offset)
     if count >= replicas:
         return count
@@ -121,7 +94,7 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.retry.on_timeout = count
     if not ctx.session.in_exec:
         replication.wake_when_acknowledged(ctx.session)
-    return ctx.block([*argv[:3], b"%d" % offset], [], timeout, type_name=b"", on_timeout=count)
+    return ctx.block([*argv[:2], b"%d" % offset], [], timeout, type_name=b"", on_timeout=count)
 
 
 # -- as a replica -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,179 @@
+"""A full synchronisation: the data of one moment, written once and sent to one replica or several.
+
+Three forms. With ``eof`` the RDB file is made while it is sent, a stretch in each event-loop iteration, and ends with a
+mark that was told before it. Otherwise a thread writes a temporary file, in Redis's format or in the engine's own, and
+its content follows its length.
+
+All receivers get the file at the pace of the slowest one: it is made once, and nothing of it piles up. One that takes
+nothing for ``repl-timeout`` is given up by its owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from engine.core.formats.rdb import writer
+from engine.core.keyspace.image import Image, Taking
+from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.threads import Background
+from engine.shell.durability.files import Files
+from engine.shell.durability.formats import rdb_file, snapshot
+from engine.shell.observation.reporting import LOG
+from engine.shell.replication.master.replica import Replica
+
+#: Work at a time while the loop makes a file, in seconds, and bytes at most.
+_SLICE, _SLICE_BYTES = 0.001, 1 << 18
+#: Seconds after which it is looked whether slow receivers have taken more.
+_LOOK = 0.002
+
+
+class Form(Enum):
+    """What a file looks like. The values are the suffixes of temporary files."""
+
+    RDB_BY_MARK = ""
+    RDB_BY_LENGTH = ".rdb"
+    OWN_BY_LENGTH = ".psb"
+
+
+class Transfer:
+    """One file, for ``receivers``. ``ended`` is told with an error, or with None when all of it has been sent."""
+
+    def __init__(
+        self,
+        form: Form,
+        receivers: list[Replica],
+        taking: Taking,
+        options: dict[str, Any],
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[Transfer, OSError | None], None],
+    ) -> None:
+        self.form = form
+        self.receivers = receivers
+        #: The header has been sent: nobody can join any more.
+        self.is_sending = False
+        self.began = time.monotonic()
+        self.size = 0
+        self._taking = taking
+        self._options = options
+        self._loop = loop
+        self._ended = ended
+        self._attempt: Attempt | None = None
+        self._is_over = False
+        self._stretches: Iterator[bytes] | None = None
+
+    def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
+        """Take the image, in pieces, then write and send. ``mark`` stands behind a file by mark."""
+
+        def step() -> None:
+            if self._is_over:
+                self._taking.cancel()
+            elif not self._taking.step():
+                self._loop.call_soon(step)
+            elif self.form is Form.RDB_BY_MARK:
+                self._send(_by_mark(self._taking.image, self._options, mark))
+            else:
+                self._write(files, directory, background)
+
+        step()
+
+    def _write(self, files: Files, directory: Path, background: Background) -> None:
+        attempt = self._attempt = Attempt(files, directory, "temp-", self.form.value)
+        image = self._taking.image
+
+        def write() -> None:
+            if self.form is Form.OWN_BY_LENGTH:
+                snapshot.write(files, attempt.temporary, image, attempt.check)
+            else:
+                pause = rdb_file.give_way()
+                rdb_file.write(files, attempt.temporary, image, check=attempt.check, pause=pause, **self._options)
+
+        def done(error: OSError | None) -> None:
+            data = memoryview(b"")
+            if error is None and not self._is_over:
+                try:
+                    data = files.map(attempt.temporary)
+                except OSError as problem:
+                    error = problem
+            # Whoever has it mapped keeps it.
+            attempt.remove()
+            if self._is_over:
+                return
+            if error is not None:
+                self._end(error)
+            else:
+                self._send(_by_length(data))
+
+        background(write, done)
+
+    def cancel(self) -> None:
+        """Nobody wants it any more."""
+        self._is_over = True
+        self._stretches = None
+        self._taking.cancel()
+        if self._attempt is not None:
+            self._attempt.abandon()
+
+    def _end(self, error: OSError | None) -> None:
+        self.cancel()
+        self._ended(self, error)
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def _send(self, stretches: Iterator[bytes]) -> None:
+        self.is_sending = True
+        self._stretches = stretches
+        self._step()
+
+    def _step(self) -> None:
+        """Send one stretch to all, when all have taken those before it."""
+        if self._stretches is None:
+            return
+        now = time.monotonic()
+        slow = False
+        for replica in self.receivers:
+            if replica.peer.clogged:
+                slow = True
+            else:
+                replica.progress = now
+        if slow:
+            self._loop.call_later(_LOOK, self._step)
+            return
+        try:
+            stretch = next(self._stretches, None)
+        except Exception as error:  # noqa: BLE001 - whatever it was, there is no whole file
+            LOG.exception("the file for replicas cannot be made")
+            self._end(OSError(str(error)))
+            return
+        if stretch is None:
+            self._end(None)
+            return
+        self.size += len(stretch)
+        for replica in list(self.receivers):
+            replica.peer.send([stretch])
+        self._loop.call_soon(self._step)
+
+
+def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[bytes]:
+    """The RDB file in stretches, each of them some time's work, between ``$EOF:<mark>`` and the mark."""
+    gathered = [b"$EOF:%b\r\n" % mark]
+    size = 0
+    end = time.perf_counter() + _SLICE
+    for piece in writer.write(image, **options):
+        gathered.append(piece)
+        size += len(piece)
+        if size >= _SLICE_BYTES or time.perf_counter() > end:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+            end = time.perf_counter() + _SLICE
+    yield b"".join((*gathered, mark))
+
+
+def _by_length(data: memoryview) -> Iterator[bytes]:
+    yield b"$%d\r\n" % len(data)
+    for at in range(0, len(data), _SLICE_BYTES):
+        yield bytes(data[at : at + _SLICE_BYTES])

@@ -1,0 +1,52 @@
+"""Pairs of servers in processes: an engine as master, and who follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests import servers
+from tests.connection import Connection
+from tests.keyspaces import everything
+from tests.waiting import wait_for
+
+#: No moment for other replicas to come.
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
+
+
+def info(client: Connection, section: str = "replication") -> dict[str, str]:
+    """A section of INFO."""
+    lines = client.run("INFO", section).decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def is_up(replica: Connection) -> bool:
+    """Whether a replica has its link to the master."""
+    return info(replica).get("master_link_status") == "up"
+
+
+def wait_until_up(replica: Connection) -> None:
+    """Wait until a replica has the data of its master."""
+    wait_for(lambda: is_up(replica), "the replica to have its master's data")
+
+
+def settled(master: Connection) -> None:
+    """All that was written through this connection is at one replica at least."""
+    assert master.run("WAIT", 1, 20_000) >= 1
+
+
+def assert_same(master: Connection, replica: Connection) -> None:
+    """The replica has what the master has, in all databases."""
+    settled(master)
+    assert everything(replica.run) == everything(master.run)
+
+
+@contextmanager
+def redis_following(master: servers.Running, *flags: str) -> Iterator[Connection]:
+    """A connection to a redis-server that follows ``master`` and has its data."""
+    with (
+        servers.redis("--replicaof", f"{master.host} {master.port}", *flags) as running,
+        Connection(running) as client,
+    ):
+        wait_until_up(client)
+        yield client

@@ -1,0 +1,175 @@
+"""The engine as the master of real replicas: full and partial synchronisation, the stream, acknowledgements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import hiredis
+import pytest
+
+from tests import servers, tools
+from tests.connection import Connection
+from tests.engine.shell.replication.pairs import AT_ONCE, assert_same, info, redis_following, settled, wait_until_up
+from tests.keyspaces import everything
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis() -> None:
+    tools.needed("redis-server")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[servers.Running]:
+    tools.needed("redis-server")
+    with servers.engine(*AT_ONCE, "--enable-debug-command", "yes") as running:
+        yield running
+
+
+@pytest.fixture
+def master(engine: servers.Running) -> Iterator[Connection]:
+    with Connection(engine) as client:
+        client.run("FLUSHALL")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def following(engine: servers.Running) -> Iterator[Connection]:
+    with redis_following(engine) as client:
+        yield client
+
+
+@pytest.fixture
+def replica(following: Connection) -> Connection:
+    """A redis-server that follows the engine, for tests that leave the link as it is."""
+    wait_until_up(following)
+    return following
+
+
+def some_of_everything(run: Any) -> None:
+    """Keys of every type, with groups, pending entries and deadlines, in two databases."""
+    for number in range(300):
+        run("XADD", "s", f"{number + 1}-1", "f", number, "g", "x" * (number % 50))
+    run("XGROUP", "CREATE", "s", "g", "0")
+    run("XREADGROUP", "GROUP", "g", "c", "COUNT", 50, "STREAMS", "s", ">")
+    run("XACK", "s", "g", "3-1", "4-1")
+    run("XDEL", "s", "7-1", "8-1", "290-1")
+    run("SET", "text", b"\0\r\nbin")
+    run("SET", "later", "v", "PX", 10**9)
+    run("HSET", "hash", "f", "v", "n", 12)
+    run("RPUSH", "list", "a", "b", "c")
+    run("SELECT", 3)
+    run("SET", "elsewhere", 1)
+    run("SELECT", 0)
+
+
+@pytest.mark.parametrize("diskless", ["yes", "no"])
+def test_a_replica_gets_all_that_is_there_and_all_that_comes(master, engine, diskless):
+    """After a full synchronisation, by mark or by file, and after more commands, all keys are the same on both."""
+    master.run("CONFIG", "SET", "repl-diskless-sync", diskless)
+    some_of_everything(master.run)
+    with redis_following(engine) as replica:
+        assert everything(replica.run) == everything(master.run)
+        some_of_everything(lambda *words: master.run(words[0], b"new" if words[0] == "XADD" else words[1], *words[2:]))
+        assert_same(master, replica)
+    assert not [path for path in engine.directory.iterdir() if path.name.startswith("temp-")]
+
+
+def test_a_transaction_arrives_whole(master, replica):
+    """MULTI ... EXEC over two databases is one transaction for the replica too; PUBLISH reaches subscribers there."""
+    replica.run("SUBSCRIBE", "news")
+    for words in (["MULTI"], ["SET", "a", "1"], ["SELECT", "2"], ["XADD", "s", "*", "f", "v"], ["DEL", "a"], ["EXEC"]):
+        master.run(*words)
+    master.run("SELECT", 0)
+    master.run("PUBLISH", "news", "hello")
+    assert replica.receive() == [b"message", b"news", b"hello"]
+    replica.run("UNSUBSCRIBE")
+    assert_same(master, replica)
+
+
+def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
+    """An expired key goes with a DEL in the stream, and the replica has neither of the two keys afterwards."""
+    master.run("SET", "soon", "v", "PX", 30)
+    master.run("SET", "asked", "v", "PX", 1)
+    wait_for(lambda: master.run("DBSIZE") == 0, "the keys to expire")
+    settled(master)
+    assert replica.run("DBSIZE") == 0
+
+
+def test_a_broken_link_goes_on_where_it_broke(master, replica):
+    """A replica whose connection was cut comes back for the bytes that it lacks, and no file is sent again."""
+    before = info(master, "stats")
+    some_of_everything(master.run)
+    settled(master)
+    assert master.run("CLIENT", "KILL", "TYPE", "replica") == 1
+    some_of_everything(lambda *words: master.run(words[0], b"new" if words[0] == "XADD" else words[1], *words[2:]))
+    wait_for(lambda: info(master)["connected_slaves"] == "1", "the replica to come back")
+    assert_same(master, replica)
+    after = info(master, "stats")
+    assert after["sync_full"] == before["sync_full"]
+    assert int(after["sync_partial_ok"]) == int(before["sync_partial_ok"]) + 1
+
+
+def test_who_lacks_more_than_the_backlog_has_gets_all_anew(master, engine):
+    """An offset before the backlog, an unknown id and an offset in the future are answered with a full synchronisation,
+    and counted.
+    """
+    with Connection(engine) as other:
+        other.run("REPLCONF", "capa", "eof", "capa", "psync2")
+        other.send("PSYNC", "?", "-1")
+        wait_for(lambda: info(master)["repl_backlog_active"] == "1", "the backlog")
+        history = info(master)
+        name, last = history["master_replid"], int(history["master_repl_offset"])
+    refused = int(info(master, "stats")["sync_partial_err"])
+    for id_, offset in (("a" * 40, last), (name, last + 100_000), (name, 0)):
+        with Connection(engine) as other:
+            other.run("REPLCONF", "capa", "eof")
+            other.send("PSYNC", id_, offset)
+            assert other.socket.recv(11) == b"+FULLRESYNC"
+    assert int(info(master, "stats")["sync_partial_err"]) == refused + 3
+
+
+def test_who_waits_hears_how_many_have_it(master, replica):
+    """WAIT counts the replicas that have everything written before; with too few it ends at its time, with the number.
+    WAITAOF counts those that have it on their disks: none here.
+    """
+    master.run("XADD", "s", "*", "f", "v")
+    assert master.run("WAIT", 1, 0) == 1
+    assert master.run("WAIT", 0, 0) == 1
+    assert master.run("WAIT", 2, 30) == 1
+    assert master.run("WAITAOF", 0, 1, 30) == [0, 0]
+    master.run("MULTI")
+    master.run("SET", "k", "v")
+    master.run("WAIT", 1, 0)
+    assert master.run("EXEC")[0] == b"OK"
+
+
+def test_the_master_tells_of_its_replicas(master, replica, engine):
+    """ROLE and INFO name each replica with its port and offset, CLIENT LIST shows it as one."""
+    settled(master)
+    port = replica.socket.getpeername()[1]
+    role, offset, told = master.run("ROLE")
+    assert (role, told[0][:2]) == (b"master", [b"127.0.0.1", b"%d" % port])
+    assert 0 < int(told[0][2]) <= offset
+    lines = info(master)
+    assert lines["connected_slaves"] == "1"
+    assert lines["slave0"].startswith(f"ip=127.0.0.1,port={port},state=online,offset=")
+    assert info(replica)["master_replid"] == lines["master_replid"]
+    assert b" flags=S " in master.run("CLIENT", "LIST", "TYPE", "replica")
+
+
+def test_writing_is_refused_without_replicas_enough(master, replica):
+    """With min-replicas-to-write above the number of replicas commands that write get NOREPLICAS, others run."""
+    master.run("CONFIG", "SET", "min-replicas-to-write", 2)
+    error = master.run("SET", "k", "v")
+    assert isinstance(error, hiredis.ReplyError)
+    assert str(error) == "NOREPLICAS Not enough good replicas to write."
+    assert master.run("GET", "k") is None
+    assert master.run("PING") == b"PONG"
+    master.run("CONFIG", "SET", "min-replicas-to-write", 1)
+    assert master.run("SET", "k", "v") == b"OK"
+    assert info(master)["min_slaves_good_slaves"] == "1"
+    master.run("CONFIG", "SET", "min-replicas-to-write", 0)

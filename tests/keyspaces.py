@@ -1,0 +1,64 @@
+"""What clients can see of all keys of a server, as plain data that can be compared with another server's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Runs a command: words in, what hiredis makes of the reply out.
+Ask = Callable[..., Any]
+
+#: What two servers with the same data may tell differently of a stream.
+_OF_THE_SERVER = {b"radix-tree-keys", b"radix-tree-nodes", b"entries"}
+#: Since 8.6; and counters that no replica is told of.
+_NEWER = {
+    b"idmp-duration",
+    b"idmp-maxsize",
+    b"pids-tracked",
+    b"iids-tracked",
+    b"iids-added",
+    b"iids-duplicates",
+    b"nacked-count",
+}
+#: Databases that are looked at.
+DATABASES = 4
+
+
+def everything(ask: Ask) -> dict[tuple[int, bytes], Any]:
+    """All keys of the first databases with their types, values and deadlines; of streams the groups, consumers and
+    pending entries with the times and counts of their deliveries.
+    """
+    found = {}
+    for index in range(DATABASES):
+        ask("SELECT", index)
+        for key in sorted(ask("KEYS", "*")):
+            found[index, key] = ask("PEXPIRETIME", key), value(ask, key)
+    ask("SELECT", 0)
+    return found
+
+
+def value(ask: Ask, key: bytes) -> Any:
+    """A key's value."""
+    kind = ask("TYPE", key)
+    if kind == b"string":
+        return ask("GET", key)
+    if kind == b"hash":
+        return sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+    if kind == b"list":
+        return ask("LRANGE", key, 0, -1)
+    return _stream(ask, key)
+
+
+def flat(reply: list[Any]) -> dict[bytes, Any]:
+    """A map of RESP2."""
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def _stream(ask: Ask, key: bytes) -> dict[Any, Any]:
+    about = flat(ask("XINFO", "STREAM", key, "FULL", "COUNT", 0))
+    groups = {}
+    for group in map(flat, about.pop(b"groups")):
+        consumers = {one[b"name"]: one[b"pel-count"] for one in map(flat, group.pop(b"consumers"))}
+        groups[group[b"name"]] = {**{k: v for k, v in group.items() if k not in _NEWER}, "consumers": consumers}
+    kept = {name: one for name, one in about.items() if name not in _OF_THE_SERVER | _NEWER}
+    return {**kept, "entries": ask("XRANGE", key, "-", "+"), "groups": groups}
