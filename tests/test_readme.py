@@ -28,9 +28,10 @@ print("RESULT", json.dumps({
 def examples() -> dict[str, str]:
     """Return the blocks of Python by the bold words that introduce them; the first, which has none, is the session."""
     found: dict[str, str] = {}
-    for before, code in re.findall(r"(.*?)```python\n(.*?)```", README.read_text(), re.DOTALL):
+    before, *blocks = README.read_text().split("```python\n")
+    for block in blocks:
         titles = re.findall(r"^\*\*([A-Z][a-z ]+)\*\*:", before, re.MULTILINE)
-        found[titles[-1] if titles else "Session"] = code
+        found[titles[-1] if titles else "Session"], before = block.split("```", 1)
     return found
 
 
