@@ -35,7 +35,7 @@ def commands(image: Image) -> Iterator[bytes]:
     """The commands that make an empty server equal to the image, as RESP in chunks of a few to a few thousand."""
     for db in image.databases:
         yield encode([b"SELECT", b"%d" % db.index])
-        for key, value in db.values.items():
+        for key, value, deadline in db.items():
             if isinstance(value, Stream):
                 yield from _stream(key, value, image.idmp_defaults)
             elif isinstance(value, Hash):
@@ -44,7 +44,6 @@ def commands(image: Image) -> Iterator[bytes]:
                 yield from _in_parts(b"RPUSH", key, list(value), _AT_ONCE)
             else:
                 yield encode([b"SET", key, bytes(value)])
-            deadline = db.deadlines.get(key)
             if deadline is not None:
                 yield encode([b"PEXPIREAT", key, b"%d" % deadline])
 

@@ -145,14 +145,9 @@ class Database:
         expires = self._expires
         return [key for key in self._values if expires.get(key, now + 1) > now]
 
-    def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int]]:
-        """Copies of the live keys' values (the values themselves are shared) and of the deadlines of those with one."""
-        values, deadlines, now = self._values.copy(), self._expires.copy(), self.changes.now
-        earliest = self._deadlines.next()
-        if earliest is not None and earliest <= now and not self.changes.replaying:
-            for key in [key for key, deadline in deadlines.items() if deadline <= now]:
-                del values[key], deadlines[key]
-        return values, deadlines
+    def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
+        """Its tables themselves: the values by key, the deadlines of the keys that have one, and the keys' names."""
+        return self._values, self._expires, self._slots
 
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
         """Every live key with its value and its expiry."""

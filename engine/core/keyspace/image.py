@@ -1,16 +1,19 @@
 """The keyspace as it is at one moment, for whoever writes it down while commands go on.
 
-What can change is copied, what cannot is shared: a sealed segment's frames and index, and every plain string, cost a
-reference. So taking an image takes time for each key that is no plain string, for each block of pending entries and for
-each open segment, not for each entry; the plain strings cost what copying a table costs. Where there are many values to
-be copied, they are copied some at a time, and those that somebody asks for at once. Another thread may read the
-complete image for as long as it likes.
+What can change is copied, what cannot is shared: a sealed segment's frames and index, blocks of pending entries, and
+every plain string, cost a reference. Where there are many keys they are taken some at a time, on a walk through each
+database's table of names, which goes from its end to its beginning. Until it is over the databases are guarded: a key
+that the walk has not reached yet is taken before anybody may change it. So beginning an image costs nothing, however
+many keys there are. Another thread may read the complete image for as long as it likes.
+
+Where a key is removed the last name of the table takes its place (:mod:`engine.core.keyspace.slots`). The walk has been
+there, or it is a key that was added since: it is noted as done, and so is every key that was taken out of turn.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +23,38 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: About how many microseconds of copying are done at once, and what looking at a key counts for.
-_AT_ONCE, _LOOK = 2000, 0.1
+#: About how many microseconds of copying are done at once, and what a key counts for in itself.
+_AT_ONCE, _LOOK = 2000, 0.2
+#: So many names are looked at together.
+_NAMES = 500
+
+#: Keys, their values, and the deadlines of those that have one, in milliseconds since the epoch.
+Part = tuple[list[bytes], list[Any], dict[bytes, int]]
 
 
-@dataclass(frozen=True, slots=True)
 class DatabaseImage:
-    """One database. ``deadlines`` are in milliseconds since the epoch, only of the keys that have one."""
+    """One database, in parts of some hundred keys. ``keys`` and ``expiring``: how many keys, and with a deadline."""
 
-    index: int
-    values: dict[bytes, Any]
-    deadlines: dict[bytes, int]
+    __slots__ = ("expiring", "index", "keys", "parts")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        #: The last keys first, as they were taken.
+        self.parts: list[Part] = []
+        self.keys = 0
+        self.expiring = 0
+
+    def add(self, keys: list[bytes], values: list[Any], deadlines: dict[bytes, int]) -> None:
+        """Add keys before those that are there."""
+        self.parts.append((keys, values, deadlines))
+        self.keys += len(keys)
+        self.expiring += len(deadlines)
+
+    def items(self) -> Iterator[tuple[bytes, Any, int | None]]:
+        """Every key with its value and its deadline."""
+        for keys, values, deadlines in reversed(self.parts):
+            for key, value in zip(keys, values, strict=True):
+                yield key, value, deadlines.get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +69,13 @@ class Image:
     @property
     def keys(self) -> int:
         """How many keys it has."""
-        return sum(len(one.values) for one in self.databases)
+        return sum(one.keys for one in self.databases)
+
+    def free(self) -> None:
+        """Let everything go, some keys at a time: freeing all at once would keep the GIL for as long as it takes."""
+        for one in self.databases:
+            while one.parts:
+                del one.parts[-1]
 
 
 def take(databases: Sequence[Database], config: Config, now: int) -> Image:
@@ -59,52 +89,44 @@ def take(databases: Sequence[Database], config: Config, now: int) -> Image:
 
 
 class Taking:
-    """An image of the moment at which this was made, until it is complete: values are copied some at a time.
+    """An image of the moment at which this was made, until it is complete: keys are taken some at a time.
 
-    Until then the databases are guarded: before anybody gets a value that was not copied yet, it is. The image may be
-    used when :meth:`step` has said so.
+    The first :meth:`step` belongs to that moment. The image may be used when a step has said so.
     """
 
     def __init__(self, databases: Sequence[Database], config: Config, now: int) -> None:
         self._databases = databases
-        self._storage = Storage()
-        self._copied: set[tuple[int, bytes]] = set()
-        taken = [DatabaseImage(db.index, *db.tables()) for db in databases if len(db)]
-        defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-        self.image = Image(now, taken, defaults)
-        self._values = {one.index: one.values for one in taken}
-        self._left = ((one, key) for one in taken for key in one.values)
+        storage = Storage()
+        self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
+        #: The walks that others may get in the way of, by the number of the database.
+        self._guarded: dict[int, _Walk] = {}
         self._guards = False
+        defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
+        self.image = Image(now, [one.image for one in self._walks], defaults)
 
     def finish(self) -> None:
-        """Copy all values that are left."""
-        while not self._copy():
-            pass
+        """Take all keys that are left."""
+        for walk in self._walks:
+            while not walk.is_over:
+                walk.go_on(_AT_ONCE)
         self.cancel()
 
     def step(self) -> bool:
-        """Copy some more values; whether the image is complete, and nothing is guarded any more."""
-        if self._copy():
+        """Take some more keys; whether the image is complete, and nothing is guarded any more."""
+        left: float = _AT_ONCE
+        for walk in self._walks:
+            while left > 0 and not walk.is_over:
+                left -= walk.go_on(left)
+        if all(walk.is_over for walk in self._walks):
             self.cancel()
             return True
         if not self._guards:
             self._guard()
         return False
 
-    def _copy(self) -> bool:
-        work = 0.0
-        for database, key in self._left:
-            work += _LOOK
-            value = database.values[key]
-            if type(value) is not bytes and (database.index, key) not in self._copied:
-                database.values[key] = _frozen(value, self._storage)
-                work += _work(value)
-            if work >= _AT_ONCE:
-                return False
-        return True
-
     def _guard(self) -> None:
         self._guards = True
+        self._guarded = {one.image.index: one for one in self._walks}
         for db in self._databases:
             if isinstance(db.guard, Taking):
                 db.guard.finish()
@@ -117,50 +139,154 @@ class Taking:
             if isinstance(db, _Guarded) and db.guard is self:
                 db.guard = None
                 db.__class__ = Database  # type: ignore[assignment]
+        for walk in self._walks:
+            self._databases[0].changes.discard(*walk.discarded)
+            walk.discarded = []
+        self._guarded = {}
 
-    def keep(self, index: int, key: bytes, value: Any) -> None:
-        """To be called before somebody gets a value: it is copied for the image, if it was not copied yet."""
-        values = self._values.get(index)
-        if values is not None and type(value) is not bytes and values.get(key) is value:
-            values[key] = _frozen(value, self._storage)
-            self._copied.add((index, key))
+    def walk(self, index: int) -> _Walk | None:
+        """The walk through a database's keys, None where there were none."""
+        return self._guarded.get(index)
+
+    def detach(self, index: int) -> None:
+        """A database has begun anew, and its former tables change no more."""
+        self._guarded.pop(index, None)
+
+    def swap(self, one: int, two: int) -> None:
+        """Two databases have exchanged their keys."""
+        first, second = self._guarded.pop(one, None), self._guarded.pop(two, None)
+        self._guarded |= {index: walk for index, walk in ((one, second), (two, first)) if walk is not None}
+
+
+class _Walk:
+    """The way through one database's tables, from the last name to the first."""
+
+    def __init__(self, db: Database, now: int, storage: Storage) -> None:
+        self.image = DatabaseImage(db.index)
+        self._values, self._expires, self._names = db.tables()
+        self._now = -1 if db.changes.replaying else now
+        self._storage = storage
+        #: The names before this place are still to be taken, but for those that are ``done``.
+        self._left = len(self._names)
+        self._done: set[bytes] = set()
+        #: Tables that nobody else uses any more, to be freed when it is over.
+        self.discarded: list[Any] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all keys were taken."""
+        return not self._left
+
+    def go_on(self, most: float) -> float:
+        """Take some keys, for about ``most`` microseconds; for how many."""
+        begin = max(self._left - _NAMES, 0)
+        names = self._names.between(begin, self._left)
+        values = list(map(self._values.__getitem__, names))
+        work = _LOOK * len(names)
+        if {*map(type, values)} != {bytes}:
+            work, at = 0.0, len(names)
+            while at and work < most:
+                at -= 1
+                work += _LOOK
+                if type(values[at]) is not bytes and names[at] not in self._done:
+                    work += _work(values[at])
+                    values[at] = _frozen(values[at], self._storage)
+            del names[:at], values[:at]
+            begin += at
+        self._left = begin
+        self._add(names, values)
+        return work
+
+    def _add(self, names: list[bytes], values: list[Any]) -> None:
+        expires, now, done = self._expires, self._now, self._done
+        deadlines = {name: expires[name] for name in names if name in expires} if expires else {}
+        if done or (deadlines and min(deadlines.values()) <= now):
+            pairs = zip(names, values, strict=True)
+            chosen = [pair for pair in pairs if pair[0] not in done and deadlines.get(pair[0], now + 1) > now]
+            names, values = [name for name, _ in chosen], [value for _, value in chosen]
+            deadlines = {name: deadlines[name] for name in names if name in deadlines}
+        if names:
+            self.image.add(names, values, deadlines)
+
+    def keep(self, key: bytes) -> None:
+        """To be called before somebody changes a key: it is taken, if it was not taken yet."""
+        if key in self._done or self._names.place_of(key) not in range(self._left):
+            return
+        value = self._values[key]
+        self._add([key], [value if type(value) is bytes else _frozen(value, self._storage)])
+        self._done.add(key)
+
+    def remove(self, key: bytes) -> None:
+        """To be called before a key is removed: it is taken, and the name that comes to its place is noted."""
+        if self._names.place_of(key) in range(self._left):
+            self.keep(key)
+            if len(self._names) > self._left:
+                self._done.add(self._names[-1])
+            else:
+                self._left -= 1
 
 
 class _Guarded(Database):
     """A database while an image of it is not complete."""
 
+    def _walk(self) -> _Walk | None:
+        return self.guard.walk(self.index) if isinstance(self.guard, Taking) else None
+
     def _keep(self, key: bytes) -> None:
-        value = self._values.get(key)
-        if value is not None and isinstance(self.guard, Taking):
-            self.guard.keep(self.index, key, value)
+        walk = self._walk()
+        if walk is not None:
+            walk.keep(key)
+
+    def _keep_value(self, key: bytes) -> None:
+        if type(self._values.get(key, b"")) is not bytes:
+            self._keep(key)
 
     def get(self, key: bytes) -> Any:
-        self._keep(key)
+        self._keep_value(key)
         return super().get(key)
 
     def peek(self, key: bytes) -> Any:
-        self._keep(key)
+        self._keep_value(key)
         return super().peek(key)
 
     def read_typed(self, key: bytes, kind: type) -> Any:
-        self._keep(key)
+        self._keep_value(key)
         return super().read_typed(key, kind)
 
-    def pop(self, key: bytes) -> tuple[Any, int | None]:
+    def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> None:
         self._keep(key)
-        return super().pop(key)
+        super().set(key, value, keep_ttl, changes)
+
+    def set_deadline(self, key: bytes, deadline: int | None) -> None:
+        self._keep(key)
+        super().set_deadline(key, deadline)
+
+    def _drop(self, key: bytes, changes: int) -> None:
+        walk = self._walk()
+        if walk is not None:
+            walk.remove(key)
+        super()._drop(key, changes)
+
+    def clear(self) -> int:
+        walk, discarded = self._walk(), self.changes.discarded
+        before = len(discarded)
+        count = super().clear()
+        if walk is not None and isinstance(self.guard, Taking):
+            self.guard.detach(self.index)
+            walk.discarded = discarded[before:]
+            del discarded[before:]
+        return count
 
     def swap(self, other: Database) -> None:
-        # The values of one are in the other from now on.
+        super().swap(other)
         if isinstance(self.guard, Taking):
-            self.guard.finish()
-        Database.swap(self, other)
+            self.guard.swap(self.index, other.index)
 
 
 def _work(value: Any) -> int:
     """About how many microseconds it takes to copy a value."""
     if isinstance(value, Stream):
-        return 7 + 2 * len(value.segments()) + sum(4 * len(group.pending) // 1024 for group in value.groups.values())
+        return 7 + 2 * len(value.segments()) + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
     return 1 + len(value) // 50
 
 

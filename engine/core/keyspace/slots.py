@@ -26,6 +26,14 @@ class Slots:
     def __getitem__(self, place: int) -> bytes:
         return self._names[place]
 
+    def place_of(self, name: bytes) -> int:
+        """Where a name lies, -1 where it is not there."""
+        return self._place_of.get(name, -1)
+
+    def between(self, begin: int, end: int) -> list[bytes]:
+        """The names at the places [begin, end)."""
+        return self._names[begin:end]
+
     def add(self, name: bytes) -> None:
         """A name that was not there."""
         self._place_of[name] = len(self._names)

@@ -228,11 +228,12 @@ class Snapshots:
             snapshot.write(files, attempt.temporary, taken, attempt.check)
 
         write = write_own if config.text("save-format") == b"psb" else write_rdb
-        return attempt, lambda: self._put(attempt, write, path)
+        return attempt, lambda: self._put(attempt, write, path, taken)
 
-    def _put(self, attempt: Attempt, write: Callable[[], None], path: Path) -> None:
+    def _put(self, attempt: Attempt, write: Callable[[], None], path: Path, taken: image.Image) -> None:
         try:
             write()
+            taken.free()
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
         except OSError:

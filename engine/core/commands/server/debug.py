@@ -174,14 +174,15 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
     """A number for what clients see of a key; equal for equal keys, however they came to be."""
-    deadlines = {} if deadline is None else {key: deadline}
     if isinstance(value, Hash):
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, deque):
         value = deque(value)
     config = ctx.config
     defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-    image = Image(ctx.now, [DatabaseImage(0, {key: value}, deadlines)], defaults)
+    alone = DatabaseImage(0)
+    alone.add([key], [value], {} if deadline is None else {key: deadline})
+    image = Image(ctx.now, [alone], defaults)
     hashed = sha1(usedforsecurity=False)
     for part in export.commands(image):
         hashed.update(part)

@@ -60,7 +60,7 @@ def _pieces(image: Image, version: int) -> Iterator[bytes]:
     )
     for db in image.databases:
         yield bytes((SELECT,)) + length(db.index)
-        yield bytes((RESIZE,)) + length(len(db.values)) + length(len(db.deadlines))
+        yield bytes((RESIZE,)) + length(db.keys) + length(db.expiring)
         yield from _keys(db, version)
     yield bytes((END,))
 
@@ -70,12 +70,11 @@ def _aux(name: bytes, value: bytes) -> bytes:
 
 
 def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
-    deadlines = db.deadlines
     parts: list[bytes] = []
     size = 0
-    for key, value in db.values.items():
-        if key in deadlines:
-            parts.append(struct.pack("<Bq", EXPIRE_MS, deadlines[key]))
+    for key, value, deadline in db.items():
+        if deadline is not None:
+            parts.append(struct.pack("<Bq", EXPIRE_MS, deadline))
         if value.__class__ is bytes:
             text = string(value)
             parts += (b"\0", string(key), text)

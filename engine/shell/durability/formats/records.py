@@ -48,9 +48,8 @@ class RecordError(Exception):
 def encode(image: Image, put: Put) -> Iterator[bytes]:
     """The records of an image; ``put`` takes a binary part and gives its number."""
     for db in image.databases:
-        for key, value in db.values.items():
-            deadline = db.deadlines.get(key, -1)
-            yield encoded([db.index, key, deadline, *_value(value, put)])
+        for key, value, deadline in db.items():
+            yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put)])
 
 
 def decode(data: memoryview, parts: Parts, core: Core) -> int:

@@ -132,11 +132,12 @@ class Rewrites:
         if keeps_log and not beside:
             log.tee = []
 
+        def write_base() -> None:
+            self._appendonly.write_base(attempt, taking.image, suffix)
+            taking.image.free()
+
         def write() -> None:
-            self._background(
-                lambda: self._appendonly.write_base(attempt, taking.image, suffix),
-                lambda error: self._written(attempt, suffix, first, error),
-            )
+            self._background(write_base, lambda error: self._written(attempt, suffix, first, error))
 
         when_complete(taking, attempt, self._soon, write)
 
