@@ -12,6 +12,13 @@ from spark_streams.config.permissions import ENGINE
 from spark_streams.errors import PystreamsError, error
 
 
+class RefusedForNowError(Exception):
+    """The server refused what it may accept a moment later, or another one may, or it must be asked in another way.
+
+    The text is its error reply.
+    """
+
+
 def refused(address: Address, command: bytes | str | int, reason: Any) -> PystreamsError:
     """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it."""
     text = str(reason).rstrip(". ")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
@@ -45,11 +45,12 @@ RULES: dict[str, str] = {
     "connections that were idle for 30 seconds": "+ping",
 }
 """Commands by what needs them."""
+_NAMED = 20  # streams: of more the rules name the prefix that they share
 
 
 def for_read(options: ReadOptions, address: Address) -> str:
     """The rules for a read with these options."""
-    keys = ["~*" if options.pattern is not None else f"~{stream}" for stream in options.streams or ("",)]
+    keys = ["~*"] if options.pattern is not None else _keys(options.streams)
     rows = ["reading without a group"]
     if options.group is not None or options.group_prefix is not None:
         keys.append("~pystreams:*")
@@ -80,6 +81,15 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
     rows += ["saveMode"] if options.save_mode != "append" else []
     rows += ["waitReplicas"] if options.wait_replicas else []
     return _rules(keys, [*rows, *_of_connection(address)])
+
+
+def _keys(streams: Sequence[str]) -> list[str]:
+    """Rules for the keys of these streams. They go with every task, and stand in one line of an error."""
+    if len(streams) <= _NAMED:
+        return [f"~{stream}" for stream in streams]
+    first, last = min(streams), max(streams)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return [f"~{first[:same]}*"]
 
 
 def _of_connection(address: Address) -> Iterator[str]:

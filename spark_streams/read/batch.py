@@ -1,6 +1,7 @@
 """Batch reads: both ends are fixed when the query is planned, so every attempt of a task reads the same entries.
 
-A streaming reader answers other calls of Spark: `spark_streams.read.stream`.
+A copy of the reader goes with every task, for `read`: it has the schema and nothing else. All that a task must know is
+in its partition. A streaming reader answers other calls of Spark: `spark_streams.read.stream`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class BatchReader(DataSourceReader):
         self._address = address
         self._only: set[str] | None = None
         self._after, self._upto = ZERO, LAST
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
         """Restrict the read to some streams (None: all) and to IDs in (after, upto]; repeated calls intersect."""

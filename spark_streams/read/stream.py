@@ -16,8 +16,9 @@ What Spark does, and what follows from it:
 * A query runs an empty batch if `latestOffset` returns a text that differs from its `start`; so where nothing is new,
   `start` itself is returned.
 
-This object lives in a planner process for as long as the query runs. A copy of it, pickled at the start, serves `read`
-in the workers. Only the partition passes between the two.
+This object lives in a planner process for as long as the query runs. A copy of it goes with every task, for `read`: it
+has the schema and nothing else, so what a task costs does not grow with the query's streams. All that a task must know
+is in its partition.
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
         self._durable: bool | None = None  # whether a restart begins no earlier than `start`; None: unknown
         self._first_end: dict[str, Any] | None = None  # the end of the first batch of this run
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
 
     def _make(self) -> SharedSource | RangeSource:
         source = SharedSource if self._options.shared else RangeSource

@@ -7,8 +7,9 @@ Two classes implement it: `RedisServer` with the commands of any Redis or Valkey
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from spark_streams.client.connection import Command
 from spark_streams.server.model import Cut, Range, StreamState
 from spark_streams.stream_id import StreamId
 
@@ -31,7 +32,22 @@ class StreamServer(Protocol):
         """
         ...
 
-    def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
+    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
+        """Those of the streams whose entries are so large that their state had better be asked for by a script."""
+        ...
+
+    def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+        """The commands that ask for the streams' states, each with its group's at the same moment, on any link."""
+        ...
+
+    def seen(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+        """The states that the replies to `looks` tell, as `states` returns them.
+
+        Raises RefusedForNowError where the server is to be asked again, with what `looks` says by then.
+        """
+        ...
+
+    def state_at_once(self, stream: str, group: str) -> StreamState | None:
         """As `states` for one stream, but the stream and its group are read at the same moment."""
         ...
 
@@ -83,8 +99,8 @@ class StreamServer(Protocol):
         """
         ...
 
-    def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
-        """Set the group's last-delivered ID; `read` is as for `create_group`."""
+    def set_group_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
+        """Set the group's last-delivered ID in these streams; the number is as `read` of `create_group`."""
         ...
 
     def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
@@ -143,10 +159,10 @@ class StreamServer(Protocol):
         """Acknowledge all entries that are pending for the query's consumers, in each stream up to its ID."""
         ...
 
-    def first_unfinished_id(self, stream: str) -> StreamId | None:
-        """The smallest ID that any group has yet to read or acknowledge; None if the stream has no group."""
+    def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
+        """Each stream's smallest ID that any group has yet to read or acknowledge; None if the stream has no group."""
         ...
 
-    def trim_before(self, stream: str, before: StreamId) -> int:
-        """Remove the entries with smaller IDs than `before`. Returns their number."""
+    def trim_before(self, befores: Mapping[str, StreamId]) -> None:
+        """Remove the entries with smaller IDs than these from the streams."""
         ...

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_streams.client.connection import Command
+from spark_streams.client.refusals import RefusedForNowError
+from spark_streams.client.retry import is_transient
 from spark_streams.server.model import Cut, GroupState, Range, StreamState
 from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import StreamId
@@ -27,6 +29,18 @@ class EngineServer(RedisServer):
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         named: Command = () if group is None else (group,)
         replies = self._connection.pipeline([("PS.STATE", stream, *named) for stream in streams])
+        checked = zip(streams, replies, strict=True)
+        return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
+
+    def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+        del scripted
+        return [("PS.STATE", stream, group) for stream in streams]
+
+    def seen(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+        del group  # PS.STATE was asked for it
+        for reply in replies:
+            if is_transient(reply):
+                raise RefusedForNowError(str(reply))
         checked = zip(streams, replies, strict=True)
         return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
 

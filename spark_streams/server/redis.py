@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import refused
+from spark_streams.client.refusals import RefusedForNowError, refused
+from spark_streams.client.retry import is_transient
 from spark_streams.client.slots import same_slot_tag, slot_of
 from spark_streams.errors import fail
 from spark_streams.server import sampling, scripts, xrange
@@ -106,11 +107,62 @@ class RedisServer:
     def _known(self) -> Knowledge:
         return scripts.knowledge(self._connection)
 
-    def state_in_transaction(self, stream: str, group: str) -> StreamState | None:
-        commands: list[Command] = [("MULTI",), ("XINFO", "STREAM", stream), ("XINFO", "GROUPS", stream), ("EXEC",)]
-        replies = self._checked(stream, self._connection.pipeline(commands)[-1], "EXEC")
-        state, groups = (self._checked(stream, reply, "XINFO") for reply in replies)
-        return None if state is None else _stream_state(state, _group_state(groups, group))
+    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
+        return frozenset(filter(self._known.pays, streams))
+
+    def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+        del group  # XINFO GROUPS tells all of them
+        commands: list[Command] = [("MULTI",)]
+        for stream in streams:
+            by_script = stream in scripted and self._known.runs_scripts
+            commands.append(scripts.state_of(stream) if by_script else ("XINFO", "STREAM", stream))
+            commands.append(("XINFO", "GROUPS", stream))
+        return [*commands, ("EXEC",)]
+
+    def seen(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+        executed = replies[-1]
+        if executed is None:
+            raise RefusedForNowError("a key that was watched before was changed")
+        if isinstance(executed, redis.ResponseError):
+            self._refuse_look(next(reply for reply in replies if isinstance(reply, redis.ResponseError)))
+        found: dict[str, StreamState | None] = {}
+        for stream, reply, listed in zip(streams, executed[::2], executed[1::2], strict=True):
+            if isinstance(reply, redis.ResponseError) and "script" in str(reply) and "no such key" not in str(reply):
+                self._refuse_look(reply)
+            state = self._checked(stream, reply, "XINFO STREAM")
+            groups = self._checked(stream, listed, "XINFO GROUPS")
+            found[stream] = None if state is None else _stream_state(state, _group_state(groups, group))
+        return found
+
+    def _refuse_look(self, refusal: redis.ResponseError) -> NoReturn:
+        text = str(refusal)
+        if is_transient(refusal):
+            raise RefusedForNowError(text)
+        if self._known.runs_scripts and ("eval" in text or "script" in text):
+            self._known.runs_scripts = False
+            raise RefusedForNowError(text)
+        raise refused(self._connection.address, "XINFO", text)
+
+    def state_at_once(self, stream: str, group: str) -> StreamState | None:
+        connection = self._connection
+        link: Link | None = None
+        refusal = ""
+
+        def attempt() -> dict[str, StreamState | None] | None:
+            nonlocal link, refusal
+            link = None
+            link = connection.link(stream.encode())
+            try:
+                return self.seen([stream], group, link.pipeline(self.looks([stream], group, self.scripted([stream]))))
+            except RefusedForNowError as cause:
+                refusal = str(cause)
+                connection.learn_from(refusal, link)
+                return None
+
+        found = connection.retry(attempt, lambda: connection.drop(link))
+        if found is None:
+            raise refused(connection.address, "XINFO", refusal)
+        return found[stream]
 
     def _checked(self, stream: str, reply: Any, command: str) -> Any:
         """The reply; None if the key does not exist. Any other refusal is raised."""
@@ -251,8 +303,13 @@ class RedisServer:
             created.add(stream)
         return created
 
-    def set_group_position(self, stream: str, group: str, position: StreamId, read: int | None = None) -> None:
-        self._connection.command("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
+    def set_group_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
+        self._connection.commands(
+            [
+                ("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
+                for stream, (position, read) in wanted.items()
+            ]
+        )
 
     def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
         self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer) for stream in streams])
@@ -414,21 +471,27 @@ class RedisServer:
             if len(ids) < _ACK_PAGE:
                 return
 
-    def first_unfinished_id(self, stream: str) -> StreamId | None:
-        (reply,) = self._connection.pipeline([("XINFO", "GROUPS", stream)])
-        groups = [_pairs(group) for group in self._checked(stream, reply, "XINFO GROUPS") or ()]
-        if not groups:
-            return None
-        summaries = self._connection.pipeline([("XPENDING", stream, group[b"name"]) for group in groups])
-        smallest: list[StreamId] = []
-        for group, summary in zip(groups, summaries, strict=True):
-            smallest.append(StreamId.parse(group[b"last-delivered-id"]).next())
-            if self._checked(stream, summary, "XPENDING")[0]:
-                smallest.append(StreamId.parse(summary[1]))
-        return min(smallest)
+    def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
+        smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
+        asked: list[tuple[str, bytes]] = []
+        listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
+        for stream, reply in zip(streams, listed, strict=True):
+            for group in map(_pairs, self._checked(stream, reply, "XINFO GROUPS") or ()):
+                position = StreamId.parse(group[b"last-delivered-id"]).next()
+                smallest[stream] = min(position, smallest[stream] or position)
+                asked.append((stream, group[b"name"]))
+        replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in asked])
+        for (stream, _), reply in zip(asked, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and "NOGROUP" in str(reply):
+                continue  # it was destroyed since it was listed
+            count, first, *_ = self._checked(stream, reply, "XPENDING")
+            if count:
+                found = StreamId.parse(first)
+                smallest[stream] = min(found, smallest[stream] or found)
+        return smallest
 
-    def trim_before(self, stream: str, before: StreamId) -> int:
-        return int(self._connection.command("XTRIM", stream, "MINID", "=", str(before)))
+    def trim_before(self, befores: Mapping[str, StreamId]) -> None:
+        self._connection.commands([("XTRIM", stream, "MINID", "=", str(at)) for stream, at in befores.items()])
 
 
 def _lease_key(stream: str, name: str) -> bytes:

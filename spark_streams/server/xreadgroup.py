@@ -16,7 +16,7 @@ import numpy as np
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import refused
+from spark_streams.client.refusals import RefusedForNowError, refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
@@ -44,10 +44,6 @@ class Claim:
 
     idle: int
     ids: Sequence[bytes]
-
-
-class RefusedForNowError(Exception):
-    """The server refused what it may accept a moment later, or another one may; the text is its error reply."""
 
 
 def read_new(

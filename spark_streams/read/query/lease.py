@@ -55,9 +55,6 @@ class Lease:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._options, self._address)
-
     @property
     def _name(self) -> str:
         return lease_name(self._options, shared=self._options.shared)

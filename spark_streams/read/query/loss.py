@@ -24,13 +24,19 @@ class Baseline:
     """What was known of a stream when it was read up to `after`.
 
     `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
-    the ID of the stream's first entry at that time; None if unknown.
+    the ID of the stream's first entry at that time; None if unknown. `gone`: how many of the entries behind `after`
+    were known to be gone already.
     """
 
     after: StreamId
     added: int | None = None
     deleted: StreamId = ZERO
     first: StreamId | None = None
+    gone: int = 0
+
+
+#: Of a shared batch that an earlier run has planned: what is gone may have been so before the query.
+UNKNOWN = Baseline(ZERO, deleted=LAST)
 
 
 @dataclass(frozen=True)
@@ -76,67 +82,43 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
             found = f"all of its {state.length} entries follow, though only {since} can have been added since"
             return Loss(found, recreated=True)
         if backlog is not None:
-            gone = state.entries_added - baseline.added - backlog
+            gone = since - backlog - baseline.gone
             return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
     if state.max_deleted_id > max(baseline.after, baseline.deleted):
         return Loss("", upto=state.max_deleted_id)
     return None
 
 
-@dataclass(frozen=True)
-class GroupBaseline:
-    """What was known of a stream and its group when a batch was planned.
+def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
+    """What is gone of the entries that a consumer group has yet to read; None if nothing is known to be.
 
-    `after`: the group's position. `passed`: how many of all entries ever added lie before it; None if unknown.
-    `deleted`: the largest ID known to be deleted. `gone`: how many unread entries were known to be gone.
-    """
-
-    after: StreamId = ZERO
-    passed: int | None = None
-    deleted: StreamId = ZERO
-    gone: int = 0
-
-
-#: Of a batch that an earlier run has planned: entries that were deleted one by one may have been so before the query.
-UNKNOWN = GroupBaseline(deleted=LAST)
-
-
-def group_baseline(state: StreamState) -> GroupBaseline:
-    """The baseline for what happens between planning and reading. The stream must have the group."""
-    group = state.group
-    assert group is not None
-    found = find_group_loss(state)
-    passed = group.entries_read
-    all_unread = state.first_id is None or state.first_id > group.last_delivered_id
-    if passed is None and state.entries_added is not None and all_unread:
-        passed = state.entries_added - state.length
-    gone = 0 if found is None or found.count is None else found.count
-    return GroupBaseline(group.last_delivered_id, passed, state.max_deleted_id, gone)
-
-
-def find_group_loss(state: StreamState, known: GroupBaseline | None = None) -> Loss | None:
-    """What is gone of the entries that the group has yet to read; None if nothing is known to be.
-
-    The server counts the entries that were added and those that the group has passed, so a head that was trimmed shows
-    in the number of entries left. With a baseline, what has gone since then; without one, entries that were deleted
-    one by one do not count for a group that has read nothing: that may have been before there was the group.
+    `known` is what `planned_baseline` said of an earlier state: then only what has gone since counts. Without it,
+    entries that were deleted one by one do not count for a group that has read nothing: that may have been before there
+    was the group.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
         return None
-    known = known or GroupBaseline(deleted=ZERO if group.last_delivered_id > ZERO else LAST)
-    if state.max_deleted_id > max(group.last_delivered_id, known.deleted):
-        return Loss("", upto=state.max_deleted_id)
-    passed = group.entries_read
-    if passed is None and group.last_delivered_id == known.after:
-        passed = known.passed
-    if state.entries_added is None or passed is None:
-        return None
-    if state.first_id is not None and state.first_id <= group.last_delivered_id:
-        return None
-    count = state.entries_added - passed - state.length - known.gone
-    upto = state.last_id if state.first_id is None else state.first_id.before()
-    return Loss("", upto=upto, count=count) if count > 0 else None
+    after = group.last_delivered_id
+    known = known or Baseline(ZERO, deleted=ZERO if after > ZERO else LAST)
+    backlog = state.exact_backlog(after)
+    added = known.added if group.entries_read is None and after == known.after else group.entries_read
+    if added is not None and state.entries_added is not None:
+        added = min(added, state.entries_added - (backlog or 0))  # whoever moves a group may say any number
+    return find_loss(Baseline(after, added, known.deleted, gone=known.gone), state, backlog)
+
+
+def planned_baseline(state: StreamState) -> Baseline:
+    """The baseline for what happens between planning a batch of a consumer group and reading it.
+
+    The stream must have the group.
+    """
+    assert state.group is not None
+    after, added = state.group.last_delivered_id, state.group.entries_read
+    if added is None and state.entries_added is not None and state.exact_backlog(after) == state.length:
+        added = state.entries_added - state.length
+    found = find_group_loss(state)
+    return Baseline(after, added, state.max_deleted_id, gone=0 if found is None else found.count or 0)
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:

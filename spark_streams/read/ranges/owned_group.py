@@ -18,7 +18,7 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import added_upto
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.stream_id import LAST, ZERO, StreamId
 
 Batch = tuple[Sequence[Range], StreamState, int | None]
 """A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown)."""
@@ -71,7 +71,7 @@ class OwnedGroup:
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
         if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options, shared=False))):
-            server.set_group_position(stream, group, after, self._count(server, stream, after, state))
+            server.set_group_positions({stream: (after, self._count(server, stream, after, state))}, group)
         return after
 
     def start_new(
@@ -172,7 +172,7 @@ class OwnedGroup:
             if self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-        server.set_group_position(stream, group, after, added)
+        server.set_group_positions({stream: (after, added)}, group)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a failover lost the last batch's delivery.
@@ -200,18 +200,18 @@ class OwnedGroup:
         elif group is not None and moved and options.ack == "cursor":
             self._move_forward(server, group, moved, finished.added)
         if options.trims and durable:
-            for stream, upto in reached.items():
-                if self._trimmed.get(stream) != upto:
-                    unfinished = server.first_unfinished_id(stream)
-                    server.trim_before(stream, upto.next() if unfinished is None else min(upto.next(), unfinished))
-                    self._trimmed[stream] = upto
+            trims = {stream: upto for stream, upto in reached.items() if self._trimmed.get(stream) != upto}
+            unfinished = server.first_unfinished_ids(list(trims))
+            server.trim_before({stream: min(upto.next(), unfinished[stream] or LAST) for stream, upto in trims.items()})
+            self._trimmed.update(trims)
         self._finished.update(moved)
 
     def _move_forward(
         self, server: StreamServer, group: str, uptos: Mapping[str, StreamId], added: Mapping[str, int]
     ) -> None:
-        for stream, state in server.states(list(uptos), group).items():
-            if state is None or state.group is None:
-                continue
-            if state.group.last_delivered_id < uptos[stream] <= state.last_id:
-                server.set_group_position(stream, group, uptos[stream], added.get(stream))
+        positions = {
+            stream: (uptos[stream], added.get(stream))
+            for stream, state in server.states(list(uptos), group).items()
+            if state is not None and state.group and state.group.last_delivered_id < uptos[stream] <= state.last_id
+        }
+        server.set_group_positions(positions, group)

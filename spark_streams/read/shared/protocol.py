@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.read.query import loss
-from spark_streams.read.query.loss import GroupBaseline
+from spark_streams.read.query.loss import Baseline
 
 DONE = "done"
 """The ledger's field with the last batch of which every partition is finished."""
@@ -32,7 +32,7 @@ class SharedTask:
     delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: the rows need the number of
     deliveries. `page_size`: the most entries in one reply of the consumer's history. `run`: the run of the query, from
     a start to its end. `fails`: entries that are gone are an error rather than a warning. `known`: the stream and the
-    group when the batch was planned.
+    group when the batch was planned. `scripted`: the stream's entries are large, so its state is asked for by script.
     """
 
     stream: str
@@ -50,7 +50,8 @@ class SharedTask:
     page_size: int = 10_000
     run: str = ""
     fails: bool = True
-    known: GroupBaseline = loss.UNKNOWN
+    known: Baseline = loss.UNKNOWN
+    scripted: bool = False
 
     @property
     def consumer(self) -> str:

@@ -6,6 +6,7 @@ Owns when there is something to read, how much each partition may read, and what
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query import belonging, loss, planning
 from spark_streams.read.query.lease import Lease
-from spark_streams.read.query.loss import Baseline, GroupBaseline
+from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.offsets import Offsets, SharedBatch
 from spark_streams.read.query.selection import Selection, start_of
 from spark_streams.read.query.watch import Watch
@@ -55,7 +56,8 @@ class SharedSource:
         self._checked = False  # whether the checkpoint is known to be this query's
         self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
         self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
-        self._known: dict[str, GroupBaseline] = {}  # what the batch `_planned` was planned with
+        self._known: dict[str, Baseline] = {}  # what the batch `_planned` was planned with
+        self._scripted: frozenset[str] = frozenset()  # the streams with large entries
         self._planned = -1
 
     @property
@@ -72,24 +74,25 @@ class SharedSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states(self._selection.streams(server), self._group)
-            since = 0
+            starts: dict[str, tuple[StreamId, int | None]] = {}
             for stream, state in states.items():
                 if state is None or state.group is None:
                     position = start_of(self._options, stream, _LATEST, state)
                     start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
-                    server.create_group(stream, self._group, start if position.after is None else position.after)
+                    starts[stream] = start if position.after is None else position.after, None
                     self._groups[stream] = GroupState(ZERO, None, 0)
-                since = max(since, self._last_batch(connection, server, stream))
+            server.create_groups(starts, self._group)
+            since = self._last_batch(connection, server, list(states))
             return Offsets(
                 {}, shared=SharedBatch(since, since), source=belonging.source_of(self._options, self._address)
             )
 
-    def _last_batch(self, connection: Connection, server: StreamServer, stream: str) -> int:
-        """The largest batch number among the group's consumers and in the ledger."""
-        done = connection.command("HGET", self._ledger_key(stream), protocol.DONE)
-        consumers = server.consumers(stream, self._group)
-        batches = [protocol.batch_of(name, self._options.consumer) for name, _ in consumers]
-        return max([int(done or 0), *(batch for batch in batches if batch is not None)])
+    def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
+        """The largest batch number in the streams' ledgers and among the consumers of their groups."""
+        done = connection.commands([("HGET", self._ledger_key(stream), protocol.DONE) for stream in streams])
+        consumers = itertools.chain.from_iterable(server.consumers_in(streams, self._group).values())
+        batches = (protocol.batch_of(name, self._options.consumer) for name, _ in consumers)
+        return max(itertools.chain(map(int, filter(None, done)), filter(None, batches)), default=0)
 
     def _ledger_key(self, stream: str) -> bytes:
         return protocol.ledger_key(stream, self._group, self._options.consumer)
@@ -122,20 +125,17 @@ class SharedSource:
             self._last_ids.update((stream, last_id_of(state)) for stream, state in states.items())
             self._latest = Offsets(self._last_ids)
             lag: dict[str, int] = {}
-            claims: dict[str, int] = {}
             for stream, state in states.items():
                 has_group = self._ensure_group(server, begin, stream, state)
                 self._check_loss(server, stream, state)
                 lag[stream] = self._lag(server, stream, state) if has_group and state is not None else 0
-                found = 0
-                if state is not None and state.group is not None and state.group.pending:
-                    found = self._claimable(connection, server, stream, last)
-                if found:
-                    claims[stream] = found
+            pending = [stream for stream, state in states.items() if state and state.group and state.group.pending]
+            claims = self._claimable(connection, server, pending, last)
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
             self._planned = batch.number
+            self._scripted = server.scripted(states)
             self._known = {
-                stream: loss.group_baseline(state) for stream, state in states.items() if state and state.group
+                stream: loss.planned_baseline(state) for stream, state in states.items() if state and state.group
             }
             quiet = {stream: state for stream, state in states.items() if self._is_quiet(state, lag[stream])}
             quiet = {stream: state for stream, state in quiet.items() if stream not in claims}
@@ -171,7 +171,7 @@ class SharedSource:
         checkpoint does not know. What of them is pending was perhaps never output: it is claimed, as by a new query.
         """
         if self._base is None:
-            seen = max((self._last_batch(connection, server, stream) for stream in streams), default=0)
+            seen = self._last_batch(connection, server, streams)
             self._base = last if seen <= last.number else SharedBatch(seen, seen)
             if seen > last.number:
                 _log.warning("The checkpoint has batch %d, the group %s batch %d.", last.number, self._group, seen)
@@ -218,7 +218,7 @@ class SharedSource:
         if state is None or loss.find_group_loss(state) is None:
             return
         # Stream and group were asked one after the other: only their states at the same moment prove a loss.
-        state = server.state_in_transaction(stream, self._group)
+        state = server.state_at_once(stream, self._group)
         found = None if state is None else loss.find_group_loss(state)
         if state is None or state.group is None or found is None or self._warned.get(stream) == found.upto:
             return
@@ -240,21 +240,24 @@ class SharedSource:
             return server.count(stream, position, end)
         return state.backlog(position)[0] if server.nth(stream, position, 1, LAST)[1] else 0
 
-    def _claimable(self, connection: Connection, server: StreamServer, stream: str, last: SharedBatch) -> int:
-        """How many pending entries of other consumers may be claimed now."""
+    def _claimable(
+        self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
+    ) -> dict[str, int]:
+        """How many pending entries of other consumers may be claimed now, in the streams where there are any."""
         idle = self._options.claim_idle
-        count = 0
-        for name, pending in server.consumers(stream, self._group):
-            batch = protocol.batch_of(name, self._options.consumer)
-            if not pending or (batch is not None and batch > last.since):
-                continue
-            command: Command = ("XPENDING", stream, self._group, "-", "+", _LOOKED_AT, name)
-            if batch is None:
-                if idle is None:
+        asked: list[tuple[str, Command]] = []
+        for stream, consumers in server.consumers_in(streams, self._group).items():
+            for name, pending in consumers:
+                batch = protocol.batch_of(name, self._options.consumer)
+                if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
                     continue
-                command = ("XPENDING", stream, self._group, "IDLE", idle, "-", "+", _LOOKED_AT, name)
-            count += len(connection.command(*command))
-        return count
+                condition: Command = () if batch is not None or idle is None else ("IDLE", idle)
+                asked.append((stream, ("XPENDING", stream, self._group, *condition, "-", "+", _LOOKED_AT, name)))
+        found: dict[str, int] = {}
+        for (stream, _), rows in zip(asked, connection.commands([command for _, command in asked]), strict=True):
+            if rows:
+                found[stream] = found.get(stream, 0) + len(rows)
+        return found
 
     def _reads(
         self, lag: Mapping[str, int], claims: Mapping[str, int], *, unlimited: bool
@@ -298,6 +301,7 @@ class SharedSource:
                     run=self._run,
                     fails=options.fails,
                     known=known.get(stream, loss.UNKNOWN),
+                    scripted=stream in self._scripted,
                 )
                 planned.append(task)
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
@@ -330,10 +334,8 @@ class SharedSource:
             server.delete_consumers(gone, self._group)
             self._write_done(connection, streams, finished.number)
         if self._options.trims:
-            for stream in streams:
-                unfinished = server.first_unfinished_id(stream)
-                if unfinished is not None:
-                    server.trim_before(stream, unfinished)
+            unfinished = server.first_unfinished_ids(streams)
+            server.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
 
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.pool import borrow
-from spark_streams.client.refusals import refused
+from spark_streams.client.refusals import RefusedForNowError, refused
 from spark_streams.client.retry import is_transient
 from spark_streams.codec.reply import Page
 from spark_streams.columns.field_check import FieldCheck
@@ -32,8 +32,9 @@ from spark_streams.read.query.loss import Baseline
 from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
+from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
-from spark_streams.server.xreadgroup import Claim, Consumer, RefusedForNowError
+from spark_streams.server.xreadgroup import Claim, Consumer
 from spark_streams.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -135,9 +136,8 @@ def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
     _log.warning("%s", problem)
 
 
-def _check_loss(connection: Connection, task: SharedTask) -> None:
+def _check_loss(connection: Connection, task: SharedTask, state: StreamState | None) -> None:
     """Report entries that were removed after the batch was planned, and before anybody in the group has read them."""
-    state = open_server(connection).state_in_transaction(task.stream, task.group)
     found = None if state is None else loss.find_group_loss(state, task.known)
     if state is not None and state.group is not None and found is not None:
         baseline = Baseline(state.group.last_delivered_id)
@@ -145,11 +145,16 @@ def _check_loss(connection: Connection, task: SharedTask) -> None:
 
 
 def _attempt(
-    connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes, *, checked: bool = False
+    connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
 ) -> Iterable[Pending] | None:
     """The partition's entries; None if the ledger was changed meanwhile."""
+    server = open_server(connection)
+    streams = [task.stream] if task.reads else []
+    looks = server.looks(streams, task.group, streams if task.scripted else ())  # they go first: EXEC ends a WATCH
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
-    watched, fields, pending = link.pipeline([("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had])
+    *states, watched, fields, pending = link.pipeline(
+        [*looks, ("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had]
+    )
     for reply in (watched, fields, pending):
         if is_transient(reply):
             raise RefusedForNowError(str(reply))
@@ -161,9 +166,8 @@ def _attempt(
         _log.warning("The ledger of %s was lost; its consumer %s has read already.", task.stream, task.consumer)
         line = b""
     if line is None and int(done or 0) < task.batch:
-        if task.reads and not checked:
-            _check_loss(connection, task)
-            return _attempt(connection, link, task, consumer, key, checked=True)  # the check has ended the WATCH
+        if task.reads:
+            _check_loss(connection, task, server.seen(streams, task.group, states)[task.stream])
         claims = _claims(connection, task, consumer) if task.claims else []
         write = ("HSET", key, task.line, task.run)
         pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.refusals import RefusedForNowError
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.codec.reply import Page
 from spark_streams.read.query import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
+from spark_streams.server.api import StreamServer
 from spark_streams.server.open import open_server
 from spark_streams.server.xreadgroup import Consumer
 
@@ -49,7 +51,7 @@ def read_new(
     link: Link | None = None
     try:
         link = connection.link(None)
-        fresh = _watched(connection, link, tasks)
+        fresh = _watched(open_server(connection), link, tasks)
         if len(fresh) < 2:
             link.pipeline([("UNWATCH",)])
             return None, [], left
@@ -62,6 +64,8 @@ def read_new(
             for task in fresh
         ]
         found = xreadgroup.read_several(link, reads)
+    except RefusedForNowError:
+        return None, [], left
     except UNREACHABLE:
         connection.drop(link)
         return None, [], left
@@ -73,32 +77,30 @@ def read_new(
     return page, [(task.stream, count) for task, count in done], [task for task in tasks if task not in read]
 
 
-def _watched(connection: Connection, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
-    """Watch the tasks' ledgers. Returns the tasks that nobody has tried yet."""
-    commands: list[Command] = [("WATCH", *map(_key, tasks))]
+def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
+    """Watch the tasks' ledgers. Returns the tasks that nobody has tried yet, of streams that have lost nothing.
+
+    Raises RefusedForNowError.
+    """
+    streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
+    looks = server.looks(streams, group, {task.stream for task in tasks if task.scripted})
+    commands: list[Command] = [*looks, ("WATCH", *map(_key, tasks))]
     commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer) for task in tasks]
-    watched, *replies = link.pipeline(commands)
+    answers = link.pipeline(commands)
+    watched, *replies = answers[len(looks) :]
     if isinstance(watched, redis.ResponseError):
         return []
+    states = server.seen(streams, group, answers[: len(looks)])
     fresh: list[SharedTask] = []
     for task, fields, pending in zip(tasks, replies[: len(tasks)], replies[len(tasks) :], strict=True):
         if isinstance(fields, redis.ResponseError) or pending != []:
             continue
         done, line = fields
-        if line is None and int(done or 0) < task.batch:
+        state = states[task.stream]
+        if line is None and int(done or 0) < task.batch and state and loss.find_group_loss(state, task.known) is None:
             fresh.append(task)
-    return _whole(connection, fresh)
-
-
-def _whole(connection: Connection, tasks: Sequence[SharedTask]) -> list[SharedTask]:
-    """The tasks of streams that have lost nothing since the batch was planned, as far as is known."""
-    groups = {task.group for task in tasks}
-    states = {
-        group: open_server(connection).states(list({task.stream: None for task in tasks}), group) for group in groups
-    }
-    found = [(task, states[task.group][task.stream]) for task in tasks]
-    return [task for task, state in found if state is not None and loss.find_group_loss(state, task.known) is None]
+    return fresh
 
 
 def _key(task: SharedTask) -> bytes:

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 import pytest
 
+from spark_streams.client.link import Link
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config import address, options
+from spark_streams.config import address, options, permissions
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
+from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Query, Site, schema_of
 
 SCHEMA = "_stream string, _id string, n int"
@@ -126,16 +128,62 @@ def test_a_shared_task_reads_its_streams_in_one_transaction(site: Site) -> None:
     query = query_of(site, group="g", consume="shared", maxPartitions=2, failOnDataLoss="false")
     query.plan()
     start, end = (json.loads(text) for text in query.log[-2:])
-    before = site.client.info("commandstats").get("cmdstat_exec", {"calls": 0})["calls"]
     first, second = query.reader.partitions(start, end)
     alone = replace(first, tasks=first.tasks[3:4])
     site.client.xgroup_destroy("in:38", "g")
-    attempts = [
-        [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
-        for parts in ([alone], [first, second], [second, first])
-    ]
+    attempts = []
+    transactions = [0]
+    for parts in ([alone], [first, second], [second, first]):
+        attempts.append([row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()])
+        transactions.append(site.client.info("commandstats")["cmdstat_exec"]["calls"])
     assert by_stream(attempts[0]) == {"in:03": expected()["in:03"]}
     whole = {stream: rows for stream, rows in expected().items() if stream != "in:38"}
     assert by_stream(attempts[1]) == by_stream(attempts[2]) == whole
-    assert site.client.info("commandstats")["cmdstat_exec"]["calls"] - before <= 8
+    assert transactions[2] - transactions[1] <= 8
     assert site.client.xpending("in:03", "g")["pending"] == 5
+
+
+def test_what_a_task_carries_does_not_grow_with_the_streams() -> None:
+    """Beside its own ranges a task gets the schema, and none of the ten thousand streams that the query names."""
+    said = {"url": "redis://127.0.0.1", "streams": ",".join(f"sensors:{number:05}" for number in range(10_000))}
+    source = PystreamsDataSource(said)
+    for reader in (source.streamReader(schema_of(SCHEMA)), source.reader(schema_of(SCHEMA))):
+        assert len(pickle.dumps(reader)) < 1000
+    needs = permissions.for_read(options.read_options(said), address.parse(said["url"]))
+    assert needs.startswith("~sensors:0* +")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"group": "g", "ack": "cursor", "trimOnCommit": "true"},
+        {"group": "g", "consume": "shared", "trimOnCommit": "true", "claimIdleMs": "1", "groupLeaseMs": "60000"},
+    ],
+    ids=["no group", "cursor", "shared"],
+)
+def test_round_trips_do_not_grow_with_the_streams(
+    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver asks about all streams at once: four times the streams take no more requests."""
+    sent: list[int] = []
+    send = Link.send
+    monkeypatch.setattr(Link, "send", lambda link, commands: sent.append(1) or send(link, commands))
+
+    def requests(streams: int) -> int:
+        site.client.flushall()
+        for number in range(streams):
+            site.add(f"in:{number:02}", 2)
+            if said.get("consume"):
+                site.client.xgroup_create(f"in:{number:02}", "g", "0")
+                site.client.xreadgroup("g", "other", {f"in:{number:02}": ">"}, count=1)
+        query = query_of(site, **said)
+        before = len(sent)
+        assert query.plan()
+        query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+        query.reader.commit(json.loads(query.log[-1]))
+        query.plan()
+        return len(sent) - before
+
+    few = requests(10)
+    assert requests(40) <= few

@@ -158,7 +158,7 @@ def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> No
     assert server.create_group("s", "g", StreamId(5, 0)) is True
     assert server.create_group("s", "g", StreamId(9, 0)) is False
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
-    server.set_group_position("s", "g", StreamId(9, 0))
+    server.set_group_positions({"s": (StreamId(9, 0), None)}, "g")
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
 
 

@@ -18,6 +18,7 @@ from tests.spark_streams.driver import Query, Site, numbers
 from tests.waiting import wait_for
 
 SCHEMA = "_id string, n int, _deliveries int"
+SHARED = {"consume": "shared", "startingOffsets": "earliest", "maxEntriesPerTrigger": "1"}
 
 
 def query_of(site: Site, **said: Any) -> Query:
@@ -436,3 +437,21 @@ def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
 def test_shares_of_a_batch(lag: int, parts: int, most: int, expected: tuple[int, ...]) -> None:
     """What is there is shared equally, up to the most that one task may take."""
     assert protocol.shares(lag, parts, most) == expected
+
+
+@pytest.mark.parametrize("denied", ["", "-eval -command"])
+def test_a_task_is_not_sent_the_entries_around_its_own(site: Site, denied: str) -> None:
+    """The look for losses sends IDs and no entries where the user may run scripts; without that, rows are the same."""
+    site.client.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", *denied.split())
+    try:
+        site.add("s", 3, payload="x" * 1_000_000)
+        query = Query(site.url.replace("//", "//limited:pw@"), "n int", stream="s", group="g", **SHARED)
+        query.reader.initialOffset()
+        assert query.plan()
+        before = site.client.info("stats")["total_net_output_bytes"]
+        assert numbers(query.run()) == [0]
+        if "eval" not in denied:
+            assert site.client.info("stats")["total_net_output_bytes"] - before < 1_500_000
+        assert numbers(query.drain()) == [1, 2]
+    finally:
+        site.client.acl_deluser("limited")
