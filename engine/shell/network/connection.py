@@ -92,6 +92,7 @@ class Connection(asyncio.Protocol):
         "session",
         "slow",
         "stepping",
+        "taken",
         "timer",
         "traffic",
         "transport",
@@ -137,6 +138,8 @@ class Connection(asyncio.Protocol):
         self.behind: Out = []
         #: All bytes that came, and that were sent.
         self.received = self.sent = 0
+        #: How many of those that were sent it had taken when :meth:`has_taken` was asked.
+        self.taken = 0
         self._reading = True
 
     # -- the transport's calls ----------------------------------------------------------------------------------------
@@ -385,6 +388,12 @@ class Connection(asyncio.Protocol):
             transport.writelines(gathered(parts))
         if self.slow or self.clogged:
             self.check_output()
+
+    def has_taken(self) -> bool:
+        """Whether it is taking a long reply: some of it waits, and some has left since this was last asked."""
+        waiting = self.held_size + self.transport.get_write_buffer_size()
+        before, self.taken = self.taken, self.sent - waiting
+        return self.taken > before and (waiting > 0 or self.pieces is not None)
 
     def check_output(self) -> None:
         """Cut the client off where it lets too much of what it is sent pile up."""

@@ -26,6 +26,7 @@ from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
 from engine.shell.network.client_memory import ClientMemory
 from engine.shell.network.connection import Connection
+from engine.shell.network.idle import IdleClients
 from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
 from engine.shell.network.reply_batch import ReplyBatch
@@ -75,6 +76,7 @@ class Runner:
             core.config, core.admission, lambda: self.traffic.bytes_in, self.give_back_memory
         )
         self.client_memory = ClientMemory(core.config, self.connections, self.traffic)
+        self.idle_clients = IdleClients(core.config, self.connections)
 
     def give_back_memory(self) -> None:
         """Return to the system what is kept only because it might be used again."""
@@ -436,16 +438,10 @@ class Runner:
         self._free()
         if self.client_memory.limit:
             self.client_memory.look(now_us())
-        now = self.core.changes.now
-        limit = self.core.config.integer("timeout") * 1000
         for connection in list(self.connections.values()):
-            session = connection.session
             if connection.slow or connection.clogged:
                 connection.check_output()
-            idle = now - session.last_ms
-            waits = session.waiter or session.channels or session.patterns or session.monitor or session.is_replica
-            if limit and idle > limit and not waits:
-                connection.transport.close()
+        self.idle_clients.look(self.core.changes.now)
 
 
 def _muted(session: Session, reply: Reply) -> Reply:

@@ -2,91 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from engine.core.dispatch import Core
 from engine.core.protocol import replies
-from engine.settings.config import Config
-from engine.shell.network.connection import Connection
-from engine.shell.network.runner import Runner
-
-
-class Turns:
-    """An event loop that runs one iteration when it is told to."""
-
-    def __init__(self) -> None:
-        self._soon: deque[Callable[[], None]] = deque()
-
-    def call_soon(self, work: Callable[..., None], *words: Any) -> None:
-        self._soon.append(lambda: work(*words))
-
-    def run(self) -> bool:
-        """One iteration; whether there was anything to do."""
-        for _ in range(count := len(self._soon)):
-            self._soon.popleft()()
-        return bool(count)
-
-
-class Socket:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.ended = ""
-        self.reading = True
-
-    def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Nothing waits here."""
-
-    def get_extra_info(self, name: str) -> Any:
-        return None
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def writelines(self, parts: list[bytes]) -> None:
-        self.written += b"".join(parts)
-
-    def is_closing(self) -> bool:
-        return bool(self.ended)
-
-    def close(self) -> None:
-        self.ended = "closed"
-
-    def abort(self) -> None:
-        self.ended = "aborted"
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def taken(self) -> bytes:
-        """What was written since the last call."""
-        data, self.written = self.written, b""
-        return data
-
-
-class Shell:
-    """A runner and its clients."""
-
-    def __init__(self) -> None:
-        self.turns = Turns()
-        self.runner = Runner(Core(Config(), lambda n: 0), cast(asyncio.AbstractEventLoop, self.turns))
-
-    def client(self) -> tuple[Connection, Socket]:
-        connection, transport = Connection(self.runner), Socket()
-        connection.connection_made(cast(asyncio.Transport, transport))
-        return connection, transport
+from tests.engine.shell.network.without_sockets import Shell
 
 
 @pytest.fixture

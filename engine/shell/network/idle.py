@@ -1,0 +1,32 @@
+"""``timeout``: clients that have asked nothing for so long, and are given nothing, are cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.settings.config import Config
+from engine.shell.network.connection import Connection
+
+
+class IdleClients:
+    """One server's. ``connections`` are the open ones by session."""
+
+    __slots__ = ("_config", "_connections")
+
+    def __init__(self, config: Config, connections: Mapping[int, Connection]) -> None:
+        self._config = config
+        self._connections = connections
+
+    def look(self, now: int) -> None:
+        """Cut off those that have been idle for too long at ``now``, in milliseconds since the epoch."""
+        limit = self._config.integer("timeout") * 1000
+        if not limit:
+            return
+        for connection in list(self._connections.values()):
+            session = connection.session
+            if connection.has_taken():
+                session.last_ms = now
+            listens = session.waiter or session.channels or session.patterns or session.monitor or session.is_replica
+            if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
+                # (What it does not take would wait for ever.)
+                connection.transport.abort()

@@ -1,0 +1,70 @@
+"""``timeout``: which clients are cut off, without a socket and without waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.keyspace.changes import NEVER
+from engine.shell.network.connection import Connection
+from tests.engine.shell.network.without_sockets import Shell
+
+
+@pytest.fixture
+def shell() -> Shell:
+    shell = Shell()
+    shell.runner.core.config.change([(b"timeout", b"10")])
+    return shell
+
+
+def look(shell: Shell, connection: Connection, seconds: float) -> None:
+    """Look for idle clients so many seconds after the client's last command."""
+    shell.runner.idle_clients.look(connection.session.last_ms + int(seconds * 1000))
+
+
+def test_a_client_that_asks_nothing_is_cut_off(shell: Shell) -> None:
+    """It is cut off after ``timeout`` seconds, not before."""
+    connection, transport = shell.client()
+    connection.data_received(b"PING\r\n")
+    look(shell, connection, 10)
+    assert not transport.ended
+    look(shell, connection, 10.001)
+    assert transport.ended
+
+
+def held_back(shell: Shell, connection: Connection) -> None:
+    shell.runner.core.pause.begin(0, NEVER, holds_all=True)
+    connection.data_received(b"PING\r\n")
+
+
+def in_steps(shell: Shell, connection: Connection) -> None:
+    connection.stepping = True
+
+
+def waiting(shell: Shell, connection: Connection) -> None:
+    connection.data_received(b"XREAD BLOCK 0 STREAMS s $\r\n")
+
+
+def listening(shell: Shell, connection: Connection) -> None:
+    connection.data_received(b"SUBSCRIBE news\r\n")
+
+
+@pytest.mark.parametrize("state", [held_back, in_steps, waiting, listening])
+def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> None:
+    """Held back by CLIENT PAUSE, in a long command, blocked or subscribed: it is not the client that is idle."""
+    connection, transport = shell.client()
+    state(shell, connection)
+    look(shell, connection, 1000)
+    assert not transport.ended
+
+
+def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> None:
+    """As long as some of the reply leaves it stays, however long that takes; when nothing leaves it is cut off."""
+    connection, transport = shell.client()
+    connection.data_received(b"ECHO " + b"x" * 5000 + b"\r\n")
+    transport.waiting = 5000
+    for _ in range(4):
+        transport.waiting -= 1000
+        look(shell, connection, 9)
+    assert not transport.ended
+    look(shell, connection, 11)
+    assert transport.ended == "aborted"
