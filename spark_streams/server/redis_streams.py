@@ -1,0 +1,279 @@
+"""What `StreamServer` asks about streams, with the commands of Redis 5 and later. Counting entries means reading them.
+
+Owns how a stream's state is told, and how it is counted and split where no single command does it. Nothing here decides
+which rows a partition yields. Groups are `spark_streams.server.redis`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import redis
+
+from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.refusals import RefusedForNowError, refused
+from spark_streams.client.retry import is_transient
+from spark_streams.client.slots import slot_of
+from spark_streams.errors import fail
+from spark_streams.server import sampling, scripts, xrange
+from spark_streams.server.info import group_state, stream_state
+from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.scripts import Ids, Knowledge
+from spark_streams.stream_id import LAST, StreamId
+
+_NTHS_AHEAD = 50  # short ranges that are read at a time to find their ends
+_NTH_ENTRIES = 1000  # of which each has no more entries than this
+_SAMPLE = 100  # entries read to learn their average size
+_COUNTED = 100_000  # up to this number, entries are counted rather than estimated
+_SCAN_PAGE = 10_000
+_ALL = 2**62  # more entries than a stream has
+
+
+class RedisStreams:
+    """What `StreamServer` asks about streams, of any server that speaks Redis's protocol and has them."""
+
+    counts_cheaply = False
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
+        # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
+        known = self._known
+        scripted = {stream for stream in streams if known.pays(stream)}
+        commands: list[Command] = []
+        for stream in streams:
+            commands.append(scripts.state_of(stream) if stream in scripted else ("XINFO", "STREAM", stream))
+            if group is not None:
+                commands.append(("XINFO", "GROUPS", stream))
+        replies = iter(self._connection.pipeline(commands))
+        found: dict[str, StreamState | None] = {}
+        refused: list[str] = []
+        for stream in streams:
+            reply = next(replies)
+            groups = self._checked(stream, next(replies), "XINFO GROUPS") if group is not None else None
+            if stream in scripted and isinstance(reply, redis.ResponseError) and "no such key" not in str(reply):
+                refused.append(stream)
+                continue
+            state = self._checked(stream, reply, "XINFO STREAM")
+            found[stream] = None if state is None else stream_state(state, group_state(groups, group))
+            if state is not None and stream not in scripted:
+                known.learn(stream, state)
+        if refused:
+            known.runs_scripts = False
+            found.update(self.states(refused, group))
+        return found
+
+    def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
+        known = self._known
+        if not known.tells_news:
+            return None
+        if not streams:
+            return set()
+        names = list(streams)
+        commands: list[Command] = [("XLEN", stream) for stream in names]
+        if group is not None:
+            commands += [("XINFO", "GROUPS", stream) for stream in names]
+        looks = len(commands)
+        after = {stream: str(last_id_of(state)) for stream, state in streams.items()}
+        if self._connection.topology.is_cluster and len({slot_of(stream.encode()) for stream in names}) > 1:
+            commands += [("XREAD", "COUNT", 1, "STREAMS", stream, last) for stream, last in after.items()]
+        else:
+            blocks: Command = ("BLOCK", wait) if wait else ()
+            commands.append(("XREAD", "COUNT", 1, *blocks, "STREAMS", *after, *after.values()))
+        replies = self._connection.pipeline(commands)
+        refusals = [str(reply) for reply in replies if isinstance(reply, redis.ResponseError)]
+        missing = [refusal for refusal in refusals if "no such key" in refusal]
+        if len(missing) < len(refusals):
+            known.tells_news = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
+            return None
+        found = {stream.decode() for news in replies[looks:] for stream, _ in news or ()}
+        groups = replies[len(names) : looks] or [None] * len(names)
+        for (stream, state), length, reply in zip(streams.items(), replies, groups, strict=False):
+            position = None if isinstance(reply, redis.ResponseError) else group_state(reply, group)
+            if (length, position) != ((0, None) if state is None else (state.length, state.group if group else None)):
+                found.add(stream)
+        return found
+
+    @property
+    def _known(self) -> Knowledge:
+        return scripts.knowledge(self._connection)
+
+    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
+        return frozenset(filter(self._known.pays, streams))
+
+    def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+        del group  # XINFO GROUPS tells all of them
+        commands: list[Command] = [("MULTI",)]
+        for stream in streams:
+            by_script = stream in scripted and self._known.runs_scripts
+            commands.append(scripts.state_of(stream) if by_script else ("XINFO", "STREAM", stream))
+            commands.append(("XINFO", "GROUPS", stream))
+        return [*commands, ("EXEC",)]
+
+    def seen(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+        executed = replies[-1]
+        if executed is None:
+            raise RefusedForNowError("a key that was watched before was changed")
+        if isinstance(executed, redis.ResponseError):
+            self._refuse_look(next(reply for reply in replies if isinstance(reply, redis.ResponseError)))
+        found: dict[str, StreamState | None] = {}
+        for stream, reply, listed in zip(streams, executed[::2], executed[1::2], strict=True):
+            if isinstance(reply, redis.ResponseError) and "script" in str(reply) and "no such key" not in str(reply):
+                self._refuse_look(reply)
+            state = self._checked(stream, reply, "XINFO STREAM")
+            groups = self._checked(stream, listed, "XINFO GROUPS")
+            found[stream] = None if state is None else stream_state(state, group_state(groups, group))
+        return found
+
+    def _refuse_look(self, refusal: redis.ResponseError) -> NoReturn:
+        text = str(refusal)
+        if is_transient(refusal):
+            raise RefusedForNowError(text)
+        if self._known.runs_scripts and ("eval" in text or "script" in text):
+            self._known.runs_scripts = False
+            raise RefusedForNowError(text)
+        raise refused(self._connection.address, "XINFO", text)
+
+    def state_at_once(self, stream: str, group: str) -> StreamState | None:
+        connection = self._connection
+        link: Link | None = None
+        refusal = ""
+
+        def attempt() -> dict[str, StreamState | None] | None:
+            nonlocal link, refusal
+            link = None
+            link = connection.link(stream.encode())
+            try:
+                return self.seen([stream], group, link.pipeline(self.looks([stream], group, self.scripted([stream]))))
+            except RefusedForNowError as cause:
+                refusal = str(cause)
+                connection.learn_from(refusal, link)
+                return None
+
+        found = connection.retry(attempt, lambda: connection.drop(link))
+        if found is None:
+            raise refused(connection.address, "XINFO", refusal)
+        return found[stream]
+
+    def _checked(self, stream: str, reply: Any, command: str) -> Any:
+        """The reply; None if the key does not exist. Any other refusal is raised."""
+        if isinstance(reply, redis.ResponseError):
+            text = str(reply)
+            if "no such key" in text:
+                return None
+            if "WRONGTYPE" in text or "wrong kind of value" in text:
+                fail("NOT_A_STREAM", stream=stream, address=self._connection.address)
+            raise refused(self._connection.address, command, text)
+        return reply
+
+    def find_streams(self, pattern: str) -> list[str]:
+        found = set[bytes]().union(*self._connection.on_each_master(lambda link: self._scanned(link, pattern)))
+        for name in found:
+            try:
+                name.decode()
+            except UnicodeDecodeError:
+                fail("STREAM_NAME_NOT_TEXT", pattern=pattern, stream=repr(name)[2:-1])
+        return sorted(name.decode() for name in found)
+
+    def _scanned(self, link: Link, pattern: str) -> set[bytes]:
+        found: set[bytes] = set()
+        cursor: bytes | int = 0
+        while True:
+            scan: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_PAGE, "TYPE", "stream")
+            (reply,) = link.pipeline([scan])
+            cursor, names = self._checked(pattern, reply, "SCAN")
+            found.update(names)
+            if int(cursor) == 0:
+                return found
+
+    def missing(self, entries: Mapping[str, StreamId]) -> set[str]:
+        replies = self._connection.pipeline([("XRANGE", stream, str(at), str(at)) for stream, at in entries.items()])
+        found = zip(entries, replies, strict=True)
+        return {stream for stream, reply in found if not self._checked(stream, reply, "XRANGE")}
+
+    def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
+        marks, total = self._marks(stream, after, upto, count, count)
+        return (marks[0], count) if marks else (upto, total)
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        found: list[tuple[StreamId, int]] = []
+        for at in range(0, len(asked), _NTHS_AHEAD):
+            some = asked[at : at + _NTHS_AHEAD]
+            small = {one for one in some if one[2] <= _NTH_ENTRIES and one[0] not in self._known.sizes}
+            answers = iter(xrange.short_ends(self._connection, [one for one in some if one in small]))
+            found += [next(answers) if one in small else self.nth(*one) for one in some]
+        return found
+
+    def _marks(self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int) -> tuple[list[StreamId], int]:
+        """The ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        known = self._known
+        found: list[StreamId] = []
+        total = 0
+        while total < most and known.pays(stream):
+            asked = min(known.page(stream), most - total)
+            page = self._ids(stream, after, upto, asked, grid - total % grid, grid)
+            if page is None:
+                break
+            found += page.marks
+            total += page.count
+            if page.last is None or page.count < asked:
+                return found, total
+            after = page.last
+        if total >= most:
+            return found, total
+        marks, count = xrange.marks(self._connection, stream, after, upto, grid, total, most)
+        return [*found, *marks], count
+
+    def _ids(self, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Ids | None:
+        """What the script says; None if it may not run."""
+        (reply,) = self._connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
+        if isinstance(reply, redis.ResponseError):
+            self._known.runs_scripts = False
+            return None
+        return scripts.parsed_ids(reply)
+
+    def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
+        return self.nth(stream, after, _ALL, upto)[1]
+
+    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
+        state = self.states([whole.stream], None)[whole.stream]
+        if state is None:
+            return [(whole.upto, None)]
+        about, _ = state.backlog(whole.after)
+        if exact or most is not None or about <= _COUNTED:
+            grid = max(1, about // (2 * _COUNTED))
+            if most is not None:
+                grid = min(grid, most)
+            marks, total = self._marks(whole.stream, whole.after, whole.upto, grid, _ALL)
+            return sampling.cut(marks, grid, total, whole.upto, parts, most)
+        probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
+        windows = self._windows(whole, probes)
+        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
+
+    def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
+        """The IDs of the first few entries of the range at or behind each probe."""
+        windows: list[Sequence[StreamId]] = []
+        if self._known.pays(whole.stream):
+            for at in probes:
+                page = self._ids(whole.stream, at.before(), whole.upto, sampling.WINDOW, 1, 1)
+                if page is None:
+                    break
+                windows.append(page.marks)
+        commands: list[Command] = [
+            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW)
+            for at in probes[len(windows) :]
+        ]
+        for reply in self._connection.pipeline(commands):
+            rows = self._checked(whole.stream, reply, "XRANGE")
+            windows.append([StreamId.parse(row[0]) for row in rows])
+        return windows
+
+    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
+        known = self._known
+        sample = min(_SAMPLE, known.page(stream))
+        page = self._ids(stream, after, LAST, sample, sample + 1, 1) if known.pays(stream) else None
+        if page is not None:
+            return page.size / page.count if page.count else 0.0
+        return xrange.average_entry_bytes(self._connection, stream, after, sample)
