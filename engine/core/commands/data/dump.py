@@ -42,6 +42,12 @@ def dumped(value: Value) -> bytes:
     return body + struct.pack("<Q", crc64(body))
 
 
+def _dumped_as(value: Value, version: int) -> bytes:
+    kind, pieces = values.encoded(value, version)
+    body = b"".join((bytes((kind,)), *pieces, struct.pack("<H", version)))
+    return body + struct.pack("<Q", crc64(body))
+
+
 def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
     """The payload of a long stream that does not change, in chunks that are sent one by one."""
     form = stream_forms.form_of(stream)
@@ -179,5 +185,8 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     if idle is not None:
         db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)
     ctx.changes.notify("g", b"restore", key, db.index)
+    if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > ctx.config.integer("rdb-version"):
+        # Replicas read what this server writes, and perhaps nothing newer.
+        payload = _dumped_as(value, ctx.config.integer("rdb-version"))
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     return OK

@@ -7,11 +7,12 @@ entries; PS.APPEND costs what the same XADDs cost in a pipeline.
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Generator
+from itertools import chain, islice
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries.encoded_adds import adds_of
-from engine.core.commands.streams.groups.effects import record_position, see_consumer
+from engine.core.commands.streams.groups.effects import IDS_AT_ONCE, ClaimEffects, record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
@@ -19,6 +20,7 @@ from engine.core.keyspace.hash import Hash
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
+from engine.core.streams.group import Group
 from engine.core.streams.position import shown
 from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
@@ -26,6 +28,8 @@ from engine.text.messages import general, streams
 
 #: More parts of a stream are replied with in pages.
 _MANY_PARTS = 1000
+#: While effects have to name each ID, for replicas, so many entries are delivered at a time.
+_STEP = 5000
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -119,7 +123,6 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     Entries that the group has got already are left out, so a repetition delivers none. ``TIME`` says when they are
     delivered: now, if it is left out or in the future. The reply is the number of entries delivered.
     """
-    key, name = argv[1], argv[2]
     args = Args(argv, 4)
     low, high = _take_range(args)
     time = ctx.now
@@ -128,18 +131,41 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(general.SYNTAX)
         given = args.take_int()
         time = given if 0 <= given <= ctx.now else ctx.now
+    if not ctx.replication.feeds:
+        return _deliver(ctx, argv, low, high, time, 0)
+    count = _deliver(ctx, argv, low, high, time, _STEP)
+    if count < _STEP:
+        return count
+
+    def work() -> Generator[None, None, Reply]:
+        done = more = count
+        while more == _STEP:
+            yield
+            more = _deliver(ctx, argv, low, high, time, _STEP)
+            done += more
+        return done
+
+    return ctx.in_steps(argv, work())
+
+
+def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
+    """Deliver the first ``most`` entries of the range (0: all) that the group has not got; how many there were."""
+    key, name = argv[1], argv[2]
     stream, group = need_group(ctx, key, name)
     consumer = see_consumer(ctx, key, name, group, argv[3])
     low = max(low, group.last_id + 1)
-    runs = stream.first_runs(low, high, 0)
+    runs = stream.first_runs(low, high, most)
     if not runs:
         return 0
     group.deliver(stream, runs, consumer, time, noack=False)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
-        # One command, however many entries: when it is replayed, the stream and the group are as they were.
-        after, upto = ids.text(low - 1), ids.text(group.last_id)
-        ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
+        if ctx.replication.feeds:
+            ClaimEffects(ctx, key, name, group, consumer.name).record_new(runs, time)
+        else:
+            # One command, however many entries: when it is replayed, the stream and the group are as they were.
+            after, upto = ids.text(low - 1), ids.text(group.last_id)
+            ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
         record_position(ctx, key, name, group)
     return sum(last - first for _, first, last in runs)
 
@@ -149,15 +175,51 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges all pending entries of a range, and returns how many."""
     key, name = argv[1], argv[2]
     low, high = _take_range(Args(argv, 3))
-    stream = ctx.db.stream(key)
-    group = stream.groups.get(name) if stream is not None else None
-    if group is None:
-        return 0
-    done = group.acknowledge_range(low, high)
+    if ctx.replication.feeds:
+        return _acknowledge_in_steps(ctx, argv, low, high)
+    group = _group_if_there(ctx, key, name)
+    done = group.acknowledge_range(low, high) if group is not None else 0
     if done:
         ctx.changes.dirty += done
         ctx.effect(*argv)
     return done
+
+
+def _group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
+    stream = ctx.db.stream(key)
+    return stream.groups.get(name) if stream is not None else None
+
+
+def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) -> Reply:
+    """Acknowledge, with effects that any Redis knows: they name each ID."""
+    key, name = argv[1], argv[2]
+
+    def step() -> int:
+        """Acknowledge the next ones; how many."""
+        nonlocal low
+        group = _group_if_there(ctx, key, name)
+        records = islice(group.pending.records(low, high), IDS_AT_ONCE) if group is not None else ()
+        found = [block.id_at(index) for block, index in records]
+        if group is not None and found:
+            group.acknowledge_range(low, found[-1])
+            low = found[-1] + 1
+            ctx.changes.dirty += len(found)
+            ctx.effect(b"XACK", key, name, *map(ids.text, found))
+        return len(found)
+
+    count = step()
+    if count < IDS_AT_ONCE:
+        return count
+
+    def work() -> Generator[None, None, Reply]:
+        done = more = count
+        while more == IDS_AT_ONCE:
+            yield
+            more = step()
+            done += more
+        return done
+
+    return ctx.in_steps(argv, work())
 
 
 @stream_command(

@@ -173,3 +173,15 @@ def test_writing_is_refused_without_replicas_enough(master, replica):
     assert master.run("SET", "k", "v") == b"OK"
     assert info(master)["min_slaves_good_slaves"] == "1"
     master.run("CONFIG", "SET", "min-replicas-to-write", 0)
+
+
+def test_ranges_that_the_connector_delivers_arrive_as_commands_of_redis(master, replica):
+    """PS.DELIVER and PS.ACKRANGE of many entries, which go in steps, leave the same pending entries at a replica."""
+    master.socket.sendall(b"".join(hiredis.pack_command(("XADD", "s", f"{n}-1", "f", "v")) for n in range(1, 12_001)))
+    for _ in range(12_000):
+        master.receive()
+    master.run("XGROUP", "CREATE", "s", "g", "0")
+    assert master.run("PS.DELIVER", "s", "g", "c", "-", "+") == 12_000
+    assert master.run("PS.ACKRANGE", "s", "g", "100", "11000") == 10_900
+    assert_same(master, replica)
+    assert replica.run("XPENDING", "s", "g")[0] == 1_100

@@ -128,6 +128,12 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
         changes.notify("t", b"xtrim", key, db.index)
     if changes.recording:
         options = effect_words(stream, add.trim) if trimmed else []
+        if add.producer and ctx.replication.feeds:
+            # In one command, as a Redis sends it: two would be a transaction, which a replica that does not know one of
+            # them refuses as a whole.
+            who = (b"IDMPAUTO", add.producer) if add.auto_iid else (b"IDMP", add.producer, add.iid)
+            ctx.effect(b"XADD", key, *options, *who, text, *fields)
+            return text
         ctx.effect(b"XADD", key, *options, text, *fields)
         if add.producer:
             ctx.effect(b"XIDMPRECORD", key, add.producer, add.iid, text)
