@@ -112,6 +112,13 @@ class Changes:
         effects.insert(first, (effects[first][0], [b"MULTI"]))
         effects.append((effects[-1][0], [b"EXEC"]))
 
+    def seal_as_one(self, first: int) -> None:
+        """As :meth:`seal_effects`, where there may be transactions among them: all become one."""
+        effects = self.effects
+        if len(effects) - first > 1:
+            effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
+            self.seal_effects(first)
+
     def discard(self, *tables: dict[Any, Any] | list[Any]) -> None:
         """Free tables that nobody uses any more: small ones now, large ones piece by piece (:meth:`free`)."""
         self.discarded += [table for table in tables if len(table) > _LARGE]

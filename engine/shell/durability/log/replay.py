@@ -5,8 +5,7 @@ What is proven by a block's sum is taken in large pieces: runs of XADD go the wa
 it, is read command by command, strictly. Either way every command must succeed: an error is a sign that this is not
 what was written, and loading ends with the file and the place.
 
-A real Redis writes some commands in a form that it only accepts from itself; :func:`as_sent` gives them the form that
-anybody may send.
+What a command does is :mod:`engine.shell.durability.log.commands`'s.
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.formats.damage import DamagedError
-from engine.core.protocol import ids
-from engine.core.protocol.replies import CommandError
-from engine.core.streams.idempotency import content_id
-from engine.core.streams.stream import Stream
 from engine.shell.durability.formats.blocks import Piece, TornError, end_of_writing, pieces_from
+from engine.shell.durability.log.commands import Commands
 from engine.shell.observation.reporting import LOG
-from engine.text.messages import general
 from engine.wire.bulk import Scanner
 
 #: Blocks are put together to about this size, so that runs of XADD go on from one block to the next.
@@ -57,10 +52,13 @@ class Replay:
         self._now_us = now_us
         self._session: Session = core.open_session(now_us)
         self._scanner = Scanner()
-        #: The commands since MULTI, and where that stands; None outside a transaction.
-        self._queue: list[tuple[int, list[bytes]]] | None = None
-        self._began = 0
-        self.commands = 0
+        self._commands = Commands(core, self._session, now_us)
+        self._added = 0
+
+    @property
+    def commands(self) -> int:
+        """How many have run."""
+        return self._added + self._commands.count
 
     def close(self) -> None:
         """The core forgets the session."""
@@ -89,11 +87,11 @@ class Replay:
         except TornError:
             # What comes before the torn end counts.
             self._proven(data, together)
-            if self._queue is not None:
-                raise TornError(self._began) from None
+            if self._commands.in_transaction:
+                raise TornError(self._commands.began) from None
             raise
-        if self._queue is not None:
-            raise TornError(self._began)
+        if self._commands.in_transaction:
+            raise TornError(self._commands.began)
 
     @staticmethod
     def _gather(data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
@@ -122,7 +120,7 @@ class Replay:
             end += piece.end - piece.start
             # A run may have gone on beyond this piece; otherwise a piece ends where a command ends.
             while at < end:
-                if self._queue is None and at >= no_run_before:
+                if not self._commands.in_transaction and at >= no_run_before:
                     run_end = self._as_run(commands, at, piece.end - end + at)
                     if run_end:
                         at = run_end
@@ -138,7 +136,7 @@ class Replay:
                 return 0
         except (FatalError, Exception) as error:
             raise _unforeseen(place, b"XADD", error) from error
-        self.commands += run.count
+        self._added += run.count
         return run.end
 
     def _parsed(self, commands: bytes, at: int, end: int, place: int) -> int:
@@ -168,7 +166,7 @@ class Replay:
             place = base + at
             if window[at : at + 1] != b"*":
                 return place
-            if self._queue is None and place >= no_run_before:
+            if not self._commands.in_transaction and place >= no_run_before:
                 run_end = self._as_run(window, at, place)
                 if run_end:
                     at = run_end
@@ -185,59 +183,13 @@ class Replay:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _take(self, argv: list[bytes], place: int) -> None:
-        name = argv[0].upper()
-        if name == b"MULTI":
-            if self._queue is not None:
-                raise DamagedError(place, "MULTI within a transaction")
-            self._queue, self._began = [], place
-        elif name == b"EXEC":
-            if self._queue is None:
-                raise DamagedError(place, "EXEC without MULTI")
-            queue, self._queue = self._queue, None
-            for at, queued in queue:
-                self._run(queued, at)
-        elif self._queue is not None:
-            self._queue.append((place, argv))
-        else:
-            self._run(argv, place)
-
-    def _run(self, argv: list[bytes], place: int) -> None:
-        self.commands += 1
         try:
-            name = argv[0].upper()
-            if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
-                self._session.db = int(argv[1])
-                return
-            if name == b"XIDMPRECORD" and len(argv) == 5:
-                self._record(argv, place)
-                return
-            record: list[bytes] = []
-            if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
-                argv, record = as_sent(argv)
-            reply = self._core.execute(self._session, argv, self._now_us)
-            if isinstance(reply, CommandError):
-                shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-                raise DamagedError(place, f"{shown} ... fails: {reply.text.decode('utf-8', 'backslashreplace')}")
-            if record:
-                self._record([b"XIDMPRECORD", argv[1], *record], place)
+            self._commands.take(argv, place)
             self._core.outbox.clear()
         except DamagedError:
             raise
         except (FatalError, Exception) as error:
             raise _unforeseen(place, argv[0], error) from error
-
-    def _record(self, argv: list[bytes], place: int) -> None:
-        """Remember an idempotent ID, also that of an entry which has gone, and in place of one forgotten by age."""
-        _, key, producer, iid, word = argv
-        stream = self._core.databases[self._session.db].peek(key)
-        if not isinstance(stream, Stream) or not producer or not iid:
-            raise DamagedError(place, "XIDMPRECORD for what is not there: " + general.NO_SUCH_KEY.decode())
-        producers = self._core.streams.producers_of(stream)
-        producers.by_producer.get(producer, {}).pop(iid, None)
-        try:
-            producers.remember(producer, iid, ids.parse(word))
-        except CommandError as error:
-            raise DamagedError(place, error.text.decode()) from None
 
 
 def _unforeseen(place: int, word: bytes, error: BaseException) -> DamagedError:
@@ -287,44 +239,3 @@ def _header(data: bytes | memoryview, at: int, mark: bytes, base: int) -> tuple[
     if not digits:
         raise DamagedError(base + at, f"expected '{mark.decode()}' and a number")
     return int(digits), at + end + 2
-
-
-def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """XADD and XTRIM as a client may send them: no LIMIT beside an exact threshold; and [producer, iid, ID] apart.
-
-    A Redis leaves LIMIT standing where it made an approximate trim exact, and gives an idempotent XADD its final ID.
-    """
-    is_add = argv[0].upper() == b"XADD"
-    words, producer, iid, at = argv[:2], b"", b"", 2
-    idmp: list[bytes] = []
-    end = len(argv)
-    while at < end:
-        word = argv[at].upper()
-        if word == b"LIMIT":
-            at += 2
-            continue
-        if is_add and word == b"IDMP" and at + 2 < end:
-            producer, iid = argv[at + 1 : at + 3]
-            idmp = argv[at : at + 3]
-            at += 3
-            continue
-        if is_add and word == b"IDMPAUTO" and at + 1 < end:
-            producer = argv[at + 1]
-            idmp = argv[at : at + 2]
-            at += 2
-            continue
-        if word in (b"MAXLEN", b"MINID"):
-            size = 3 if argv[at + 1 : at + 2] in ([b"="], [b"~"]) else 2
-        elif word in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
-            size = 1
-        else:
-            break
-        words += argv[at : at + size]
-        at += size
-    rest = argv[at:]
-    if not producer:
-        return words + rest, []
-    if rest[:1] == [b"*"]:
-        # A repetition: it finds what the first one left, and adds nothing.
-        return words + idmp + rest, []
-    return words + rest, [producer, iid or content_id(rest[1:]), *rest[:1]]

@@ -1,0 +1,143 @@
+"""The commands that a log or a master tells of, run on a core: transactions as a whole, and in the forms that only a
+server sends.
+
+A real Redis writes some commands in a form that it only accepts from itself; :func:`as_sent` gives them the form that
+anybody may send. Every command must succeed: what comes after one that fails was done on other data than there are.
+"""
+
+from __future__ import annotations
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
+from engine.core.protocol import ids
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.idempotency import content_id
+from engine.core.streams.stream import Stream
+from engine.text.messages import general
+
+
+class Commands:
+    """Runs commands for ``session``, one after the other, at the time ``now_us``. The core must be replaying.
+
+    Each stands at a place, which errors name: a byte of a file, or of what a master has sent.
+    """
+
+    def __init__(self, core: Core, session: Session, now_us: int) -> None:
+        self._core = core
+        self._session = session
+        self.now_us = now_us
+        #: The commands since MULTI, None outside a transaction; and where it stands.
+        self._queue: list[tuple[int, list[bytes]]] | None = None
+        self.began = 0
+        #: How many have run.
+        self.count = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun that has not ended."""
+        return self._queue is not None
+
+    def take(self, argv: list[bytes], place: int) -> None:
+        """Run a command, or keep it for the end of its transaction. A DamagedError where one fails.
+
+        The effects of a transaction are one transaction.
+        """
+        name = argv[0].upper()
+        if name == b"MULTI":
+            if self._queue is not None:
+                raise DamagedError(place, "MULTI within a transaction")
+            self._queue, self.began = [], place
+        elif name == b"EXEC":
+            if self._queue is None:
+                raise DamagedError(place, "EXEC without MULTI")
+            queue, self._queue = self._queue, None
+            first = len(self._core.changes.effects)
+            for at, queued in queue:
+                self._run(queued, at)
+            self._core.changes.seal_as_one(first)
+        elif self._queue is not None:
+            self._queue.append((place, argv))
+        else:
+            self._run(argv, place)
+
+    def forget(self) -> None:
+        """What has come of a transaction whose end will not come is not run."""
+        self._queue = None
+
+    def _run(self, argv: list[bytes], place: int) -> None:
+        self.count += 1
+        name = argv[0].upper()
+        if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
+            self._session.db = int(argv[1])
+            return
+        if name == b"XIDMPRECORD" and len(argv) == 5:
+            self._record(argv, place)
+            return
+        record: list[bytes] = []
+        if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
+            argv, record = as_sent(argv)
+        first = len(self._core.changes.effects)
+        reply = self._core.execute(self._session, argv, self.now_us)
+        if isinstance(reply, CommandError):
+            shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
+            raise DamagedError(place, f"{shown} ... fails: {reply.text.decode('utf-8', 'backslashreplace')}")
+        if record:
+            self._record([b"XIDMPRECORD", argv[1], *record], place)
+            self._core.changes.seal_as_one(first)
+
+    def _record(self, argv: list[bytes], place: int) -> None:
+        """Remember an idempotent ID, also that of an entry which has gone, and in place of one forgotten by age."""
+        _, key, producer, iid, word = argv
+        db = self._core.databases[self._session.db]
+        stream = db.peek(key)
+        if not isinstance(stream, Stream) or not producer or not iid:
+            raise DamagedError(place, "XIDMPRECORD for what is not there: " + general.NO_SUCH_KEY.decode())
+        producers = self._core.streams.producers_of(stream)
+        producers.by_producer.get(producer, {}).pop(iid, None)
+        try:
+            producers.remember(producer, iid, ids.parse(word))
+        except CommandError as error:
+            raise DamagedError(place, error.text.decode()) from None
+        self._core.changes.record(db.index, argv)
+
+
+def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """XADD and XTRIM as a client may send them: no LIMIT beside an exact threshold; and [producer, iid, ID] apart.
+
+    A Redis leaves LIMIT standing where it made an approximate trim exact, and gives an idempotent XADD its final ID.
+    """
+    is_add = argv[0].upper() == b"XADD"
+    words, producer, iid, at = argv[:2], b"", b"", 2
+    idmp: list[bytes] = []
+    end = len(argv)
+    while at < end:
+        word = argv[at].upper()
+        if word == b"LIMIT":
+            at += 2
+            continue
+        if is_add and word == b"IDMP" and at + 2 < end:
+            producer, iid = argv[at + 1 : at + 3]
+            idmp = argv[at : at + 3]
+            at += 3
+            continue
+        if is_add and word == b"IDMPAUTO" and at + 1 < end:
+            producer = argv[at + 1]
+            idmp = argv[at : at + 2]
+            at += 2
+            continue
+        if word in (b"MAXLEN", b"MINID"):
+            size = 3 if argv[at + 1 : at + 2] in ([b"="], [b"~"]) else 2
+        elif word in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
+            size = 1
+        else:
+            break
+        words += argv[at : at + size]
+        at += size
+    rest = argv[at:]
+    if not producer:
+        return words + rest, []
+    if rest[:1] == [b"*"]:
+        # A repetition: it finds what the first one left, and adds nothing.
+        return words + idmp + rest, []
+    return words + rest, [producer, iid or content_id(rest[1:]), *rest[:1]]
