@@ -50,7 +50,10 @@ def look_up(argv: list[bytes]) -> Command:
 
 
 class Refusal(Enum):
-    """Why commands that write are refused, in the order in which clients are told. Each has one owner, who sets it."""
+    """Why commands are refused, in the order in which clients are told. Each reason has one owner, who sets it.
+
+    The first ones concern commands that write, the others all those that have not the flag of ``_EXEMPT``, or have it.
+    """
 
     #: The disk does not take what they do. PING is refused too, to tell checks of health.
     DISK = auto()
@@ -58,12 +61,27 @@ class Refusal(Enum):
     REPLICAS = auto()
     #: This server is a replica that only its master may write to.
     READONLY = auto()
+    #: The link to the master is down, and what is here may be old (replica-serve-stale-data no).
+    STALE = auto()
+    #: The data are being loaded.
+    LOADING = auto()
+    #: Other data are being loaded, which will take the place of these.
+    LOADING_BESIDE = auto()
+
+
+_WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
+#: A flag of commands, and whether those that have it are refused, or those that lack it.
+_EXEMPT = {
+    Refusal.STALE: ("stale", False),
+    Refusal.LOADING: ("loading", False),
+    Refusal.LOADING_BESIDE: ("no_async_loading", True),
+}
 
 
 class Admission:
     """The checks of one core. The shell sets ``memory_full``, and calls :meth:`refuse`."""
 
-    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "memory_full", "refuse_writes")
+    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "memory_full", "refuses")
 
     def __init__(self, accounts: Accounts, changes: Changes, pause: Pause) -> None:
         self._accounts = accounts
@@ -71,16 +89,16 @@ class Admission:
         self._pause = pause
         #: The process uses more memory than it may: commands that need more are refused.
         self.memory_full = False
-        #: Commands that write are refused, to all but the master that this server follows.
-        self.refuse_writes = False
+        #: Some commands are refused, to all but the master that this server follows.
+        self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
 
     def refuse(self, why: Refusal, error: bytes) -> None:
-        """Answer commands that write with ``error`` from now on; empty: no more for this reason."""
+        """Answer the commands that the reason concerns with ``error`` from now on; empty: no more for this reason."""
         self._refusals.pop(why, None)
         if error:
             self._refusals[why] = error
-        self.refuse_writes = bool(self._refusals)
+        self.refuses = bool(self._refusals)
 
     def refusal(self, why: Refusal) -> bytes:
         """The error that :meth:`refuse` was given for this reason; empty: none."""
@@ -92,25 +110,36 @@ class Admission:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and _needs_memory(session, command):
             raise CommandError(server.OUT_OF_MEMORY)
-        if self.refuse_writes and not self._changes.replaying and not session.is_master:
+        refuses = self.refuses and not self._changes.replaying and not session.is_master
+        if refuses:
             self._check_writing(session, command)
         if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
+        if refuses:
+            self._check_readiness(session, command)
 
     def _check_writing(self, session: Session, command: Command) -> None:
         if _may_write(session, command):
-            why = min(self._refusals, key=lambda why: why.value)
-        elif command.name == "ping" and Refusal.DISK in self._refusals:
-            why = Refusal.DISK
+            reasons: tuple[Refusal, ...] = _WRITING
+        elif command.name == "ping":
+            reasons = (Refusal.DISK,)
         else:
             return
-        raise CommandError(self._refusals[why])
+        for why in reasons:
+            if why in self._refusals:
+                raise CommandError(self._refusals[why])
+
+    def _check_readiness(self, session: Session, command: Command) -> None:
+        commands = [command, *(queued for queued, _ in session.multi or ())] if command.name == "exec" else [command]
+        for why, (flag, having) in _EXEMPT.items():
+            if why in self._refusals and any((flag in one.flags) is having for one in commands):
+                raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
         """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""
-        if self.refuse_writes or self.memory_full:
+        if (self.refuses or self.memory_full) and not self._changes.replaying:
             return False
         if session.limited and not self.may_add(session, run):
             return False

@@ -184,7 +184,7 @@ class Core:
             or session.channels
             or session.patterns
             or admission.memory_full
-            or admission.refuse_writes
+            or admission.refuses
         ):
             # (Only then can the check refuse anything.)
             try:

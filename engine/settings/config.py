@@ -163,6 +163,10 @@ class Config:
         """Set ``name`` to one word, as a line of a file does. Raises ConfigError."""
         self._put(name, [word], name)
 
+    def note(self, name: str, value: Any) -> None:
+        """A command has changed what the directive says, in the type of its kind: CONFIG shows and keeps it."""
+        self._values[name] = value
+
     # -- changing at run time -----------------------------------------------------------------------------------------
 
     def on_change(self, name: str, listener: Listener) -> None:

@@ -230,6 +230,29 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class Master:
+    """The host and the port of a master, as two words of bytes; none of both, or ``no one``: the empty tuple."""
+
+    several_words = True
+
+    def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
+        """See :class:`Kind`."""
+        del before
+        host, *port = [word for word in words if word] or [b"no", b"one"]
+        if len(port) != 1:
+            raise ConfigError(settings.WRONG_NUMBER)
+        if (host.lower(), port[0].lower()) == (b"no", b"one"):
+            return ()
+        if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
+            raise ConfigError(settings.INVALID_MASTER_PORT)
+        return host, port[0]
+
+    def text(self, value: tuple[bytes, ...]) -> bytes:
+        """See :class:`Kind`."""
+        return b" ".join(value)
+
+
+@dataclass(frozen=True, slots=True)
 class OnlyAsItIs:
     """A value of ``kind`` of which the engine can honour ``values`` alone; for others the error is ``why``."""
 

@@ -49,6 +49,12 @@ class Durability(Protocol):
         the databases first.
         """
 
+    def begin_replacing(self) -> None:
+        """All data are about to be replaced by those of a master: until :meth:`end_replacing` nothing is written."""
+
+    def end_replacing(self) -> None:
+        """The data are whole again, and others: a log begins anew with them."""
+
     def prepare_shutdown(self, words: set[bytes]) -> None:
         """Bring to the disk what belongs there, as SHUTDOWN's ``words`` say. Nothing is written after that."""
 
@@ -90,6 +96,12 @@ class WithoutDisk:
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         del from_log, save, flush
         raise CommandError(persistence.NO_PERSISTENCE)
+
+    def begin_replacing(self) -> None:
+        """Nothing is written anyway."""
+
+    def end_replacing(self) -> None:
+        """See above."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
         """There is nothing to bring anywhere."""

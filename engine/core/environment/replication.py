@@ -72,6 +72,9 @@ class Replication(Protocol):
     def info(self) -> list[tuple[str, Any]]:
         """The lines of INFO replication."""
 
+    def loading(self) -> list[tuple[str, Any]]:
+        """The lines of INFO persistence about a master's data that are being read; none: there are no such data."""
+
     def statistics(self) -> dict[str, int]:
         """``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
 
@@ -133,6 +136,9 @@ class WithoutReplicas:
             ("repl_backlog_first_byte_offset", 0),
             ("repl_backlog_histlen", 0),
         ]
+
+    def loading(self) -> list[tuple[str, Any]]:
+        return []
 
     def statistics(self) -> dict[str, int]:
         return {"sync_full": 0, "sync_partial_ok": 0, "sync_partial_err": 0}

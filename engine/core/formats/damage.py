@@ -13,3 +13,7 @@ class DamagedError(Exception):
         super().__init__(what)
         self.offset = offset
         self.what = what
+
+
+class ForeignError(DamagedError):
+    """The bytes are what was written, but hold what the engine does not have: reading them again would not help."""

@@ -32,6 +32,7 @@ class Changes:
     """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
 
     __slots__ = (
+        "_expiry_holders",
         "_recorders",
         "_recording_held",
         "dirty",
@@ -76,8 +77,9 @@ class Changes:
         self.on_event: OnEvent | None = None
         #: Keys are removed when their time has come, and not only when somebody asks for them.
         self.expires_actively = True
-        #: CLIENT PAUSE: until then (milliseconds) keys whose time has come are unseen, but stay.
+        #: Until then (milliseconds) keys whose time has come are unseen, but stay; :meth:`hold_expiry` keeps it.
         self.expiry_held_until = 0
+        self._expiry_holders: dict[str, int] = {}
         #: No key expires before this time (milliseconds since the epoch).
         self.next_expiry = NEVER
         #: How many keys have expired.
@@ -100,6 +102,15 @@ class Changes:
         """Record nothing for anybody while ``held``: what happens is no effect of a command, but data being loaded."""
         self._recording_held = held
         self.recording = bool(self._recorders) and not held
+
+    def hold_expiry(self, who: str, until: int) -> None:
+        """Let keys whose time has come stay, unseen, until then (milliseconds) for ``who`` (a pause, a master that will
+        say when they go); 0: no longer.
+        """
+        self._expiry_holders[who] = until
+        self.expiry_held_until = max(self._expiry_holders.values())
+        # Whoever sets the timer looks anew.
+        self.next_expiry = 0
 
     def record(self, db: int, argv: list[bytes]) -> None:
         """Add an effect, if effects are recorded."""

@@ -300,7 +300,8 @@ class DiskDurability:
 
     def _follow_switch(self) -> None:
         """CONFIG SET appendonly."""
-        if not self.switch.differs():
+        if not self.switch.differs() or self._life.state is Life.LOADING:
+            # (When all data are being replaced, the end of that looks at the directive.)
             return
         if self._life.state is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
@@ -414,6 +415,24 @@ class DiskDurability:
             self._follow()
         if self.switch.is_wanted and not from_log and not (save and flush):
             self._log_what_was_loaded()
+
+    def begin_replacing(self) -> None:
+        """What is on the disk stays as it is: until the new data are whole it is all that there would be."""
+        self.flush_effects()
+        if self._life.state is not Life.RUNNING:
+            return
+        self._life.fire(LifeEvent.RELOAD)
+        self.snapshots.abandon()
+        if self.switch.is_wanted:
+            self.switch.suspend()
+        self._follow()
+
+    def end_replacing(self) -> None:
+        if self._life.state is Life.LOADING:
+            self._life.fire(LifeEvent.LOADED)
+            if self.core.config.flag("appendonly"):
+                self.switch.resume()
+            self._follow()
 
     def _log_what_was_loaded(self) -> None:
         """The log tells of other data than there are now: nothing may be added to it before it is written anew."""

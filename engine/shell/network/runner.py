@@ -393,6 +393,12 @@ class Runner:
             except Exception:  # noqa: BLE001 - the rest of the work is somebody else's
                 LOG.exception("unforeseen error in the work after a reply")
 
+    def finish(self, session: Session) -> None:
+        """Close a client's connection when its replies have left."""
+        connection = self.connections.get(session.id)
+        if connection is not None:
+            connection.close()
+
     def abort(self, session: Session) -> None:
         """Cut a client off."""
         connection = self.connections.get(session.id)

@@ -65,7 +65,8 @@ class Server:
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
         self._durability.start()
-        self._node = Node(self.core, self.runner, self._durability.disk, self._loop)
+        port = self._tls_port if self.config.flag("tls-replication") else self._port
+        self._node = Node(self.core, self.runner, self._durability.disk, self._loop, port)
         self._node.start()
         self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns

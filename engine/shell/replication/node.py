@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.replies import Reply
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.replication.history import History
 from engine.shell.replication.master.master import Clients, Master
+from engine.shell.replication.replica.following import Following, Surroundings
 from engine.shell.replication.waiters import AckWaiters
-from engine.text.messages import server
 from engine.wire.encode import encoded
 
 
+class AllClients(Clients, Surroundings, Protocol):
+    """Who runs the clients' commands, as both sides know him."""
+
+
 class Node:
-    """One server's. ``start`` when its data are loaded."""
+    """One server's. ``start`` when its data are loaded. ``port`` is where it accepts clients."""
 
-    follows = False
-
-    def __init__(self, core: Core, clients: Clients, disk: DiskDurability, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, core: Core, clients: AllClients, disk: DiskDurability, loop: asyncio.AbstractEventLoop, port: int
+    ) -> None:
         self._core = core
         self._clients = clients
         self._disk = disk
@@ -34,6 +38,9 @@ class Node:
         self.history = History(lambda: b"%040x" % chance.getrandbits(160), core.config.integer("repl-backlog-size"))
         self.feeds = False
         self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed, chance.randrange)
+        self.following = Following(core, clients, self.master, self.history, port)
+        self.follows = False
+        self.master.may_serve = lambda: not self.follows or self.following.is_up
         self._waiters = AckWaiters(core, loop, clients.settle)
         self.master.on_acknowledged = self._waiters.wake
         self._ticker: asyncio.TimerHandle | None = None
@@ -43,6 +50,9 @@ class Node:
         self._core.replication = self
         self.master.judge()
         self._tick()
+        master = self._core.config.value("replicaof", tuple)
+        if master:
+            self.follow(master[0], int(master[1]))
 
     def _feed(self, feeds: bool) -> None:
         self.feeds = feeds
@@ -57,6 +67,7 @@ class Node:
         """The end."""
         if self._ticker is not None:
             self._ticker.cancel()
+        self.following.stop()
         self.master.close()
 
     # -- as a master --------------------------------------------------------------------------------------------------
@@ -89,22 +100,28 @@ class Node:
     # -- as a replica -------------------------------------------------------------------------------------------------
 
     def follow(self, host: bytes, port: int) -> Reply:
-        del host, port
-        raise CommandError(server.NO_REPLICATION)
+        reply = self.following.follow(host, port)
+        self.follows = True
+        return reply
 
     def lead(self) -> Reply:
-        return OK
+        self.follows = False
+        return self.following.lead()
 
     def tell_master(self) -> None:
-        """There is none."""
+        self.following.tell_master()
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def role(self) -> Reply:
-        return self.master.role()
+        return self.following.role() if self.follows else self.master.role()
 
     def info(self) -> list[tuple[str, Any]]:
-        return [("role", "master"), *self.master.info()]
+        role: list[tuple[str, Any]] = [("role", "slave" if self.follows else "master")]
+        return [*role, *(self.following.info() if self.follows else ()), *self.master.info()]
+
+    def loading(self) -> list[tuple[str, Any]]:
+        return self.following.loading()
 
     def statistics(self) -> dict[str, int]:
         master = self.master

@@ -48,6 +48,11 @@ WAIT_ON_REPLICA = (
     b"to be writable (which is not the default) writes to replicas are just local and are not propagated."
 )
 TOO_FEW_REPLICAS = b"NOREPLICAS Not enough good replicas to write."
+MASTER_DOWN = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+LOADING = b"LOADING Redis is loading the dataset in memory"
+NO_MASTER_LINK = b"NOMASTERLINK Can't SYNC while not connected with my master"
+ALREADY_FOLLOWS = b"OK Already connected to specified master"
+ROLE_CHANGED = b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 READONLY = b"READONLY You can't write against a read only replica."
 NO_REPLICAS_TO_FAIL_OVER_TO = b"ERR FAILOVER requires connected replicas."
 

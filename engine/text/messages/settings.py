@@ -63,6 +63,7 @@ def rewrite_failed(why: str) -> bytes:
     return b"ERR Rewriting config file: %b" % why.encode()
 
 
+INVALID_MASTER_PORT = "Invalid master port"
 NO_REPLICATION = "the engine does not replicate: no other server can follow it, and it follows none"
 NO_CLUSTER = "the engine is not a node of a cluster"
 NO_CERTIFICATE_USERS = "the engine does not log clients in by their certificates"

@@ -27,7 +27,6 @@ OTHER_DEFAULTS = {
 ONLY_NAMED = {
     "hz": "INFO shows it",
     "maxmemory-policy": "INFO shows it",
-    "replicaof": "a command has the same name",
 }
 
 
@@ -180,8 +179,6 @@ def test_a_quoted_word_is_read_back(word: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "harmless"),
     [
-        ("replicaof", "localhost 6379", "no one"),
-        ("slaveof", "localhost 6379", ""),
         ("cluster-enabled", "yes", "no"),
         ("tls-auth-clients-user", "CN", "off"),
     ],
@@ -191,6 +188,19 @@ def test_what_cannot_be_honoured_is_refused(name, value, harmless):
     with pytest.raises(ConfigError, match=name.replace("slaveof", "replicaof")):
         Config().load([f"--{name}", *value.split()])
     Config().load([f"--{name}", *(harmless.split() or [""])])
+
+
+def test_a_master_is_a_host_and_a_port():
+    """replicaof takes a host and a port, or nothing, or NO ONE, also by its second name; a port is a number."""
+    config = Config()
+    config.load(["--replicaof", "localhost 6379"])
+    assert config.value("replicaof", tuple) == (b"localhost", b"6379")
+    for nothing in ("NO ONE", ""):
+        config.load(["--slaveof", *(nothing.split() or [""])])
+        assert config.text("replicaof") == b""
+    for wrong, why in (("localhost", "number of arguments"), ("h x", "port"), ("h 65536", "port"), ("a b c", "number")):
+        with pytest.raises(ConfigError, match=why):
+            Config().load(["--replicaof", *wrong.split()])
 
 
 def test_a_flag_and_its_value_may_be_one_word():

@@ -259,7 +259,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     if timeout < 0:
         raise CommandError(general.TIMEOUT_NEGATIVE)
     ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
-    ctx.changes.expiry_held_until = ctx.pause.until
+    ctx.changes.hold_expiry("pause", ctx.pause.until)
     ctx.host.follow_pause()
     return OK
 
@@ -268,6 +268,6 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
 def unpause(ctx: Context, argv: list[bytes]) -> Reply:
     """Ends CLIENT PAUSE."""
     ctx.pause.end()
-    ctx.changes.expiry_held_until = 0
+    ctx.changes.hold_expiry("pause", 0)
     ctx.host.follow_pause()
     return OK

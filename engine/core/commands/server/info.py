@@ -114,6 +114,13 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _persistence(ctx: Context, facts: ProcessFacts) -> _Lines:
+    lines = _of_durability(ctx, facts)
+    loading = ctx.replication.loading()
+    # (Its first two take the place of the first two.)
+    return [*loading[:2], *lines[2:], *loading[2:]] if loading else lines
+
+
+def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
     return ctx.durability.info() or [
         ("loading", 0),
         ("async_loading", 0),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from engine.core.formats.damage import DamagedError
+from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb import stream_reader, values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
@@ -96,7 +96,7 @@ def _version(header: bytes) -> tuple[bytes, int]:
         raise DamagedError(0, "this is no RDB file")
     version = int(digits)
     if not 1 <= version <= _NEWEST[magic]:
-        raise DamagedError(len(magic), f"version {version} of the RDB format is not known here")
+        raise ForeignError(len(magic), f"version {version} of the RDB format is not known here")
     return magic, version
 
 
@@ -304,12 +304,12 @@ class Loading:
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):
-            raise BadFormatError(f"it has a database {index}, but 'databases' is {len(self._databases)}")
+            raise ForeignError(self._began, f"it has a database {index}, but 'databases' is {len(self._databases)}")
         self._db = self._databases[index]
 
     def _leave_out(self, kind: str, what: str) -> None:
         if not self._skip_unknown:
-            raise DamagedError(
+            raise ForeignError(
                 self._began,
                 f"{what}: a {kind}, which the engine does not have; with 'load-unknown skip' it would be left out",
             )

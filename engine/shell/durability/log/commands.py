@@ -7,6 +7,8 @@ anybody may send. Every command must succeed: what comes after one that fails wa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
@@ -32,6 +34,8 @@ class Commands:
         self.began = 0
         #: How many have run.
         self.count = 0
+        #: Called with a command that failed, its error and its place.
+        self.on_error: Callable[[list[bytes], CommandError, int], None] = refuse
 
     @property
     def in_transaction(self) -> bool:
@@ -80,8 +84,8 @@ class Commands:
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):
-            shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-            raise DamagedError(place, f"{shown} ... fails: {reply.text.decode('utf-8', 'backslashreplace')}")
+            self.on_error(argv, reply, place)
+            return
         if record:
             self._record([b"XIDMPRECORD", argv[1], *record], place)
             self._core.changes.seal_as_one(first)
@@ -100,6 +104,12 @@ class Commands:
         except CommandError as error:
             raise DamagedError(place, error.text.decode()) from None
         self._core.changes.record(db.index, argv)
+
+
+def refuse(argv: list[bytes], error: CommandError, place: int) -> None:
+    """Raise the DamagedError for a command that failed."""
+    shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
+    raise DamagedError(place, f"{shown} ... fails: {error.text.decode('utf-8', 'backslashreplace')}")
 
 
 def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:

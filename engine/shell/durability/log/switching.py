@@ -72,6 +72,18 @@ class LogSwitch:
             LOG.error("the end of the append-only file was not written: %s", error)
         self._machine.fire(SwitchEvent.SWITCHED_OFF)
 
+    # -- other data -------------------------------------------------------------------------------------------------
+
+    def suspend(self) -> None:
+        """All data are replaced: there is no log until :meth:`resume`."""
+        self.turn_off()
+
+    def resume(self) -> None:
+        """Begin to write the base of a log of the new data; where that fails it is tried again."""
+        self._rewrites.abandon()
+        self._machine.fire(SwitchEvent.SWITCHED_ON)
+        self.begin_rewrite()
+
     # -- rewriting ----------------------------------------------------------------------------------------------------
 
     def begin_rewrite(self) -> None:

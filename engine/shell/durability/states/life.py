@@ -8,10 +8,14 @@
      │                      └───────────────────────────────> CLOSED <┼──┘
      │                                 CLOSED                         │
      └────────────────────────────────────────────────────────────────┘
-                                LOAD_FAILED
+                                LOAD_FAILED, SHUTDOWN
 
-    FAULT leads from RUNNING and ENDING to ENDING, and leaves CLOSED as it is. An unforeseen error while the data are
-    read is LOAD_FAILED, and one while they are saved for the last time SAVE_FAILED.
+    CLOSED leads from LOADING to CLOSED as well. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
+    CLOSED as it is. An unforeseen error while the data are read is LOAD_FAILED, and one while they are saved for the
+    last time SAVE_FAILED.
+
+The data of a master that take the place of all that there are (RELOAD) are read while clients are served: when the
+process is told to end meanwhile, nothing is saved, because what is on the disk is whole.
 
 Once the data have been saved for the last time nothing changes them any more, and nothing else is saved. The same holds
 where they could not be loaded again (DEBUG RELOAD): what is in memory then must not take the place of what is on the
@@ -60,6 +64,9 @@ _S, _E = Life, LifeEvent
 TABLE: dict[tuple[Life, LifeEvent], Life] = {
     (_S.LOADING, _E.LOADED): _S.RUNNING,
     (_S.LOADING, _E.LOAD_FAILED): _S.ENDING,
+    (_S.LOADING, _E.SHUTDOWN): _S.ENDING,
+    (_S.LOADING, _E.CLOSED): _S.CLOSED,
+    (_S.LOADING, _E.FAULT): _S.ENDING,
     (_S.RUNNING, _E.RELOAD): _S.LOADING,
     (_S.RUNNING, _E.SHUTDOWN): _S.LAST_SAVE,
     (_S.RUNNING, _E.CLOSED): _S.CLOSED,

@@ -86,6 +86,10 @@ class Master:
         #: The last file that was written before it was sent could not be.
         self._is_disk_bad = False
         self.full = self.partial = self.refused = 0
+        #: This server has no master. With one it makes no stream, and passes on its master's.
+        self.leads = True
+        #: Whether replicas may be served: not while a master of its own is out of reach.
+        self.may_serve: Callable[[], bool] = lambda: True
         #: Called when a replica has acknowledged something.
         self.on_acknowledged: Callable[[], None] = lambda: None
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
@@ -142,6 +146,10 @@ class Master:
         if peer is None or session.id in self._replicas:
             return
         said = session.as_replica or AsReplica()
+        if not self.may_serve():
+            session.is_replica = False
+            peer.send([b"-%b\r\n" % server.NO_MASTER_LINK])
+            return
         replica = Replica(peer, said, time.monotonic(), without_acks=not history_id)
         if not self.history.keeps and not said.rdb_only:
             self._clients.settle()
@@ -343,7 +351,7 @@ class Master:
 
     def _ask(self) -> None:
         self._getack_due = False
-        if self._online:
+        if self._online and self.leads:
             self._clients.settle()
             self.send(_GETACK)
 
@@ -351,7 +359,7 @@ class Master:
         """Decide whether there are replicas enough for commands that write (min-replicas-to-write)."""
         config, admission = self._core.config, self._core.admission
         wanted, lag = config.integer("min-replicas-to-write"), config.integer("min-replicas-max-lag")
-        error = server.TOO_FEW_REPLICAS if wanted and lag and self.good < wanted else b""
+        error = server.TOO_FEW_REPLICAS if self.leads and wanted and lag and self.good < wanted else b""
         if error != admission.refusal(Refusal.REPLICAS):
             admission.refuse(Refusal.REPLICAS, error)
 
@@ -379,6 +387,9 @@ class Master:
             elif state is not Sync.SERVED and not replica.without_acks and now - replica.heard > timeout:
                 LOG.warning("replica %s dropped: it has said nothing for %d seconds", replica.name, timeout)
                 self._cut_off(replica)
+        self.judge()
+        if not self.leads:
+            return
         if now - self._pinged_at >= config.integer("repl-ping-replica-period"):
             self._pinged_at = now
             if self._replicas and not self._core.pause.until:
@@ -387,10 +398,32 @@ class Master:
         ttl = config.integer("repl-backlog-ttl")
         if self.history.keeps and not self._replicas and ttl and now - self._left_at > ttl:
             self.forget()
-        self.judge()
 
     def _is_sending(self) -> bool:
         return self._transfer is not None and self._transfer.is_sending
+
+    # -- roles --------------------------------------------------------------------------------------------------------
+
+    def begin_following(self) -> None:
+        """The server has a master from now on: what happens here is no part of the stream."""
+        self._clients.settle()
+        self.leads = False
+        self.cut_off_all()
+        self._core.changes.record_for("replicas", False)
+        self._on_feeding(False)
+        self.judge()
+
+    def begin_leading(self) -> None:
+        """The server has no master any more: it makes the stream, if there is anybody who might go on with it."""
+        self.leads = True
+        self.cut_off_all()
+        self._db = -1
+        self.written = self.history.offset
+        self._left_at = self._pinged_at = time.monotonic()
+        if self.history.keeps:
+            self._core.changes.record_for("replicas", True)
+            self._on_feeding(True)
+        self.judge()
 
     def forget(self) -> None:
         """Nobody follows any more: keep no backlog, and have no effects recorded."""

@@ -773,9 +773,25 @@ def reloading(engine: Engine) -> None:
     engine.workers.run()
 
 
+def replace_all(engine: Engine) -> None:
+    """All data are replaced by those of a master, as at the end of a full synchronisation."""
+    engine.core.databases[0].clear()
+    engine.core.databases[0].add(b"of the master", b"value")
+
+
+def replacing(engine: Engine) -> None:
+    """All data are replaced while something is being written, and a command runs before the new base is there."""
+    engine.run("BGSAVE")
+    engine.core.durability.begin_replacing()
+    replace_all(engine)
+    engine.core.durability.end_replacing()
+    engine.run("APPEND key value")
+    engine.workers.run()
+
+
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-@pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading])
+@pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
     """Whatever step fails, once or from then on: when the disk has healed the engine takes writes, and ends, and all
     that was in memory is there after a restart.
@@ -815,6 +831,41 @@ def test_an_error_at_any_step(tmp_path, story, policy, lasting):
             break
         step += 1
     assert step > 5
+
+
+# -- other data -------------------------------------------------------------------------------------------------------
+
+
+@walks(how="crash")
+@walks(how="shutdown")
+@walks(how="close")
+@walks(how="fault")
+@walks(how="")
+@pytest.mark.parametrize("how", ["crash", "shutdown", "close", "fault", ""])
+def test_the_log_begins_anew_with_other_data(tmp_path, how):
+    """Until a master's data are whole, an end of any kind leaves what was there; then the log is of the new data."""
+    engine = life_of(tmp_path)
+    engine.run("SET old value")
+    before = state(engine.core)
+    engine.core.durability.begin_replacing()
+    replace_all(engine)
+    for word in ("no", "yes"):
+        assert engine.run(f"CONFIG SET appendonly {word}") == b"OK"
+    if how:
+        if how == "shutdown":
+            ended(engine)
+        elif how == "fault":
+            engine.durability.give_up_data()
+        if how in ("close", "fault"):
+            engine.close()
+        assert state(restarted(engine).core) == before
+        return
+    engine.core.durability.end_replacing()
+    engine.run("APPEND key value")
+    engine.workers.run()
+    wanted = state(engine.core)
+    assert engine.info()["aof_enabled"] == 1
+    assert state(restarted(ended(engine)).core) == wanted
 
 
 # -- the proof --------------------------------------------------------------------------------------------------------

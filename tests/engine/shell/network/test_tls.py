@@ -16,7 +16,7 @@ import redis as redis_py
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.network.tls import context_of
+from engine.shell.tls import context_of
 from tests import servers, tools
 from tests.certificates import authority, certificate, openssl
 from tests.connection import Connection

@@ -1,0 +1,653 @@
+"""A server as a replica: it follows a master, from REPLICAOF host port to REPLICAOF NO ONE.
+
+It owns the link and drives it (:mod:`engine.shell.replication.replica.link_states`): who is who
+(:mod:`engine.shell.replication.replica.handshake`), all data, read into databases of their own
+(:mod:`engine.shell.replication.replica.transfer`), then what the master does from there on
+(:mod:`engine.shell.replication.replica.intake`). Everything is done a little at a time. Clients are served in between:
+from the data that were there before, or with an error, as ``replica-serve-stale-data`` and ``repl-diskless-load`` say.
+
+What breaks is tried again, after a pause that grows. What cannot be taken at all, because the engine has no such
+command or type, is not: the server stops following, and INFO says why, until the next REPLICAOF. It never goes on with
+data that differ from its master's. It is one file of more than 400 lines because each step hands over to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from engine.core.admission import Refusal
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
+from engine.core.formats.damage import DamagedError, ForeignError
+from engine.core.keyspace.changes import NEVER
+from engine.core.protocol.replies import OK, CommandError, Reply, Simple
+from engine.settings.kinds import ConfigError
+from engine.shell.clock import now_us
+from engine.shell.observation.reporting import LOG
+from engine.shell.replication.history import History
+from engine.shell.replication.replica.handshake import (
+    LINE_LIMIT,
+    Continue,
+    Full,
+    Handshake,
+    HandshakeError,
+    Introduction,
+    command,
+)
+from engine.shell.replication.replica.intake import Intake
+from engine.shell.replication.replica.link import MasterLink
+from engine.shell.replication.replica.link_states import Link, LinkEvent, link
+from engine.shell.replication.replica.transfer import Transfer, TransferError
+from engine.shell.tls import client_context
+from engine.text.messages import server
+from engine.version import REDIS_VERSION
+
+#: Seconds between two looks at what is due: acknowledgements, signs of life, timeouts.
+_PERIOD = 1.0
+#: Seconds before an attempt to reach the master: the first, and the most. Each time they are doubled.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+#: The same where a full synchronisation came to nothing: another one costs the master a lot.
+_SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
+#: Bytes of the master that may wait here before no more are taken.
+_MOST_WAITING = 8 << 20
+#: How ROLE names the states.
+_NAMES = {
+    Link.WAITING: b"connect",
+    Link.REFUSED: b"connect",
+    Link.CONNECTING: b"connecting",
+    Link.HANDSHAKE: b"handshake",
+    Link.TRANSFER: b"sync",
+    Link.LOADING: b"sync",
+    Link.FOLLOWING: b"connected",
+}
+
+
+class Surroundings(Protocol):
+    """What a replica asks of the process around it."""
+
+    def settle(self) -> None:
+        """Deliver what the core did while no client's commands ran."""
+
+    def fail(self, error: BaseException) -> None:
+        """The state in memory may be half changed: the process ends."""
+
+    def finish(self, session: Session) -> None:
+        """Close a client's connection when its replies have left."""
+
+
+class Downstream(Protocol):
+    """The replicas of this server."""
+
+    def send(self, block: bytes) -> None:
+        """The history goes on with these bytes, and they get them."""
+
+    def cut_off_all(self) -> None:
+        """The history is another one, or called otherwise: they have to ask again."""
+
+    def begin_following(self) -> None:
+        """The server has a master from now on, and does not make the stream."""
+
+    def begin_leading(self) -> None:
+        """The server has no master any more."""
+
+
+class Following:
+    """One server's. ``history`` is shared with those who serve its own replicas."""
+
+    def __init__(
+        self,
+        core: Core,
+        surroundings: Surroundings,
+        downstream: Downstream,
+        history: History,
+        port: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._core = core
+        self._around = surroundings
+        self._downstream = downstream
+        self._history = history
+        self._own_port = port
+        self._clock = clock
+        self._machine = link()
+        self._host, self._port = b"", 0
+        self._link: MasterLink | None = None
+        self._handshake: Handshake | None = None
+        self._lines = b""
+        self._transfer: Transfer | None = None
+        #: The history that the data being transferred belong to.
+        self._full = Full(b"", 0)
+        self._intake: Intake | None = None
+        self._session: Session | None = None
+        #: The database that the master's next command is about.
+        self._db = 0
+        #: What came behind the data while they were read.
+        self._early: list[bytes] = []
+        #: The data are those of the history, up to its offset: what follows may be asked for.
+        self._has_history = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._retry: asyncio.Handle | None = None
+        self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
+        self._works = False
+        #: Why the link is down, as far as that is known; since when, -1: it never was up.
+        self.trouble = ""
+        self._down_since = -1.0
+        #: Up to where the log has what the master did: (place in the log, offset).
+        self._logged: list[tuple[int, int]] = []
+        self._on_disk = -1
+        config = core.config
+        for name in ("replica-read-only", "replica-serve-stale-data"):
+            config.on_change(name, self._follow_directives)
+
+    # -- roles --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this server is a replica."""
+        return self._machine.state is not Link.OFF
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it does what its master does, so that others may follow it."""
+        return self._machine.state is Link.FOLLOWING
+
+    def follow(self, host: bytes, port: int) -> Reply:
+        """Be a replica of another server from now on. The link is opened after the present command."""
+        if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
+            return Simple(server.ALREADY_FOLLOWS)
+        LOG.info("following the master %s:%d from now on", host.decode("utf-8", "backslashreplace"), port)
+        was_on = self.is_on
+        self._let_go()
+        self._machine.fire(LinkEvent.FOLLOW)
+        self._host, self._port = host, port
+        self._core.config.note("replicaof", (host, b"%d" % port))
+        if not was_on:
+            # As a master it had a history of its own only where somebody got it.
+            self._has_history = self._history.keeps
+            self._begin_role()
+        self._down_since, self.trouble = -1.0, ""
+        self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
+        self._follow_directives()
+        self._retry = asyncio.get_running_loop().call_soon(self._connect)
+        return OK
+
+    def _begin_role(self) -> None:
+        core = self._core
+        core.changes.hold_expiry("master", NEVER)
+        self._downstream.begin_following()
+        waiting = core.sessions.blocked()
+        for session in waiting:
+            core.sessions.end_wait(session, CommandError(server.ROLE_CHANGED))
+
+        def finish() -> None:
+            for session in waiting:
+                self._around.finish(session)
+
+        core.host.after_reply(finish)
+        self._tick()
+
+    def lead(self) -> Reply:
+        """Follow nobody any more. The data stay; the history goes on under a new name."""
+        if not self.is_on:
+            return OK
+        LOG.info("following no master any more; the history has %d bytes so far", self._history.offset)
+        self._let_go()
+        self._machine.fire(LinkEvent.LEAD)
+        self._core.config.note("replicaof", ())
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._has_history:
+            self._history.lead()
+        else:
+            self._history.renew()
+        self._core.changes.hold_expiry("master", 0)
+        self._follow_directives()
+        self._downstream.begin_leading()
+        return OK
+
+    def stop(self) -> None:
+        """The process ends."""
+        self._let_go()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _follow_directives(self) -> None:
+        config, admission, state = self._core.config, self._core.admission, self._machine.state
+        read_only = state is not Link.OFF and config.flag("replica-read-only")
+        stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
+        loading = state is Link.LOADING
+        beside = loading and self._transfer is not None and self._is_beside
+        admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
+        admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
+        admission.refuse(Refusal.LOADING, server.LOADING if loading and not beside else b"")
+        admission.refuse(Refusal.LOADING_BESIDE, server.LOADING if beside else b"")
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether the data that there are are served until the new ones are whole."""
+        return self._core.config.text("repl-diskless-load") == b"swapdb"
+
+    # -- the link -----------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self._retry = None
+        self._machine.fire(LinkEvent.DUE)
+        config = self._core.config
+        self._link = MasterLink(self, self._clock)
+        try:
+            context = client_context(config) if config.flag("tls-replication") else None
+        except ConfigError as error:
+            self.lost(str(error))
+            return
+        source = config.text("bind-source-addr").decode()
+        self._link.open(self._host.decode("utf-8", "surrogateescape"), self._port, context, source)
+
+    def connected(self) -> None:
+        """The link is open: say who this is."""
+        self._machine.fire(LinkEvent.CONNECTED)
+        config = self._core.config
+        who = Introduction(
+            config.text("masteruser"),
+            config.text("masterauth"),
+            config.integer("replica-announce-port") or self._own_port,
+            config.text("replica-announce-ip"),
+            version=REDIS_VERSION.encode(),
+        )
+        asked = (self._history.id, self._history.offset + 1) if self._has_history else None
+        self._handshake, self._lines = Handshake(who, asked), b""
+        self._send(self._handshake.begin())
+
+    def received(self, data: bytes) -> None:
+        """Bytes of the master."""
+        state = self._machine.state
+        if state is Link.FOLLOWING and self._intake is not None:
+            self._intake.feed(data)
+            if not self._works:
+                self._work()
+        elif state is Link.HANDSHAKE:
+            self._talk(data)
+        elif state is Link.TRANSFER:
+            self._receive(data)
+        elif state is Link.LOADING:
+            self._early.append(data)
+            self._restrain()
+
+    def lost(self, why: str, *, costly: bool = False) -> None:
+        """The link is broken, or the master says nothing more, or nothing that can be used: try again later."""
+        state = self._machine.state
+        if state is Link.LOADING and not costly:
+            # The data are here; the rest is asked for when they have been read.
+            return
+        where = f"{self._host.decode('utf-8', 'backslashreplace')}:{self._port}"
+        LOG.warning("the link to the master %s is down (%s): %s", where, state.name.lower(), why)
+        if state is Link.FOLLOWING:
+            self._down_since = self._clock()
+            self._pause = _SHORTEST_PAUSE
+        self.trouble = why
+        pause = self._costly_pause if costly or state is Link.TRANSFER else self._pause
+        self._let_go()
+        self._machine.fire(LinkEvent.LOST)
+        self._follow_directives()
+        if costly or state is Link.TRANSFER:
+            self._costly_pause = min(2 * pause, _LONGEST_COSTLY_PAUSE)
+        else:
+            self._pause = min(2 * pause, _LONGEST_PAUSE)
+        self._retry = asyncio.get_running_loop().call_later(pause, self._connect)
+
+    def _refuse(self, why: str) -> None:
+        """Follow no further: what the master sends cannot be taken."""
+        LOG.error(
+            "the master %s:%d is followed no further: %s; REPLICAOF tries again",
+            self._host.decode("utf-8", "backslashreplace"),
+            self._port,
+            why,
+        )
+        if self._machine.state is Link.FOLLOWING:
+            self._down_since = self._clock()
+        self.trouble = why
+        self._let_go()
+        self._has_history = False
+        self._machine.fire(LinkEvent.UNUSABLE)
+        self._follow_directives()
+
+    def _let_go(self) -> None:
+        """Close whatever is open; the state is the caller's."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._link is not None:
+            self._link.drop()
+            self._link = None
+        self._handshake, self._intake, self._early = None, None, []
+        if self._session is not None:
+            self._db = self._session.db
+            self._core.close_session(self._session)
+            self._session = None
+        if self._transfer is not None:
+            self._transfer.close()
+            self._transfer = None
+            if self._machine.state is Link.LOADING and not self._is_beside:
+                # What was here has been freed to make room.
+                self._has_history = False
+                self._core.durability.end_replacing()
+
+    def _send(self, data: bytes) -> None:
+        if self._link is not None:
+            self._link.send(data)
+
+    def _restrain(self) -> None:
+        """Take no more bytes of the master than can be used."""
+        if self._link is not None:
+            waiting = self._intake.waiting if self._intake is not None else sum(map(len, self._early))
+            too_many = self._transfer is not None and self._transfer.is_full
+            self._link.pause(too_many or waiting > _MOST_WAITING)
+
+    # -- handshake ----------------------------------------------------------------------------------------------------
+
+    def _talk(self, data: bytes) -> None:
+        assert self._handshake is not None
+        self._lines += data
+        while self._handshake.outcome is None:
+            line, end, rest = self._lines.partition(b"\n")
+            if not end:
+                if len(self._lines) > LINE_LIMIT:
+                    self.lost("its answer is too long")
+                return
+            self._lines = rest
+            try:
+                self._send(self._handshake.line(line.rstrip(b"\r")))
+            except HandshakeError as error:
+                self.lost(str(error))
+                return
+        outcome, rest, self._lines = self._handshake.outcome, self._lines, b""
+        self._handshake = None
+        if isinstance(outcome, Full):
+            self._begin_transfer(outcome)
+        else:
+            self._go_on(outcome)
+        if rest:
+            self.received(rest)
+
+    def _go_on(self, outcome: Continue) -> None:
+        """The master has what is missing here."""
+        self._machine.fire(LinkEvent.CONTINUE)
+        LOG.info("the master goes on from offset %d: nothing was lost", self._history.offset)
+        if outcome.id and outcome.id != self._history.id:
+            self._history.rename(outcome.id)
+            self._downstream.cut_off_all()
+        self._begin_intake()
+
+    # -- all data -----------------------------------------------------------------------------------------------------
+
+    def _begin_transfer(self, full: Full) -> None:
+        self._machine.fire(LinkEvent.FULL)
+        self._full = full
+        self._tell_what_is_discarded(full)
+        load = self._core.config.text("repl-diskless-load")
+        empty = not any(len(db) for db in self._core.databases)
+        try:
+            self._transfer = Transfer(
+                self._core, self._clock, directly=load == b"swapdb" or (load == b"on-empty-db" and empty)
+            )
+        except TransferError as error:
+            self.lost(str(error), costly=True)
+
+    def _tell_what_is_discarded(self, full: Full) -> None:
+        keys = sum(len(db) for db in self._core.databases)
+        LOG.info(
+            "full synchronisation: the master sends all data at offset %d of its history %s",
+            full.offset,
+            full.id.decode(),
+        )
+        if self._has_history and keys:
+            LOG.warning(
+                "discarded: %d keys at offset %d of the history %s, which the master does not continue%s",
+                keys,
+                self._history.offset,
+                self._history.id.decode(),
+                f" ({self._history.offset - full.offset} bytes beyond where it is)"
+                if self._history.offset > full.offset
+                else "",
+            )
+        elif keys:
+            LOG.warning("discarded: %d keys, which this server had before it followed a master", keys)
+
+    def _receive(self, data: bytes) -> None:
+        transfer = self._transfer
+        assert transfer is not None
+        try:
+            rest = transfer.feed(data)
+        except TransferError as error:
+            self.lost(str(error), costly=True)
+            return
+        if transfer.is_received:
+            self._machine.fire(LinkEvent.RECEIVED)
+            LOG.info("all data of the master have come: %d bytes", transfer.received)
+            if not self._is_beside:
+                self._core.durability.begin_replacing()
+                for db in self._core.databases:
+                    db.clear()
+            self._follow_directives()
+        if transfer.is_received or transfer.is_direct:
+            self._restrain()
+            if not self._works:
+                self._works = True
+                self._load()
+        if rest:
+            self.received(rest)
+
+    def _load(self) -> None:
+        """Read a little of the data, and go on in the next event-loop iteration."""
+        transfer = self._transfer
+        self._works = False
+        if transfer is None or self._machine.state not in (Link.TRANSFER, Link.LOADING):
+            return
+        try:
+            self._works = transfer.work()
+        except TransferError as error:
+            self.lost(str(error), costly=True)
+            return
+        except ForeignError as error:
+            self._refuse(f"byte {error.offset} of its data: {error.what}")
+            return
+        except DamagedError as error:
+            self.lost(f"byte {error.offset} of its data: {error.what}", costly=True)
+            return
+        if transfer.is_done:
+            self._put_in_place(transfer)
+        elif self._works:
+            asyncio.get_running_loop().call_soon(self._load)
+        if self._transfer is not None:
+            self._restrain()
+
+    def _put_in_place(self, transfer: Transfer) -> None:
+        core, summary = self._core, transfer.summary
+        self._around.settle()
+        if self._is_beside:
+            core.durability.begin_replacing()
+        transfer.put_in_place()
+        core.durability.end_replacing()
+        transfer.close()
+        self._transfer = None
+        self._history.adopt(self._full.id, self._full.offset)
+        self._has_history = True
+        selected = summary.about.get(b"repl-stream-db", b"")
+        self._db = int(selected) if selected.isdigit() and int(selected) < len(core.databases) else 0
+        self._machine.fire(LinkEvent.LOADED)
+        self._costly_pause = _SHORTEST_COSTLY_PAUSE
+        LOG.info("%d keys of the master are here", summary.keys)
+        for kind, count in summary.left_out.items():
+            LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)
+        self._downstream.cut_off_all()
+        self._begin_intake()
+        early, self._early = self._early, []
+        for data in early:
+            self.received(data)
+        if self._link is not None and self._link.is_closed:
+            self.lost("it was lost while the data were read")
+
+    # -- what the master does -----------------------------------------------------------------------------------------
+
+    def _begin_intake(self) -> None:
+        core = self._core
+        self._history.keep()
+        self._pause = _SHORTEST_PAUSE
+        self.trouble = ""
+        self._logged.clear()
+        session = self._session = core.open_session(now_us())
+        core.accounts.trust(session)
+        session.is_master, session.db = True, self._db
+        if self._link is not None:
+            session.addr, session.laddr = self._link.address
+        skips = core.config.text("load-unknown") == b"skip"
+        self._intake = Intake(core, session, self._history.offset, self._downstream.send, skip_unknown=skips)
+        self._follow_directives()
+        self._around.settle()
+        self.tell_master()
+
+    def _work(self) -> None:
+        """Do a little of what the master did, and go on in the next event-loop iteration."""
+        intake, session = self._intake, self._session
+        self._works = False
+        if intake is None or session is None:
+            return
+        try:
+            intake.work()
+        except DamagedError as error:
+            self._settle()
+            self._refuse(f"at offset {error.offset} of the stream: {error.what}")
+            return
+        except (FatalError, Exception) as error:  # noqa: BLE001 - the data may be half changed
+            self._around.fail(error)
+            return
+        self._settle()
+        if session.close_requested:
+            self.lost("a client has closed the connection to the master")
+            return
+        if intake.is_asked:
+            intake.is_asked = False
+            self.tell_master()
+        if not intake.is_idle:
+            self._works = True
+            asyncio.get_running_loop().call_soon(self._work)
+        self._restrain()
+
+    def _settle(self) -> None:
+        self._around.settle()
+        durability = self._core.durability
+        if durability.logging and (not self._logged or self._logged[-1][1] != self._history.offset):
+            self._logged.append((durability.log_offset(), self._history.offset))
+
+    def tell_master(self) -> None:
+        """Say how far this server is, in memory and, where there is a log, on the disk."""
+        if not self.is_up:
+            return
+        words = [b"REPLCONF", b"ACK", b"%d" % self._history.offset]
+        durability = self._core.durability
+        if durability.logging:
+            synced = 0
+            for place, offset in self._logged:
+                if not durability.is_synced(place):
+                    break
+                self._on_disk = offset
+                synced += 1
+            del self._logged[:synced]
+            if not self._logged and durability.is_synced(durability.log_offset()):
+                self._on_disk = self._history.offset
+            words += [b"FACK", b"%d" % max(self._on_disk, 0)]
+        self._send(command(*words))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_PERIOD, self._tick)
+        state = self._machine.state
+        if state is Link.FOLLOWING:
+            self.tell_master()
+            if self._session is not None and self._session.close_requested:
+                self.lost("a client has closed the connection to the master")
+                return
+        elif state in (Link.TRANSFER, Link.LOADING):
+            self._send(b"\n")
+        silent = self._clock() - self._link.heard_at if self._link is not None else 0.0
+        hears = self._link is not None and not self._link.is_paused
+        if state is not Link.LOADING and hears and silent > self._core.config.integer("repl-timeout"):
+            self.lost(f"nothing was heard of it for {int(silent)} seconds (repl-timeout)")
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def role(self) -> Reply:
+        """ROLE's reply of a replica."""
+        return [
+            b"slave",
+            self._host,
+            self._port,
+            _NAMES[self._machine.state],
+            self._history.offset if self.is_up else -1,
+        ]
+
+    def info(self) -> list[tuple[str, Any]]:
+        """The first lines of INFO replication of a replica."""
+        config, state, now = self._core.config, self._machine.state, self._clock()
+        heard = int(now - self._link.heard_at) if self._link is not None and self.is_up else -1
+        syncing = state in (Link.TRANSFER, Link.LOADING)
+        offset = self._history.offset if self._has_history else 0
+        lines: list[tuple[str, Any]] = [
+            ("master_host", self._host.decode("utf-8", "backslashreplace")),
+            ("master_port", self._port),
+            ("master_link_status", "up" if self.is_up else "down"),
+            ("master_last_io_seconds_ago", heard),
+            ("master_sync_in_progress", int(syncing)),
+            ("slave_read_repl_offset", offset + (self._intake.waiting if self._intake is not None else 0)),
+            ("slave_repl_offset", offset),
+        ]
+        if syncing:
+            lines += self._progress()
+        if not self.is_up:
+            since = int(now - self._down_since) if self._down_since >= 0 else -1
+            lines.append(("master_link_down_since_seconds", since))
+        lines += [
+            ("slave_priority", config.integer("replica-priority")),
+            ("slave_read_only", int(config.flag("replica-read-only"))),
+            ("replica_announced", int(config.flag("replica-announced"))),
+        ]
+        if self.trouble and not self.is_up:
+            lines.append(("engine_master_link_error", self.trouble.replace("\r", " ").replace("\n", " ")))
+        if state is Link.REFUSED:
+            lines.append(("engine_master_refused", 1))
+        if self._intake is not None and self._intake.left_out:
+            lines.append(("engine_commands_left_out", self._intake.left_out))
+        return lines
+
+    def _progress(self) -> list[tuple[str, Any]]:
+        transfer = self._transfer
+        received, size = (transfer.received, transfer.size) if transfer is not None else (0, 0)
+        heard = int(self._clock() - self._link.heard_at) if self._link is not None else -1
+        known = max(size, 0)
+        return [
+            ("master_sync_total_bytes", known),
+            ("master_sync_read_bytes", received),
+            ("master_sync_left_bytes", max(known - received, 0)),
+            ("master_sync_perc", f"{100 * received / known if known else 0:.2f}"),
+            ("master_sync_last_io_seconds_ago", heard),
+        ]
+
+    def loading(self) -> list[tuple[str, Any]]:
+        """The lines of INFO persistence about data that are being read; none: there are no such data."""
+        transfer = self._transfer
+        if transfer is None or self._machine.state is not Link.LOADING:
+            return []
+        seconds, read, total = transfer.seconds, transfer.read, transfer.received
+        return [
+            ("loading", int(not self._is_beside)),
+            ("async_loading", int(self._is_beside)),
+            ("loading_start_time", now_us() // 1_000_000 - int(seconds)),
+            ("loading_total_bytes", total),
+            ("loading_loaded_bytes", read),
+            ("loading_loaded_perc", f"{100 * read / total if total else 0:.2f}"),
+            ("loading_eta_seconds", int(seconds * (total - read) / read) if read else 1),
+        ]

@@ -1,0 +1,179 @@
+"""What a master sends behind its data: bytes in, commands run on the core, a little at a time.
+
+The bytes go on to the history as they came, so that one's own replicas get the same ones at the same offsets; but only
+once what they say is done, and a transaction only as a whole: that is how far this server is, and from where it asks to
+go on after a broken link.
+
+While the commands run the core is replaying: no key expires by itself, nothing is refused. Those who wait here for a
+key are served afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
+from engine.core.protocol.replies import CommandError
+from engine.shell.clock import now_us
+from engine.shell.durability.log.commands import Commands, refuse
+from engine.shell.observation.reporting import LOG
+from engine.wire.bulk import Scanner
+from engine.wire.parser import RequestParser
+
+#: Bytes are parsed in pieces of at most this size.
+_PIECE = 1 << 16
+#: Microseconds of work in one event-loop iteration, and after how many commands that is looked at.
+_SHARE_US = 2000
+_LOOK_EVERY = 15
+#: Shorter input is no pipeline of XADDs.
+_PIPELINE = 256
+
+
+class Intake:
+    """What comes over one link, from ``offset`` of the history on; ``session`` is the master's.
+
+    ``pass_on`` is called with the bytes of what has been done. ``skip_unknown``: commands that fail are left out and
+    counted, as are the values that they are about.
+    """
+
+    def __init__(
+        self, core: Core, session: Session, offset: int, pass_on: Callable[[bytes], None], *, skip_unknown: bool
+    ) -> None:
+        self._core = core
+        self._session = session
+        self._pass_on_bytes = pass_on
+        self._commands = Commands(core, session, 0)
+        self._commands.on_error = self._leave_out if skip_unknown else refuse
+        self._parser = RequestParser()
+        self._scanner = Scanner()
+        #: What has come: bytes not parsed yet, commands that have not run yet.
+        self._pieces: deque[bytes] = deque()
+        self._parsed: list[list[bytes]] = []
+        self._at = 0
+        #: Offsets: how far commands have run, how far bytes were parsed, how far they were passed on.
+        self._position = self._end = self._passed = offset
+        #: The bytes that have come and were not passed on.
+        self._raw: deque[bytes] = deque()
+        #: Bytes that wait to be parsed.
+        self.waiting = 0
+        #: Commands that failed.
+        self.left_out = 0
+        #: The master has asked how far this server is.
+        self.is_asked = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what has come."""
+        self._raw.append(data)
+        self.waiting += len(data)
+        if len(data) <= _PIECE:
+            self._pieces.append(data)
+        else:
+            self._pieces += [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+
+    def work(self) -> None:
+        """Run what has come for about two milliseconds; see :attr:`is_idle`.
+
+        A DamagedError where a command cannot be done, or the bytes are no commands.
+        """
+        core, changes, now = self._core, self._core.changes, now_us()
+        core.telemetry.measured_ns = now * 1000
+        self._commands.now_us = now
+        changes.replaying = core.serve_later = True
+        try:
+            while not self.is_idle and now_us() - now < _SHARE_US:
+                if self._at < len(self._parsed):
+                    self._run(now + _SHARE_US)
+                else:
+                    self._parse()
+        finally:
+            changes.replaying = core.serve_later = False
+            self._pass_on()
+        if changes.ready:
+            core.blocked.serve()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that has come has been done, as far as it is complete."""
+        return self._at == len(self._parsed) and not self._pieces
+
+    # -- parsing ------------------------------------------------------------------------------------------------------
+
+    def _parse(self) -> None:
+        """Take the next piece apart; a pipeline of XADDs that it begins with is run at once."""
+        parser = self._parser
+        piece = self._pieces.popleft()
+        if parser.at_boundary and not self._commands.in_transaction and len(piece) >= _PIPELINE:
+            run = self._scanner.scan(piece)
+            if run is not None and self._core.execute_run(self._session, run, self._commands.now_us) is not None:
+                self._commands.count += run.count
+                self._took(run.end)
+                self._position = self._end
+                if run.end < len(piece):
+                    self._pieces.appendleft(piece[run.end :])
+                return
+        self._parsed, self._at = parser.parse(piece), 0
+        self._took(len(piece))
+        self._end_piece()
+
+    def _took(self, size: int) -> None:
+        self._end += size
+        self.waiting -= size
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def _run(self, until: int) -> None:
+        parsed, take = self._parsed, self._commands.take
+        while self._at < len(parsed):
+            argv = parsed[self._at]
+            self._at += 1
+            if argv[0].upper() == b"REPLCONF":
+                self.is_asked = True
+            else:
+                take(argv, self._position)
+            self._position += _size(argv)
+            if not self._at & _LOOK_EVERY and now_us() > until:
+                return
+        self._end_piece()
+
+    def _end_piece(self) -> None:
+        """All that was parsed has run."""
+        if self._at < len(self._parsed):
+            return
+        if self._parser.error is not None:
+            raise DamagedError(self._position, self._parser.error.decode("utf-8", "backslashreplace"))
+        if self._parser.at_boundary:
+            # (Empty lines between commands count as well.)
+            self._position = self._end
+
+    def _leave_out(self, argv: list[bytes], error: CommandError, place: int) -> None:
+        self.left_out += 1
+        if self.left_out == 1:
+            shown, why = (text.decode("utf-8", "backslashreplace") for text in (argv[0][:100], error.text))
+            LOG.warning("%s of the master (offset %d) is left out as 'load-unknown skip' says: %s", shown, place, why)
+
+    # -- passing on --------------------------------------------------------------------------------------------------
+
+    def _pass_on(self) -> None:
+        """Pass on the bytes of what has been done."""
+        done = self._commands.began if self._commands.in_transaction else self._position
+        left = done - self._passed
+        self._passed = max(done, self._passed)
+        while left > 0:
+            block = self._raw.popleft()
+            if len(block) > left:
+                self._raw.appendleft(block[left:])
+                block = block[:left]
+            left -= len(block)
+            self._pass_on_bytes(block)
+
+
+def _size(argv: list[bytes]) -> int:
+    """How many bytes a command has as servers write it."""
+    size = len(b"*%d\r\n" % len(argv))
+    for word in argv:
+        count = len(word)
+        size += count + (6 if count < 10 else 7 if count < 100 else 5 + len(str(count)))
+    return size

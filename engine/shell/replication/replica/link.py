@@ -1,0 +1,107 @@
+"""The socket to the master: bytes both ways, and the time at which it was last heard of. What they mean is others'."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+
+class LinkOwner(Protocol):
+    """Who is told what happens on a link. What comes of a link that was dropped is not told any more."""
+
+    def connected(self) -> None:
+        """It is open."""
+
+    def received(self, data: bytes) -> None:
+        """Bytes have come."""
+
+    def lost(self, why: str) -> None:
+        """It could not be opened, or is broken."""
+
+
+class MasterLink(asyncio.Protocol):
+    """One connection to a master, opened by :meth:`open`."""
+
+    def __init__(self, owner: LinkOwner, clock: Callable[[], float]) -> None:
+        self._owner: LinkOwner | None = owner
+        self._clock = clock
+        self._transport: asyncio.Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self.is_paused = False
+        #: When bytes came last, or it was opened.
+        self.heard_at = clock()
+
+    def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
+        """Connect, from the address ``source`` where there is one. The owner is told how it ends."""
+        self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
+
+    async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
+        loop = asyncio.get_running_loop()
+        local = (source, 0) if source else None
+        name = host if context is not None else None
+        try:
+            await loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name, local_addr=local)
+        except (OSError, ValueError) as error:
+            self._lose(str(error) or type(error).__name__)
+
+    def drop(self) -> None:
+        """Close it; nothing of it is told any more."""
+        self._owner = None
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has been lost."""
+        return self._owner is None
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, if it is open."""
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+    def pause(self, wanted: bool) -> None:
+        """Take no more bytes while ``wanted``."""
+        transport = self._transport
+        if transport is not None and wanted != self.is_paused and not transport.is_closing():
+            self.is_paused = wanted
+            if wanted:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    @property
+    def address(self) -> tuple[bytes, bytes]:
+        """The master's address and one's own, as CLIENT LIST shows them."""
+        if self._transport is None:
+            return b"", b""
+        found = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
+        peer, own = (f"{one[0]}:{one[1]}".encode() if one else b"" for one in found)
+        return peer, own
+
+    # -- the transport's calls ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._owner is None:
+            self._transport.abort()
+            return
+        self.heard_at = self._clock()
+        self._owner.connected()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._clock()
+        if self._owner is not None:
+            self._owner.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(str(exc) if exc is not None else "it closed the connection")
+
+    def _lose(self, why: str) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.lost(why)

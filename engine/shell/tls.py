@@ -1,0 +1,146 @@
+"""TLS: what the ``tls-`` directives say, as contexts of the ssl module, for clients and for the link to a master.
+
+A context that cannot be made is an error that names the directive.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.settings.config import Config
+from engine.settings.kinds import ConfigError
+
+_VERSIONS = {
+    "tlsv1": ssl.TLSVersion.TLSv1,
+    "tlsv1.1": ssl.TLSVersion.TLSv1_1,
+    "tlsv1.2": ssl.TLSVersion.TLSv1_2,
+    "tlsv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_CLIENTS = {b"yes": ssl.CERT_REQUIRED, b"optional": ssl.CERT_OPTIONAL, b"no": ssl.CERT_NONE}
+#: The directives that a context depends on.
+DIRECTIVES = (
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-key-file-pass",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+    "tls-auth-clients",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-ciphersuites",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+    "tls-dh-params-file",
+)
+
+
+def context_of(config: Config) -> ssl.SSLContext:
+    """The context for clients that the directives describe; a ConfigError that names what is wrong."""
+    text = _texts(config)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _protocols(context, text("tls-protocols"))
+    if not text("tls-cert-file") or not text("tls-key-file"):
+        raise ConfigError("tls-cert-file and tls-key-file are needed for tls-port")
+    _load(context, text, "tls-cert-file", "tls-key-file", "tls-key-file-pass")
+    _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), config.text("tls-auth-clients"))
+    _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
+    if text("tls-dh-params-file"):
+        file = _existing("tls-dh-params-file", text("tls-dh-params-file"))
+        try:
+            context.load_dh_params(file)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot use tls-dh-params-file: {error}") from None
+    if config.flag("tls-prefer-server-ciphers"):
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    if not config.flag("tls-session-caching"):
+        context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def client_context(config: Config) -> ssl.SSLContext:
+    """The context for the link to a master; a ConfigError that names what is wrong.
+
+    The master's certificate must be of one of the authorities; its name is not looked at, because replicas know their
+    master by its address. One's own certificate is the one for clients where there is none for this purpose.
+    """
+    text = _texts(config)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    _protocols(context, text("tls-protocols"))
+    _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), b"yes")
+    _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
+    mine = "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"
+    if not text(mine[0]):
+        mine = "tls-cert-file", "tls-key-file", "tls-key-file-pass"
+    if text(mine[0]) and text(mine[1]):
+        _load(context, text, *mine)
+    return context
+
+
+def _texts(config: Config) -> Callable[[str], str]:
+    return lambda name: config.text(name).decode("utf-8", "surrogateescape")
+
+
+def _load(context: ssl.SSLContext, text: Callable[[str], str], certificate: str, key: str, password: str) -> None:
+    """Use the certificate that these directives name. Without a password a locked key would have OpenSSL ask for one
+    on the terminal.
+    """
+    files = _existing(certificate, text(certificate)), _existing(key, text(key))
+    try:
+        context.load_cert_chain(*files, lambda: text(password))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot use the certificate {files[0]} with the key {files[1]}: {error}") from None
+
+
+def _existing(name: str, path: str) -> str:
+    if not Path(path).exists():
+        raise ConfigError(f"{name}: {path} does not exist")
+    return path
+
+
+def _protocols(context: ssl.SSLContext, words: str) -> None:
+    """Versions from the lowest to the highest that is named; without a word TLS 1.2 and later."""
+    names = words.lower().split()
+    if not names:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return
+    if not set(names) <= set(_VERSIONS):
+        raise ConfigError(
+            "Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'."
+        )
+    order = list(_VERSIONS)
+    places = sorted({order.index(name) for name in names})
+    if places[-1] - places[0] != len(places) - 1:
+        raise ConfigError("tls-protocols: a version between two others cannot be left out")
+    context.minimum_version = _VERSIONS[order[places[0]]]
+    context.maximum_version = _VERSIONS[order[places[-1]]]
+
+
+def _authorities(context: ssl.SSLContext, file: str, directory: str, clients: bytes) -> None:
+    context.verify_mode = _CLIENTS[clients]
+    if file or directory:
+        cafile = _existing("tls-ca-cert-file", file) if file else None
+        capath = _existing("tls-ca-cert-dir", directory) if directory else None
+        try:
+            context.load_verify_locations(cafile, capath)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot use the CA certificates of {file or directory}: {error}") from None
+    elif clients != b"no":
+        raise ConfigError(
+            "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled"
+        )
+
+
+def _ciphers(context: ssl.SSLContext, older: str, newer: str) -> None:
+    try:
+        if older:
+            context.set_ciphers(older)
+        if newer:
+            choose: Callable[[str], None] | None = getattr(context, "set_ciphersuites", None)
+            if choose is None:
+                raise ConfigError("tls-ciphersuites: this Python cannot choose the ciphers of TLS 1.3 (3.15 can)")
+            choose(newer)
+    except ssl.SSLError as error:
+        raise ConfigError(f"tls-ciphers: {error}") from None

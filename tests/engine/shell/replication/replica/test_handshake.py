@@ -1,0 +1,101 @@
+"""The handshake with a master, and the line and the mark around its data: bytes in, bytes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.shell.replication.replica.handshake import (
+    Continue,
+    Full,
+    Handshake,
+    HandshakeError,
+    Introduction,
+    command,
+)
+from engine.shell.replication.replica.payload import Payload, PayloadError
+
+ID, OTHER = b"1" * 40, b"2" * 40
+WHO = Introduction(b"user", b"secret", 6380, b"10.0.0.1", (b"eof", b"psync2"), b"7.0.15")
+
+
+def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
+    """What the replica sends, given the master's lines."""
+    return [shake.begin(), *(shake.line(line) for line in lines)]
+
+
+def test_it_says_who_it_is_and_what_it_has():
+    """PING, AUTH, REPLCONF for each fact, and PSYNC with the history and the first missing offset, one by one."""
+    shake = Handshake(WHO, (ID, 11))
+    said = talk(shake, b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"-ERR unknown", b"+CONTINUE")
+    assert said == [
+        command(b"PING"),
+        command(b"AUTH", b"user", b"secret"),
+        command(b"REPLCONF", b"listening-port", b"6380"),
+        command(b"REPLCONF", b"ip-address", b"10.0.0.1"),
+        command(b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"),
+        command(b"REPLCONF", b"version", b"7.0.15"),
+        command(b"PSYNC", ID, b"11"),
+        b"",
+    ]
+    assert shake.outcome == Continue()
+
+
+def test_without_a_history_it_asks_for_everything():
+    """PSYNC ? -1, and what the master answers tells where its stream begins; empty lines mean that it is at work."""
+    shake = Handshake(Introduction(), None)
+    said = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
+    assert said[2] == command(b"PSYNC", b"?", b"-1")
+    assert shake.outcome == Full(ID, 77)
+
+
+def test_a_history_may_go_on_under_another_name():
+    """+CONTINUE with an ID names the history from there on."""
+    shake = Handshake(Introduction(), (ID, 5))
+    talk(shake, b"+PONG", b"+OK", b"+CONTINUE " + OTHER)
+    assert shake.outcome == Continue(OTHER)
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ([b"-MISCONF x"], "PING.*MISCONF"),
+        ([b"$-1"], "PING"),
+        ([b"+PONG", b"-WRONGPASS x"], "masterauth.*WRONGPASS"),
+        ([b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"+OK", b"-NOMASTERLINK x"], "PSYNC.*NOMASTERLINK"),
+        ([b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"+OK", b"+CONTINUE"], "PSYNC.*CONTINUE"),
+        ([b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"+OK", b"+FULLRESYNC short 1"], "PSYNC.*short"),
+    ],
+)
+def test_a_master_that_refuses_is_an_error(lines, what):
+    """The error names the command and the master's answer, and never the password."""
+    shake = Handshake(WHO, None)
+    talk(shake, *lines[:-1])
+    with pytest.raises(HandshakeError, match=what) as caught:
+        shake.line(lines[-1])
+    assert "secret" not in str(caught.value) + repr(WHO)
+
+
+MARK = b"m" * 40
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 1000])
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_data_are_what_stands_between(size, marked):
+    """Cut anywhere, the file's bytes come out whole, and what stands behind them is given back."""
+    data = b"".join(b"%d" % number for number in range(200)) + b"m" * 39 + b"x"
+    head, end = (b"$EOF:" + MARK, MARK) if marked else (b"$%d" % len(data), b"")
+    sent = b"\n\n" + head + b"\r\n" + data + end + b"behind"
+    payload, found, rest = Payload(), b"", b""
+    for at in range(0, len(sent), size):
+        part, behind = payload.feed(sent[at : at + size]) if not payload.is_complete else (b"", sent[at : at + size])
+        found += part
+        rest += behind
+    assert (found, rest, payload.received) == (data, b"behind", len(data))
+    assert payload.size == (-1 if marked else len(data))
+
+
+@pytest.mark.parametrize("line", [b"-ERR no\r\n", b"$x\r\n", b"$EOF:short\r\n", b"$" + b"1" * 200])
+def test_what_is_no_data_is_an_error(line):
+    """A line that announces nothing is an error, and so is one without an end."""
+    with pytest.raises(PayloadError):
+        Payload().feed(line)

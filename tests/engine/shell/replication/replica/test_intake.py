@@ -1,0 +1,142 @@
+"""What a master sends, run on a core: cut anywhere, in slices, transactions whole, and passed on as it came."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError
+from engine.shell.replication.replica.handshake import command
+from engine.shell.replication.replica.intake import Intake
+from tests.replay import commands, new_core, state
+
+ADDS = b"".join(command(b"XADD", b"s", b"%d-0" % number, b"field", b"value%d" % number) for number in range(1, 400))
+STREAM = (
+    command(b"SELECT", b"3")
+    + command(b"PING")
+    + command(b"MULTI")
+    + command(b"SET", b"a", b"1")
+    + command(b"SELECT", b"4")
+    + command(b"INCR", b"a")
+    + command(b"EXEC")
+    + ADDS
+    + b"\n"
+    + command(b"XGROUP", b"CREATE", b"s", b"g", b"0", b"ENTRIESREAD", b"-1")
+    + command(b"XADD", b"s", b"MAXLEN", b"=", b"300", b"LIMIT", b"100", b"500-0", b"field", b"%" * 2000)
+    + command(b"SET", b"gone", b"x", b"PXAT", b"1")
+    + command(b"APPEND", b"gone", b"y")
+)
+
+
+class Replica:
+    """A core with an intake, and all that was passed on."""
+
+    def __init__(self, *, skip: bool = False) -> None:
+        self.core: Core = new_core()
+        session = self.core.open_session(1)
+        self.core.accounts.trust(session)
+        session.is_master = True
+        self.passed_on: list[bytes] = []
+        self.intake = Intake(self.core, session, 0, self.passed_on.append, skip_unknown=skip)
+
+    @property
+    def fed(self) -> bytes:
+        return b"".join(self.passed_on)
+
+    def take(self, data: bytes) -> None:
+        self.intake.feed(data)
+        while not self.intake.is_idle:
+            self.intake.work()
+
+
+def test_cut_anywhere_it_comes_to_the_same():
+    """In pieces of any size the data, the effects and the bytes passed on are those of the whole."""
+    whole = Replica()
+    whole.take(STREAM)
+    assert whole.fed == STREAM
+    assert whole.core.databases[4].peek(b"s").length == 300
+    for size in (1, 2, 3, 11, 64, 1000):
+        one = Replica()
+        for at in range(0, len(STREAM), size):
+            one.take(STREAM[at : at + size])
+        assert one.fed == STREAM
+        assert state(one.core) == state(whole.core)
+        assert commands(one.core.changes.effects) == commands(whole.core.changes.effects)
+
+
+def test_a_transaction_is_done_and_passed_on_as_a_whole():
+    """Up to EXEC nothing of it is done, and the history stays where MULTI begins; its effects are one transaction."""
+    one = Replica()
+    before = command(b"SET", b"k", b"0")
+    one.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
+    assert one.core.databases[0].peek(b"k") == b"0"
+    assert one.fed == before
+    one.core.changes.effects.clear()
+    one.take(command(b"EXEC"))
+    assert one.core.databases[0].peek(b"k") == b"1"
+    assert [argv[0] for _, argv in commands(one.core.changes.effects)] == [b"MULTI", b"INCRBY", b"INCRBY", b"EXEC"]
+    assert one.fed.endswith(command(b"EXEC"))
+
+
+def test_an_expired_key_stays_until_the_master_says_so():
+    """What a master does to a key whose time has come is done to it; clients see no such key, and it stays."""
+    one = Replica()
+    one.core.changes.hold_expiry("master", 1 << 62)
+    one.take(command(b"SET", b"k", b"x", b"PXAT", b"1000") + command(b"APPEND", b"k", b"y"))
+    client = one.core.open_session(1)
+    now = 2_000_000
+    assert one.core.execute(client, [b"EXISTS", b"k"], now) == 0
+    assert one.core.execute(client, [b"STRLEN", b"k"], now) == 0
+    one.core.expire_due(now)
+    assert one.core.databases[0].holds(b"k")
+    one.take(command(b"DEL", b"k"))
+    assert not one.core.databases[0].holds(b"k")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (command(b"SADD", b"set", b"a"), "unknown command 'SADD'"),
+        (command(b"SELECT", b"99"), "SELECT 99"),
+        (command(b"EXEC"), "EXEC without MULTI"),
+        (b"*1\r\n$x\r\n", "invalid bulk length"),
+    ],
+)
+def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
+    """The error names the command and its offset; what came before is done and passed on, nothing after it is."""
+    one = Replica()
+    before = command(b"SET", b"a", b"1")
+    with pytest.raises(DamagedError, match=why) as caught:
+        one.take(before + wrong + command(b"SET", b"b", b"1"))
+    assert caught.value.offset == len(before)
+    assert one.core.databases[0].peek(b"a") == b"1"
+    assert one.core.databases[0].peek(b"b") is None
+    assert one.fed == before
+
+
+def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
+    """With 'load-unknown skip' commands that fail are counted, also within transactions, and the rest is done."""
+    one = Replica(skip=True)
+    unknown = command(b"SADD", b"set", b"a")
+    one.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
+    assert one.core.databases[0].peek(b"a") == b"1"
+    assert one.intake.left_out == 3
+    assert one.fed.endswith(unknown)
+
+
+def test_it_is_asked_how_far_it_is():
+    """REPLCONF GETACK is noticed and counts as a part of the stream."""
+    one = Replica()
+    asked = command(b"REPLCONF", b"GETACK", b"*")
+    one.take(asked)
+    assert one.intake.is_asked
+    assert one.fed == asked
+
+
+def test_who_waits_here_is_served_by_what_the_master_does():
+    """A client that blocks on a replica gets the entry that the master added."""
+    one = Replica()
+    client = one.core.open_session(1)
+    one.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
+    one.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
+    assert [session for session, _ in one.core.outbox] == [client]
