@@ -19,6 +19,7 @@ RULES: dict[str, str] = {
     "the same, for repeated batches, staged and foreachBatch": "+hexists",
     "having staged rows moved by the server (not needed)": "+command|info +eval +ps.append",
     "the same, to see that records are not evicted (not needed)": "+info",
+    "the same, to see that a stream was deleted and has more entries again (not needed)": "+xrange",
     "writing with append": "+xadd",
     "maxlen, minid, retentionMs": "+xtrim",
     "mode overwrite": "+xtrim +xinfo|stream",

@@ -16,10 +16,9 @@ import redis
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
 from spark_streams.errors import fail
-from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.records.stream_state import entries_added, is_gone, last_id
+from spark_streams.write.records.stream_state import StreamState, gone_streams
 from spark_streams.write.rows.digest import RowDigest
 
 _AT_ONCE = 500
@@ -30,16 +29,14 @@ _AT_ONCE = 500
 class Look:
     """What there is at a stream: the record, and the fences of this batch by their partition.
 
-    `is_committed`: this batch is. `added`: entries ever added; -1: not known. `is_gone`: what the fences count was
-    deleted. `last`: the stream's last ID.
+    `is_committed`: this batch is. `is_gone`: the stream that the fences count rows of was deleted.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
     fences: dict[int, FenceState] = field(default_factory=dict)
     is_committed: bool = False
-    added: int = 0
+    state: StreamState = field(default_factory=StreamState)
     is_gone: bool = False
-    last: StreamId = ZERO
 
 
 def is_there(look: Look, brought: Sequence[TaskRows]) -> bool:
@@ -126,8 +123,7 @@ def _look(connection: Connection, writer: WriterId, streams: Sequence[bytes], se
             key = record_key(writer, stream)
             fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
         mine = record.batch == writer.batch
-        gone = mine and is_gone(record, info)
-        looks[stream] = Look(record, {}, mine and record.is_committed, entries_added(info), gone, last_id(info))
+        looks[stream] = Look(record, {}, mine and record.is_committed, StreamState.parse(info))
         batches = zip(roll[::2], roll[1::2], strict=True)
         wanted += [(stream, int(partition)) for partition, batch in batches if int(batch) == writer.batch]
     for at in range(0, len(wanted), _AT_ONCE):
@@ -139,7 +135,14 @@ def _look(connection: Connection, writer: WriterId, streams: Sequence[bytes], se
             state = FenceState.parse(values)
             if state.batch == writer.batch and state.rows:
                 looks[stream].fences[partition] = state
-    return looks
+    written = {
+        # Where tasks are not shut out, fences may count rows that were added after the stream was looked at.
+        stream: (look.record, look.state, sum(state.rows for state in look.fences.values()) if seals else 0)
+        for stream, look in looks.items()
+        if look.record.batch == writer.batch
+    }
+    gone = gone_streams(connection, written, writer.attempt)
+    return looks | {stream: replace(looks[stream], is_gone=True) for stream in gone}
 
 
 def _check(connection: Connection, replies: Sequence[Any]) -> None:

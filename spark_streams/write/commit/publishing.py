@@ -43,7 +43,7 @@ from spark_streams.write.records.batch_record import (
 )
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.records.ledger import Account, Ledger, has_ledger, kept_ms
-from spark_streams.write.records.stream_state import entries_added
+from spark_streams.write.records.stream_state import StreamState
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
@@ -152,7 +152,7 @@ class Publisher:
         """The looks at streams that were published to, as they are now."""
         infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in claims])
         return {
-            stream: replace(looks[stream], record=record, added=entries_added(info))
+            stream: replace(looks[stream], record=record, state=StreamState.parse(info))
             for (stream, record), info in zip(claims.items(), infos, strict=True)
             if record is not None
         }
@@ -184,7 +184,8 @@ class Publisher:
             commands: list[Command] = []
             if look.is_gone:
                 commands += [("PEXPIRE", key, 0) for key in fences.values()]
-            commands.append(claim(writer, stream, "prepared", max(look.added, 0), floor, manifest))
+            added, last = max(look.state.added, 0), look.state.last
+            commands.append(claim(writer, stream, "prepared", added, last, floor, manifest))
             if self._keep_ms:
                 commands.append(("PEXPIRE", record, self._keep_ms))
             done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
@@ -248,10 +249,11 @@ class Publisher:
         """Note in each stream's record, and then in the ledger, that the batch is complete."""
         commands: list[Command] = []
         for stream, look in looks.items():
-            record, added = record_key(self._writer, stream), look.added
+            record, state = record_key(self._writer, stream), look.state
             if look.record.batch == self._writer.batch:
                 mark = commit_mark(self._writer.batch, look.record.attempt)
-                commands.append(("HSET", record, "committed", mark, *(("added", added) if added > 0 else ())))
+                mark_state = ("added", state.added, "last", str(state.last)) if state.added > 0 else ()
+                commands.append(("HSET", record, "committed", mark, *mark_state))
             if self._keep_ms:
                 commands.append(("PEXPIRE", record, self._keep_ms))
         if self._ledger is not None:
@@ -267,4 +269,4 @@ class Publisher:
 
 def _floor(look: Look, staged: Sequence[TaskRows]) -> StreamId:
     """The stream's last ID before any of these tasks came to it."""
-    return min((StreamId.parse(each.floor) for each in staged if each.floor), default=look.last)
+    return min((StreamId.parse(each.floor) for each in staged if each.floor), default=look.state.last)

@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from spark_streams.client.link import Command
+from spark_streams.stream_id import StreamId
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.digest import RowDigest
 
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
@@ -30,7 +31,8 @@ RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", 
 class BatchRecord:
     """What a record says; `batch` is -1 where there is none.
 
-    `added`: entries ever added to the stream at that time. `floor`: the stream's last ID before the batch.
+    `added`: entries ever added to the stream at that time. `last`: its last ID at the same time; empty if an earlier
+    version wrote the record. `floor`: the stream's last ID before the batch.
     """
 
     batch: int = -1
@@ -41,17 +43,18 @@ class BatchRecord:
     manifest: str = ""
     sealed: int = -1
     floor: str = ""
+    last: str = ""
 
     @classmethod
     def parse(cls, values: Sequence[bytes | None]) -> BatchRecord:
         """From the reply to HMGET of `RECORD_FIELDS`."""
-        batch, attempt, stage, committed, added, manifest, sealed, floor = (
+        batch, attempt, stage, committed, added, manifest, sealed, floor, last = (
             "" if each is None else each.decode() for each in values
         )
         if not batch:
             return cls(sealed=int(sealed or -1))
         done = committed == commit_mark(int(batch), attempt)
-        return cls(int(batch), attempt, stage, done, int(added or -1), manifest, int(sealed or -1), floor)
+        return cls(int(batch), attempt, stage, done, int(added or -1), manifest, int(sealed or -1), floor, last)
 
     def allows(self, writer: WriterId, stage: str) -> bool:
         """Whether this attempt may write, in that stage."""
@@ -79,10 +82,12 @@ def commit_mark(batch: int, attempt: str) -> str:
     return f"{batch}:{attempt}"
 
 
-def claim(writer: WriterId, stream: bytes, stage: str, added: int, floor: str, manifest: str = "") -> Command:
+def claim(
+    writer: WriterId, stream: bytes, stage: str, added: int, last: StreamId, floor: str, manifest: str = ""
+) -> Command:
     """The HSET that lets an attempt write."""
     words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
-    words += ["added", added, "floor", floor, "manifest", manifest]
+    words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest]
     return ("HSET", record_key(writer, stream), *words)
 
 

@@ -7,7 +7,7 @@ transactions: by slot where there is a cluster, and rows with IDs of their own a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import redis
 
@@ -17,9 +17,9 @@ from spark_streams.client.slots import slot_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
-from spark_streams.write.records.fence import FIELDS, StreamFence, WriterId, shown
+from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.records.ledger import Ledger, has_ledger, kept_ms
-from spark_streams.write.records.stream_state import entries_added, is_gone, last_id
+from spark_streams.write.records.stream_state import StreamState, gone_streams
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
@@ -112,15 +112,17 @@ class ExactlyOnceSender:
         replies = self._connection.pipeline(commands)
         if writes and self._ledger is not None:
             writes = self._ledger.may_write(replies[looks:])
+        fences: dict[bytes, list[bytes | None]] = {}
         for at, stream in enumerate(streams):
             values, fence, info = replies[3 * at : 3 * at + 3]
             for reply in (values, fence):
                 if isinstance(reply, redis.ResponseError):
                     raise refused(self._connection.address, "HMGET", reply)
-            entry = Entry(BatchRecord.parse(values), entries_added(info), last=last_id(info))
+            entry = Entry(BatchRecord.parse(values), StreamState.parse(info))
             self._entries[stream] = entry
             if not (self._may_write(stream, entry) and writes):
-                self._stagers[stream] = self._stager(stream, entry, fence, info)
+                fences[stream] = fence
+        self._stage_at(fences)
 
     def _may_write(self, stream: bytes, entry: Entry) -> bool:
         """Whether the stream's record lets tasks of this attempt write. Raises FENCE_AHEAD."""
@@ -132,11 +134,21 @@ class ExactlyOnceSender:
             return False
         return record.batch < writer.batch or record.allows(writer, self._terms.stage)
 
-    def _stager(self, stream: bytes, entry: Entry, fence: list[bytes | None], info: object) -> Stager:
-        writer, record = self._terms.writer, entry.record
-        gone = record.batch == writer.batch and is_gone(record, info)
-        found = StreamFence(stream, writer, self._connection.address)
-        if not gone:
-            found.update(fence)
-        is_there = record.is_committed and record.batch == writer.batch and not gone
-        return Stager(found, not is_there, self._terms.options.mode == "atomic", entry.last)
+    def _stage_at(self, fences: Mapping[bytes, list[bytes | None]]) -> None:
+        """Stage the rows of these streams; what their fences say counts if it is still the same stream."""
+        writer = self._terms.writer
+        written: dict[bytes, tuple[BatchRecord, StreamState, int]] = {}
+        for stream, values in fences.items():
+            entry = self._entries[stream]
+            if entry.record.batch == writer.batch:
+                fence = FenceState.parse(values)
+                written[stream] = entry.record, entry.state, fence.rows if fence.batch == writer.batch else 0
+        gone = gone_streams(self._connection, written, writer.attempt)
+        for stream, values in fences.items():
+            entry = self._entries[stream]
+            found = StreamFence(stream, writer, self._connection.address)
+            if stream not in gone:
+                found.update(values)
+            is_there = stream in written and entry.record.is_committed and stream not in gone
+            is_whole = self._terms.options.mode == "atomic"
+            self._stagers[stream] = Stager(found, not is_there, is_whole, entry.state.last)

@@ -33,6 +33,7 @@ from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.records.stream_state import StreamState
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import check_ids
@@ -59,14 +60,12 @@ class Terms:
 class Entry:
     """What a task found at a stream before its first row, and how it goes on there.
 
-    `record` may be replaced by this attempt's own. `added`: entries ever added to the stream. `done`: rows that are
-    not brought. `last`: the stream's last ID.
+    `record` may be replaced by this attempt's own. `done`: rows that are not brought.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
-    added: int = 0
+    state: StreamState = field(default_factory=StreamState)
     done: RowDigest = field(default_factory=RowDigest)
-    last: StreamId = ZERO
 
 
 class LinkOwners:
@@ -219,8 +218,8 @@ class SlotTransaction:
             keys = [step.fence.key]
             commands += trim_commands(stream, self._terms.options)
             if stream not in self._claimed:
-                entry = self._entries[stream]
-                commands.append(claim(writer, stream, self._terms.stage, entry.added, str(entry.last)))
+                found = self._entries[stream].state
+                commands.append(claim(writer, stream, self._terms.stage, found.added, found.last, str(found.last)))
                 keys.append(record_key(writer, stream))
             if step.state.chunk == 1:
                 commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))

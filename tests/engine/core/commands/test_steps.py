@@ -113,6 +113,23 @@ def test_a_wrong_id_is_an_error_before_anything_is_done(command):
     assert state(side.core) == state(Side().core)
 
 
+def test_steps_are_one_call_in_the_statistics():
+    """The slow log has the command once, with the time of all its steps; an error in a step is a call that failed."""
+    side, steps = begun(f"XDEL s {_WORDS}")
+    telemetry = side.core.telemetry
+    telemetry.stopwatch = lambda: telemetry.measured_ns + 2_000_000
+    count = 1
+    while go_on(side, steps) is steps:
+        count += 1
+    assert [(one.words[0], one.microseconds) for one in telemetry.slow_log] == [(b"XDEL", 2000 * count)]
+    stat = telemetry.stats[b"xdel"]
+    calls, failed = stat.calls, stat.failed
+    steps = side.run(f"XDEL s {_WORDS} x")
+    while go_on(side, steps) is steps:
+        pass
+    assert (stat.calls, stat.failed) == (calls + 1, failed + 1)
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 def test_a_transaction_does_all_at_once(command):
     """Within MULTI and EXEC nobody comes in between."""
