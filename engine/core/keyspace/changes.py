@@ -7,11 +7,13 @@ rest after it. The attributes are plain because every command reads several of t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 #: A table of more elements is freed in pieces of so many: each takes a few milliseconds at the most.
 _LARGE = 10_000
+Table = dict[Any, Any] | list[Any] | deque[Any]
 #: Later than any time.
 NEVER = 1 << 63
 #: (database, command) of what happened: a command as words, or as bytes of one or more commands that are encoded.
@@ -68,7 +70,7 @@ class Changes:
         #: Effects from a log are being run: no key expires by itself, because the log says when it went.
         self.replaying = False
         #: Large tables that nobody uses any more; :meth:`free` takes them apart.
-        self.discarded: list[dict[Any, Any] | list[Any]] = []
+        self.discarded: list[Table] = []
         #: Keys that somebody waits for and that were signalled, in order; whether what is there is another value.
         self.ready: dict[tuple[int, bytes], bool] = {}
         #: (database, key) -> who watches it.
@@ -130,9 +132,10 @@ class Changes:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
             self.seal_effects(first)
 
-    def discard(self, *tables: dict[Any, Any] | list[Any]) -> None:
+    def discard(self, *tables: Table) -> None:
         """Free tables that nobody uses any more: small ones now, large ones piece by piece (:meth:`free`)."""
-        self.discarded += [table for table in tables if len(table) > _LARGE]
+        if not self.replaying:
+            self.discarded += [table for table in tables if len(table) > _LARGE]
 
     def free(self, most: int = _LARGE) -> bool:
         """Free up to ``most`` elements of discarded tables; whether any are left."""
@@ -143,6 +146,9 @@ class Changes:
             if isinstance(table, dict):
                 for _ in range(count):
                     table.popitem()
+            elif isinstance(table, deque):
+                for _ in range(count):
+                    table.pop()
             else:
                 del table[len(table) - count :]
             if not table:

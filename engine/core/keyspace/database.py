@@ -139,11 +139,8 @@ class Database:
 
     def keys(self) -> list[bytes]:
         """All live keys, in no particular order."""
-        if not self._expires or self.changes.replaying:
-            return list(self._values)
-        now = self.changes.now
-        expires = self._expires
-        return [key for key in self._values if expires.get(key, now + 1) > now]
+        due = self._deadlines.due(self.changes.now) if self._expires and not self.changes.replaying else None
+        return [key for key in self._values if key not in due] if due else list(self._values)
 
     def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
         """Its tables themselves: the values by key, the deadlines of the keys that have one, and the keys' names."""
@@ -197,7 +194,10 @@ class Database:
         if key not in self._values:
             self.add(key, value, changes)
             return
-        changes_type = type(self._values[key]) is not type(value)
+        former = self._values[key]
+        changes_type = type(former) is not type(value)
+        if changes_type and type(former) is not bytes:
+            self._free_later(former)
         self._values[key] = value
         self._used[key] = self.changes.now
         if not keep_ttl:
@@ -210,8 +210,18 @@ class Database:
         """Remove the key; whether it was there. Clients that wait on a group there are signalled."""
         if self.drop_if_due(key) or key not in self._values:
             return False
+        value = self._values[key]
         self._drop(key, changes)
+        if type(value) is not bytes:
+            self._free_later(value)
         return True
+
+    def _free_later(self, value: Value) -> None:
+        """Have a value that nobody uses any more freed piece by piece, if it is large."""
+        if isinstance(value, deque):
+            self.changes.discard(value)
+        elif isinstance(value, Hash) and value.readings is None:
+            self.changes.discard(*value.tables())
 
     def _drop(self, key: bytes, changes: int) -> None:
         del self._values[key]
@@ -299,7 +309,10 @@ class Database:
 
     def expire(self, key: bytes) -> None:
         """Remove a key whose time has come; the log records a deletion. It does not count as a change."""
+        value = self._values[key]
         self._drop(key, 0)
+        if type(value) is not bytes:
+            self._free_later(value)
         self.changes.expired_keys += 1
         self.changes.record(self.index, [b"DEL", key])
         self.changes.notify("x", b"expired", key, self.index)

@@ -66,6 +66,18 @@ class Deadlines:
         heap = self._next()
         return heap[0][0] if heap else None
 
+    def due(self, now: int) -> set[bytes]:
+        """The keys that expire at ``now`` or before. It costs what they are, however many others there are."""
+        found: set[bytes] = set()
+        for heap in (self._heap, self._former):
+            # Below an element of a heap there is none that is earlier.
+            places = [0]
+            for place in places:
+                if place < len(heap) and heap[place][0] <= now:
+                    found.add(heap[place][1])
+                    places += (2 * place + 1, 2 * place + 2)
+        return {key for key in found if self._by_key.get(key, now + 1) <= now}
+
     def take_due(self, now: int, most: int) -> list[bytes]:
         """The keys that expire at ``now`` or before, out of the ``most`` earliest deadlines."""
         due: list[bytes] = []

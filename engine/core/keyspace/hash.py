@@ -6,24 +6,33 @@ made for a big hash, when first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 from engine.core.keyspace.slots import Slots
+
+#: Words that are gathered from a long hash together, and so many of these parts at once.
+_PART, _PARTS = 2000, 6
 
 
 class Hash(dict[bytes, bytes]):
     """Fields and values. Fields are set and removed with :meth:`put` and :meth:`remove` alone, never with ``[]``."""
 
-    __slots__ = ("_slots", "big")
+    __slots__ = ("_slots", "big", "readings")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] | Mapping[bytes, bytes] = (), *, big: bool = False) -> None:
         super().__init__(pairs)
         #: Too many fields, or too long ones, for a listpack; a hash never becomes small again.
         self.big = big
         self._slots: Slots | None = None
+        #: Who is gathering its words in parts; None: nobody.
+        self.readings: list[Reading] | None = None
 
     def put(self, field: bytes, value: bytes, limits: tuple[int, int]) -> bool:
         """Set a field; whether it is new. ``limits`` are the most fields and the longest word of a small hash."""
+        if self.readings is not None:
+            self._disturb()
         new = field not in self
         self[field] = value
         if not self.big and (len(self) > limits[0] or len(field) > limits[1] or len(value) > limits[1]):
@@ -34,6 +43,8 @@ class Hash(dict[bytes, bytes]):
 
     def remove(self, field: bytes) -> bool:
         """Drop a field; whether it was there."""
+        if self.readings is not None:
+            self._disturb()
         if self.pop(field, None) is None:
             return False
         if self._slots is not None:
@@ -47,6 +58,51 @@ class Hash(dict[bytes, bytes]):
             self._slots = Slots(self)
         return self._slots
 
+    def tables(self) -> list[dict[bytes, Any] | list[bytes]]:
+        """What it consists of, for whoever takes it apart."""
+        return [self] if self._slots is None else [self, *self._slots.tables()]
+
     def copy(self) -> Hash:
         """A hash of its own with the same fields, in the same order."""
         return Hash(self, big=self.big)
+
+    def _disturb(self) -> None:
+        for reading in self.readings or ():
+            reading.is_disturbed = True
+        self.readings = None
+
+
+class Reading:
+    """Somebody who gathers the words of a hash in parts. ``is_disturbed``: it has changed, or is about to."""
+
+    __slots__ = ("is_disturbed",)
+
+    def __init__(self, fields: Hash) -> None:
+        self.is_disturbed = False
+        fields.readings = [*(fields.readings or ()), self]
+
+    def end(self, fields: Hash) -> None:
+        """It has what it wanted."""
+        fields.readings = [one for one in fields.readings or () if one is not self] or None
+
+
+def gathered(fields: Hash, words: Callable[[Hash], Iterator[bytes]]) -> Generator[None, None, list[list[bytes]]]:
+    """What ``words`` iterates over, as it was at one moment, in steps: lists of words, the last one first.
+
+    Where somebody changes the hash in between, what it holds then is gathered at once.
+    """
+    parts: list[list[bytes]] = []
+    reading, source = Reading(fields), words(fields)
+    try:
+        while part := list(islice(source, _PART)):
+            parts.append(part)
+            if not len(parts) % _PARTS:
+                yield
+                if reading.is_disturbed:
+                    every = list(words(fields))
+                    parts = [every[at : at + _PART] for at in range(0, len(every), _PART)]
+                    break
+    finally:
+        reading.end(fields)
+    parts.reverse()
+    return parts

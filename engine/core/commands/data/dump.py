@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
-from itertools import islice
+from collections import deque
+from collections.abc import Generator, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
 from engine.core.formats.rdb import primitives as rdb
-from engine.core.formats.rdb import stream_forms, stream_writer, values
+from engine.core.formats.rdb import values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.keyspace.database import Value
+from engine.core.keyspace.hash import Hash, gathered
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
@@ -29,15 +31,16 @@ _NEWEST_RDB_VERSION = 14
 _TAIL = struct.Struct("<HQ")
 #: Seconds, the most that Redis's clock of 24 bits counts.
 _LONGEST_IDLE = (1 << 24) - 1
-#: A stream of more entries and pending entries, and a payload of more bytes, are written and read in steps: of so many
-#: nodes, and for the check sum of so many bytes.
+#: A stream of more entries and pending entries, a hash or list of more elements, and a payload of more bytes, are
+#: written and read in steps: of so many nodes, and for the check sum of so many bytes.
 _LONG, _LONG_PAYLOAD = 2000, 200_000
 _NODES, _CHECKED = 4, 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
     """The payload of a value: type, value, version, check sum."""
-    version, body = values.dumped(value)
+    version, pieces = values.dumped(value)
+    body = b"".join(pieces)
     body += struct.pack("<H", version)
     return body + struct.pack("<Q", crc64(body))
 
@@ -48,12 +51,10 @@ def _dumped_as(value: Value, version: int) -> bytes:
     return body + struct.pack("<Q", crc64(body))
 
 
-def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
-    """The payload of a long stream that does not change, in chunks that are sent one by one."""
-    form = stream_forms.form_of(stream)
-    pieces = stream_writer.encode(stream, form)
+def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
+    """The payload of a long value that does not change, in chunks that are sent one by one."""
     chunks: list[bytes] = []
-    waiting = [bytes((form,))]
+    waiting: list[bytes] = []
     size = 0
     while found := list(islice(pieces, _NODES)):
         waiting += found
@@ -62,7 +63,7 @@ def _dump_in_steps(stream: Stream) -> Generator[None, None, Reply]:
             chunks.append(b"".join(waiting))
             waiting, size = [], 0
         yield
-    chunks.append(b"".join((*waiting, struct.pack("<H", stream_forms.RDB_VERSIONS[form]))))
+    chunks.append(b"".join((*waiting, struct.pack("<H", version))))
     crc = 0
     for chunk in chunks:
         crc = crc64(chunk, crc)
@@ -114,10 +115,24 @@ def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
 def dump(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a key's value as bytes that RESTORE reads."""
     value = ctx.db.read(argv[1])
-    if not isinstance(value, Stream) or value.length + sum(len(one.pending) for one in value.groups.values()) < _LONG:
-        return None if value is None else dumped(value)
-    # (A copy shares what does not change, and has a cache of its own.)
-    return ctx.in_steps(argv, _dump_in_steps(value.copy(Storage())))
+    work: Generator[None, None, Reply] | None = None
+    if isinstance(value, Stream):
+        if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
+            # (A copy shares what does not change, and has a cache of its own.)
+            work = _dump_in_steps(*values.dumped(value.copy(Storage())))
+    elif isinstance(value, deque) and len(value) >= _LONG:
+        work = _dump_in_steps(*values.dumped(deque(value)))
+    elif isinstance(value, Hash) and value.big and len(value) >= _LONG:
+        work = _dump_fields(value)
+    if work is not None:
+        return ctx.in_steps(argv, work)
+    return None if value is None else dumped(value)
+
+
+def _dump_fields(fields: Hash) -> Generator[None, None, Reply]:
+    parts = yield from gathered(fields, lambda fields: chain.from_iterable(fields.items()))
+    words = chain.from_iterable(reversed(parts))
+    return (yield from _dump_in_steps(*values.dumped_fields(sum(map(len, parts)) // 2, words)))
 
 
 @key_command(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.counters import sum_of_floats
-from engine.core.commands.data.scan import parse_cursor, parse_scan_options
+from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Hash, gathered
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply, paged
 from engine.text import longdouble
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: A hash of more fields is replied with in pages of so many.
-_MANY, _PAGE = 5000, 2000
+#: A hash of more fields is gathered in steps and replied with in pages.
+_MANY = 5000
 
 
 def _hash(ctx: Context, key: bytes) -> Hash | None:
@@ -97,23 +99,43 @@ def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
     fields = _read(ctx, argv[1])
     if len(fields) <= _MANY:
-        return Map(word for pair in fields.items() for word in pair)
-    names, values = list(fields), list(fields.values())
-    parts = (slice(at, at + _PAGE) for at in range(0, len(names), _PAGE))
-    pages = ([word for pair in zip(names[part], values[part], strict=True) for word in pair] for part in parts)
-    return Pages(Map, 2 * len(names), pages)
+        return Map(_pairs(fields))
+    return _in_pages(ctx, argv, Map, fields, _pairs)
+
+
+def _pairs(fields: Hash) -> Iterator[bytes]:
+    return chain.from_iterable(fields.items())
+
+
+def _in_pages(
+    ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Hash, words: Callable[[Hash], Iterator[bytes]]
+) -> Reply:
+    """A long reply of the ``words`` of a hash."""
+
+    def work() -> Generator[None, None, Reply]:
+        parts = yield from gathered(fields, words)
+        # (Each part is let go when it is sent: letting all of them go together would take long.)
+        return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
+
+    return ctx.in_steps(argv, work())
 
 
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
-    return paged(list(_read(ctx, argv[1])))
+    fields = _read(ctx, argv[1])
+    return list(fields) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, iter)
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
-    return paged(list(_read(ctx, argv[1]).values()))
+    fields = _read(ctx, argv[1])
+    return list(fields.values()) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, _values)
+
+
+def _values(fields: Hash) -> Iterator[bytes]:
+    return iter(fields.values())
 
 
 @hash_command("hlen key", "readonly fast", access="RO")
@@ -197,11 +219,15 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         return [b"0", []]
     pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
     following, names = fields.slots.walk(cursor, count) if fields.big else (0, list(fields))
-    if pattern != b"*":
-        names = list(filter(matcher(pattern), names))
-    if without_values:
-        return [b"%d" % following, names]
-    return [b"%d" % following, [word for name in names for word in (name, fields[name])]]
+
+    def found(names: list[bytes]) -> list[Reply]:
+        if pattern != b"*":
+            names = list(filter(matcher(pattern), names))
+        # (In a later step some of them may be gone.)
+        pairs = [(name, fields[name]) for name in names if name in fields]
+        return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
+
+    return looked_through(ctx, argv, following, names, found)
 
 
 #: How many fields HRANDFIELD draws with repetitions.
@@ -230,9 +256,9 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     fields = _read(ctx, argv[1])
     names = _draw(ctx, fields, count) if fields else []
     if not with_values:
-        return names
+        return paged(names)
     pairs: list[Reply] = [[name, fields[name]] for name in names]
-    return pairs if ctx.resp3 else [word for pair in pairs for word in pair]
+    return paged(pairs if ctx.resp3 else [word for pair in pairs for word in pair])
 
 
 def _draw(ctx: Context, fields: Hash, count: int) -> list[bytes]:

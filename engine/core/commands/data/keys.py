@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import database_command, key_command
@@ -15,6 +16,8 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: More keys are deleted, so many at once, or compared with a pattern, in steps.
+_MANY, _AT_ONCE = 2000, 500
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
 # -- deleting -------------------------------------------------------------------------------------------------------
@@ -30,8 +33,23 @@ _FLUSHING = "O(N) with N keys that are watched or waited for. Large tables are f
 @key_command("del key [key ...]", "write", keys=ALL_KEYS, access="RM delete", complexity=_DELETING)
 def delete(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes keys."""
+    keys = argv[1:]
+    if len(keys) <= _MANY:
+        return _delete(ctx, keys)
+
+    def work() -> Generator[None, None, Reply]:
+        gone = 0
+        for at in range(0, len(keys), _AT_ONCE):
+            gone += _delete(ctx, keys[at : at + _AT_ONCE])
+            yield
+        return gone
+
+    return ctx.in_steps(argv, work())
+
+
+def _delete(ctx: Context, keys: list[bytes]) -> int:
     gone = []
-    for key in argv[1:]:
+    for key in keys:
         if ctx.db.delete(key):
             ctx.changes.notify("g", b"del", key, ctx.db.index)
             gone.append(key)
@@ -105,7 +123,20 @@ def randomkey(ctx: Context, argv: list[bytes]) -> Reply:
 def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys that match a pattern."""
     keys = ctx.db.keys()
-    return paged(keys if argv[1] == b"*" else list(filter(matcher(argv[1]), keys)))
+    if argv[1] == b"*":
+        return paged(keys)
+    matches = matcher(argv[1])
+    if len(keys) <= _MANY:
+        return list(filter(matches, keys))
+
+    def work() -> Generator[None, None, Reply]:
+        found: list[Reply] = []
+        for at in range(0, len(keys), _MANY):
+            found += filter(matches, keys[at : at + _MANY])
+            yield
+        return paged(found)
+
+    return ctx.in_steps(argv, work())
 
 
 # -- renaming, copying, moving --------------------------------------------------------------------------------------

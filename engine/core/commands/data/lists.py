@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MAX, parse_int
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
 from engine.core.table.registry import Keys
 from engine.text import longdouble
 from engine.text.messages import general
@@ -111,7 +111,7 @@ def _pop_command(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
         return None if count is None else NIL_ARRAY
     if count is None:
         return _pop(ctx, argv[1], items, 1, left=left)[0]
-    return _pop(ctx, argv[1], items, count, left=left) if count else []
+    return paged(_pop(ctx, argv[1], items, count, left=left)) if count else []
 
 
 for _name, _left, _summary in (

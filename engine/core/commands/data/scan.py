@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import key_command
-from engine.core.keyspace.database import type_name
+from engine.core.keyspace.database import TYPE_NAMES
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, holding, paged
 from engine.core.table.registry import NO_KEYS
@@ -16,6 +17,8 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: So many names are looked at together.
+_LOOKED_AT = 2000
 #: Blanks, sign and digits, to the first zero byte: what C's strtoull reads.
 _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
@@ -57,6 +60,23 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
     return pattern, count, kind, names_only
 
 
+def looked_through(
+    ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
+) -> Reply:
+    """The reply of a walk: the next cursor, and what ``found`` gives for the names that it met; in steps for many."""
+    if len(names) <= _LOOKED_AT:
+        return [b"%d" % following, found(names)]
+
+    def work() -> Generator[None, None, Reply]:
+        elements: list[Reply] = []
+        for at in range(0, len(names), _LOOKED_AT):
+            elements += found(names[at : at + _LOOKED_AT])
+            yield
+        return holding([b"%d" % following, paged(elements)])
+
+    return ctx.in_steps(argv, work())
+
+
 @key_command(
     "scan cursor [MATCH pattern] [COUNT count] [TYPE type]",
     "readonly",
@@ -69,8 +89,14 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     cursor = parse_cursor(argv[1])
     pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
     following, keys = ctx.db.scan(cursor, count)
-    if pattern != b"*":
-        keys = list(filter(matcher(pattern), keys))
-    if kind:
-        keys = [key for key in keys if type_name(ctx.db.peek(key)) == kind]
-    return holding([b"%d" % following, paged(keys)])
+    if pattern == b"*" and not kind:
+        return holding([b"%d" % following, paged(keys)])
+    db = ctx.db
+
+    def found(keys: list[bytes]) -> list[Reply]:
+        if pattern != b"*":
+            keys = list(filter(matcher(pattern), keys))
+        # (In a later step some of them may be gone.)
+        return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind else keys
+
+    return looked_through(ctx, argv, following, keys, found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from engine.core.formats.rdb import stream_forms, stream_reader, stream_writer
@@ -75,16 +76,23 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def dumped(value: Any) -> tuple[int, bytes]:
-    """A value in DUMP's form, type byte first, and the RDB version of the first server that reads it."""
+def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
+    """The RDB version of the first server that reads a value in DUMP's form, and that form in pieces, type byte first.
+
+    The value must not change before the last piece is made.
+    """
     if isinstance(value, Stream):
         form = stream_forms.form_of(value)
-        return stream_forms.RDB_VERSIONS[form], b"".join((bytes((form,)), *stream_writer.encode(value, form)))
+        return stream_forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
     if isinstance(value, deque):
-        nodes = _list_nodes(value)
-        return 10, bytes((_QUICKLIST_2,)) + length(len(nodes)) + b"".join(nodes)
+        return 10, _list_pieces(value)
     kind, pieces = encoded(value, 10)
-    return 10, b"".join((bytes((kind,)), *pieces))
+    return 10, chain((bytes((kind,)),), pieces)
+
+
+def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big hash of so many fields, given its fields and values."""
+    return 10, chain((bytes((_HASH,)),), _strings(count, words))
 
 
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
@@ -115,28 +123,36 @@ def _strings(count: int, words: Iterator[bytes]) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def _list_nodes(items: deque[bytes]) -> list[bytes]:
+def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
     nodes: list[bytes] = []
+    for node in _list_nodes(items):
+        # (How many nodes there are stands before the first one.)
+        nodes.append(node)
+        yield b""
+    yield bytes((_QUICKLIST_2,)) + length(len(nodes))
+    yield from nodes
+
+
+def _list_nodes(items: deque[bytes]) -> Iterator[bytes]:
     waiting: list[bytes] = []
     size = 0
 
-    def pack() -> None:
+    def packed() -> Iterator[bytes]:
         if waiting:
-            packed = listpack(waiting)
-            nodes.append(length(_PACKED) + length(len(packed)) + packed)
+            node = listpack(waiting)
+            yield length(_PACKED) + length(len(node)) + node
             waiting.clear()
 
     for item in items:
         if size + len(item) > _NODE_BYTES:
-            pack()
+            yield from packed()
             size = 0
         if len(item) > _NODE_BYTES:
-            nodes.append(length(_PLAIN) + length(len(item)) + item)
+            yield length(_PLAIN) + length(len(item)) + item
         else:
             waiting.append(item)
             size += len(item)
-    pack()
-    return nodes
+    yield from packed()
 
 
 # -- reading --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from engine.core.commands.streams import extensions, stream_info
 from engine.core.commands.streams.entries import ranges
 from engine.core.commands.streams.groups import history, pending_entries, pending_records
 from engine.core.dispatch import Core
+from engine.core.keyspace import hash  # noqa: A004 - the module
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages
 from engine.core.streams import group, pending, runs, segment
@@ -48,7 +49,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
         (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
-        (hashes, {"_MANY": 20, "_PAGE": 10}),
+        (hashes, {"_MANY": 20}),
+        (hash, {"_PART": 10, "_PARTS": 1}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
     for module, values in limits:
@@ -120,6 +122,10 @@ COMMANDS = [
     "LRANGE l 28 -1",
     "KEYS *",
     "SCAN 0 COUNT 1000",
+    "SCAN 0 COUNT 1000 MATCH key*",
+    "KEYS key-*",
+    "HRANDFIELD h 40",
+    "LPOP l 45",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),
     "MULTI; XPENDING s g - + 1000; GET key-1; XRANGE s - +; XLEN s; EXEC",
     "MULTI" + "; XLEN s" * 30 + "; EXEC",

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.core.commands.data import dump
+from engine.core.commands.data import dump, hashes, keys, scan
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
-from engine.core.formats.rdb import stream_reader, stream_writer
+from engine.core.formats.rdb import stream_reader, stream_writer, values
+from engine.core.keyspace import changes, hash  # noqa: A004 - the module
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -180,6 +181,126 @@ def test_a_long_stream_travels_in_steps(small_payloads, before):
     assert reply is OK
     assert dump.dumped(other.core.databases[0].stream(b"s")) == expected
     check_replay(other.core, NOW_US + 5000)
+
+
+# -- many keys, long hashes and lists -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some fields, keys and elements are many; the limits below make small steps."""
+    limits: list[tuple[Any, dict[str, int]]] = [
+        (hashes, {"_MANY": 20}),
+        (hash, {"_PART": 6, "_PARTS": 1}),
+        (keys, {"_MANY": 10, "_AT_ONCE": 4}),
+        (scan, {"_LOOKED_AT": 6}),
+        (dump, {"_LONG": 20, "_NODES": 1, "_CHECKED": 50}),
+        (values, {"_AT_ONCE": 4, "_NODE_BYTES": 30}),
+    ]
+    for module, numbers in limits:
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+
+
+def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) -> tuple[Any, int]:
+    """The reply of steps, and how many there were; what others do after some of them."""
+    count = 0
+    while (reply := go_on(side, steps)) is steps:
+        count += 1
+        if meanwhile and count in meanwhile:
+            side.run(meanwhile[count])
+    return reply, count
+
+
+#: A hash that has had a long value is walked as Redis walks large ones.
+_GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
+SLOW_READS = ["HGETALL h", "HKEYS h", "HVALS h", "DUMP h"]
+#: What others do to a hash of 50 fields that is being read, and whether it shows then what they have made of it.
+DISTURBANCES = [
+    ("HSET h field-3 changed", True),
+    ("HSET h new new", True),
+    ("HDEL h field-1 field-2 field-49", True),
+    ("RENAME h h2; HSET h2 field-3 changed", True),
+    ("HGET h field-1; HGETALL h", False),
+    ("DEL h", False),
+    ("SET h string", False),
+    ("FLUSHALL", False),
+]
+
+
+@pytest.mark.parametrize("command", SLOW_READS)
+@pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda one: str(one)[:20])
+def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, command, disturbance, shows):
+    """A hash is gathered in steps; where it is changed in between, the reply shows all of it after the change."""
+    monkeypatch.setattr(changes, "_LARGE", 5)
+    before, after = Side(), Side()
+    for side in (before, after):
+        side.run(_GROW)
+    after.run(disturbance if shows else "PING")
+    key = b"h2" if shows and "RENAME" in disturbance else b"h"
+    after.run("PING" if key == b"h" else "RENAME h2 h")
+    expected = encoded(after.run(command))
+    before.core.take_steps()
+    steps = before.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(before, steps, {3: disturbance + "; SET other key"})
+    assert encoded(reply) == expected
+    assert count >= 3
+    while before.core.changes.free():
+        pass
+    left = before.core.databases[0].get(key)
+    assert not isinstance(left, hash.Hash) or left.readings is None
+
+
+def test_a_long_list_travels_in_steps(small_hashes):
+    """DUMP of a long list gives what was there when it began, and RESTORE makes the same list of it."""
+    side = Side()
+    expected = dump.dumped(side.core.databases[0].get(b"l"))
+    side.core.take_steps()
+    reply, count = finished(side, side.run("DUMP l"), {3: "LPOP l; RPUSH l more; DEL l"})
+    assert count >= 10
+    assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
+
+
+def test_many_keys_are_deleted_in_steps(small_hashes):
+    """DEL of many keys deletes some in each step, and the log gets what it has deleted."""
+    side = Side()
+    side.core.take_steps()
+    names = [f"key-{number}" for number in range(50)]
+    steps = side.run("DEL " + " ".join([*names, "none", "s", "h"]))
+    assert type(steps) is Steps
+    reply, count = finished(side, steps, {5: "DEL key-30; SET key-1 again; EXPIRE key-40 1"})
+    assert (reply, count) == (51, 14)
+    assert side.run("EXISTS key-0 key-1 key-49 s h") == 1
+    assert max(len(argv) for _, argv in side.core.changes.effects[-20:] if argv[0] == b"DEL") == 5
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("KEYS key-*", 50),
+        ("SCAN 0 COUNT 1000 MATCH key-*", 50),
+        ("SCAN 0 COUNT 1000 TYPE string", 50),
+        ("HSCAN h 0 COUNT 1000 MATCH field-1*", 22),
+        ("HSCAN h 0 COUNT 1000 NOVALUES", 50),
+    ],
+)
+def test_many_names_are_compared_in_steps(small_hashes, command, found):
+    """KEYS, SCAN and HSCAN of many names look at some in each step; names that go meanwhile do no harm."""
+    side = Side()
+    side.run(_GROW)
+    side.core.take_steps()
+    steps = side.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(side, steps)
+    names = reply if command.startswith("KEYS") else reply[1]
+    assert (len(names), count > 5) == (found, True)
+    assert len(set(names)) >= found // 2
+    steps = side.run(command)
+    reply, _ = finished(side, steps, {1: "DEL key-49 key-48 key-0; HDEL h field-0 field-1 field-49"})
+    names = reply if command.startswith("KEYS") else reply[1]
+    assert len(names) <= found
 
 
 def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small_payloads):

@@ -39,6 +39,7 @@ def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
                 assert set(due) == {one for one, deadline in by_key.items() if deadline <= number}
                 for one in due:
                     by_key.pop(one, None)
+            assert deadlines.due(15) == {one for one, deadline in by_key.items() if deadline <= 15}
             earliest = deadlines.next()
             assert not by_key or (earliest is not None and earliest <= min(by_key.values()))
     finally:
