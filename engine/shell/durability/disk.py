@@ -85,6 +85,8 @@ class DiskDurability:
         self.replies: Replies | None = None
         #: Sends effects to the replicas, and gives them encoded; None where there are no replicas.
         self.feed: Callable[[Effects], Effects] | None = None
+        #: Called when other data were loaded in place of those that effects have told of.
+        self.on_other_data: Callable[[], None] = lambda: None
         self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
 
@@ -413,8 +415,10 @@ class DiskDurability:
             raise CommandError(persistence.load_failed(str(error))) from None
         finally:
             self._follow()
-        if self.switch.is_wanted and not from_log and not (save and flush):
-            self._log_what_was_loaded()
+        if not from_log and not (save and flush):
+            self.on_other_data()
+            if self.switch.is_wanted:
+                self._log_what_was_loaded()
 
     def begin_replacing(self) -> None:
         """What is on the disk stays as it is: until the new data are whole it is all that there would be."""

@@ -48,6 +48,7 @@ class Node:
     def start(self) -> None:
         """Begin to answer the core."""
         self._core.replication = self
+        self._disk.on_other_data = self.master.restart
         self.master.judge()
         self._tick()
         master = self._core.config.value("replicaof", tuple)

@@ -237,18 +237,25 @@ class Master:
     def _begin_soon(self) -> None:
         """Begin a transfer to those who wait; where others may come, they get a moment for it."""
         waiting = [one for one in self._replicas.values() if one.state is Sync.WAITING]
-        if not waiting or self._transfer is not None or self._begin_at is not None:
+        if not waiting or self._transfer is not None:
             return
         config = self._core.config
         most = config.integer("repl-diskless-sync-max-replicas")
-        alone = any(one.said.rdb_only for one in waiting)
-        by_mark = any(self._form(one) is Form.RDB_BY_MARK for one in waiting)
-        full = bool(most) and len(waiting) >= most
-        delay = 0 if alone or full or not by_mark else config.integer("repl-diskless-sync-delay")
-        self._begin_at = self._loop.call_later(delay, self._begin) if delay else self._loop.call_soon(self._begin)  # type: ignore[assignment]
+        at_once = any(one.said.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
+        if at_once or (most and len(waiting) >= most):
+            self._begin_later(0)
+        elif self._begin_at is None:
+            self._begin_later(config.integer("repl-diskless-sync-delay"))
+
+    def _begin_later(self, seconds: float) -> None:
+        if self._begin_at is not None:
+            self._begin_at.cancel()
+        self._begin_at = self._loop.call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         self._begin_at = None
+        if self._transfer is not None:
+            return
         waiting = [one for one in self._replicas.values() if one.state is Sync.WAITING]
         if not waiting:
             return
@@ -424,6 +431,11 @@ class Master:
             self._core.changes.record_for("replicas", True)
             self._on_feeding(True)
         self.judge()
+
+    def restart(self) -> None:
+        """The data are not those that the stream has made any more: everybody gets them anew."""
+        self.history.renew()
+        self.cut_off_all()
 
     def forget(self) -> None:
         """Nobody follows any more: keep no backlog, and have no effects recorded."""
