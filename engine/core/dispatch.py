@@ -229,19 +229,27 @@ class Core:
         changes.set_time(now_us)
         self._ctx.enter(session)
         first = len(changes.effects)
+        failed = False
         try:
             try:
                 reply = steps.next()
             except CommandError as error:
+                failed = True
                 telemetry.count_error(error)
                 reply = error
             except Exception as error:  # noqa: BLE001 - what it means is decided there
+                failed = True
                 reply = self._unforeseen(session, command, steps.argv, error)
         except FatalError:
             del changes.effects[first:]
             raise
-        spent = telemetry.stopwatch() - telemetry.measured_ns
-        telemetry.stat(command.full_name).ns += max(spent, 0)
+        spent = max(telemetry.stopwatch() - telemetry.measured_ns, 0)
+        steps.spent_ns += spent
+        stat = telemetry.stat(command.full_name)
+        stat.ns += spent
+        stat.failed += failed
+        if reply is not steps:
+            telemetry.note_slow(session, command, steps.argv, steps.spent_ns // 1000, changes.now)
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready:
@@ -292,7 +300,10 @@ class Core:
             # (A clock that was set back makes it negative.)
             stat.buckets[spent.bit_length()] += 1
         if spent >= telemetry.threshold_ns:
-            telemetry.note(session, command, argv, spent, changes.now)
+            if type(reply) is Steps:
+                reply.spent_ns = spent
+            else:
+                telemetry.note(session, command, argv, spent, changes.now)
             if self.monitors.sessions and retry is None:
                 self.monitors.show(session, command, argv)
         return reply

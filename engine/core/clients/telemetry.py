@@ -196,14 +196,18 @@ class Telemetry:
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
         """A command took at least :attr:`threshold_ns`."""
         microseconds = spent_ns // 1000
+        self.note_slow(session, command, argv, microseconds, now_ms)
+        event = b"fast-command" if "fast" in command.flags else b"command"
+        self.note_latency(event, command.full_name, microseconds // 1000, now_ms)
+
+    def note_slow(self, session: Session, command: Command, argv: list[bytes], microseconds: int, now_ms: int) -> None:
+        """Put a command into the slow log, if it took as long as slowlog-log-slower-than."""
         if 0 <= self._slow_us <= microseconds and self._keep and "skip_slowlog" not in command.flags:
             words = shortened(without_secrets(argv))
             entry = Slow(self._next_number, now_ms // 1000, microseconds, words, session.addr, session.name)
             self._next_number += 1
             self.slow_log.appendleft(entry)
             self._shorten()
-        event = b"fast-command" if "fast" in command.flags else b"command"
-        self.note_latency(event, command.full_name, microseconds // 1000, now_ms)
 
     def is_latency(self, milliseconds: int) -> bool:
         """Whether so long is as long as latency-monitor-threshold says."""

@@ -125,14 +125,15 @@ class Steps:
     """A command that is done step by step, other clients' commands in between; the generator returns the reply.
 
     Each step leaves the data as a command of its own would: somebody sees it, and the log gets it. The next one may
-    find anything changed. ``argv`` are the command's words.
+    find anything changed. ``argv`` are the command's words, ``spent_ns`` the nanoseconds that it has taken so far.
     """
 
-    __slots__ = ("argv", "work")
+    __slots__ = ("argv", "spent_ns", "work")
 
     def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
         self.argv = argv
         self.work = work
+        self.spent_ns = 0
 
     def next(self) -> Reply:
         """Do a step: the reply, or these steps themselves if there are more."""

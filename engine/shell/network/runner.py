@@ -258,20 +258,24 @@ class Runner:
             return
         if core.outbox:
             self.deliver(session, out)
-        if reply is steps:
-            self.loop.call_soon(self._step, connection, session, steps)
-        else:
-            connection.stepping = False
-            if session.reply_mode != "on":
-                reply = _muted(session, reply)
-            if type(reply) is Pages:
-                connection.pieces = pages_of(reply, session.proto)
-            elif reply is not NO_REPLY:
-                encode(reply, session.proto, out)
-            connection.yield_to_others()
+        is_done = reply is not steps
+        if is_done and session.reply_mode != "on":
+            reply = _muted(session, reply)
+        pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
+        if is_done and reply is not NO_REPLY and pieces is None:
+            _encode_or_say_so(reply, session, out)
         self._flush(connection, out)
         if self.after_reply:
             self._do_after_reply()
+        if not is_done:
+            self.loop.call_soon(self._step, connection, session, steps)
+        else:
+            connection.stepping = False
+            connection.pieces = pieces
+            if pieces is None and (session.close_after_reply or session.close_requested):
+                connection.close()
+            else:
+                connection.yield_to_others()
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:
@@ -355,13 +359,7 @@ class Runner:
                 if session is caller and out is not None:
                     encode(reply, session.proto, out)
                 elif session.reply_mode == "on" or isinstance(reply, Push):
-                    pieces = parts.setdefault(session.id, [])
-                    before = len(pieces)
-                    try:
-                        encode(reply, session.proto, pieces)
-                    except Exception:  # noqa: BLE001 - the others are to get theirs
-                        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
-                        pieces[before:] = [encoded(_INTERNAL_ERROR)]
+                    _encode_or_say_so(reply, session, parts.setdefault(session.id, []))
             for session_id, pieces in parts.items():
                 connection = self.connections.get(session_id)
                 if connection is not None:
@@ -448,6 +446,16 @@ class Runner:
             if connection.slow or connection.clogged:
                 connection.check_output()
         self.idle_clients.look(self.core.changes.now)
+
+
+def _encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
+    """Encode a reply, or an error where that is not possible: its client waits for one, and others for theirs."""
+    before = len(out)
+    try:
+        encode(reply, session.proto, out)
+    except Exception:  # noqa: BLE001 - see above
+        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
+        out[before:] = [encoded(_INTERNAL_ERROR)]
 
 
 def _muted(session: Session, reply: Reply) -> Reply:
