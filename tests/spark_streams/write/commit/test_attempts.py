@@ -222,6 +222,39 @@ def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, plac
     assert numbers(client) == []  # trimmed, not deleted: the rows have been there
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("before", [0, 7])
+def test_a_stream_that_was_made_anew_with_more_entries_gets_its_rows_again(
+    client: redis.Redis, place: servers.Running, is_committed: bool, before: int
+) -> None:
+    """Whether its IDs are greater or smaller; a stream whose entries were trimmed or deleted is the same one."""
+    for n in range(before):
+        client.xadd("s", {"n": n}, id=f"5-{n + 1}")
+    first = Attempt(place.url, "first").task(0, range(20))
+    if is_committed:
+        first.commit()
+    records = {key: client.dump(key) for key in client.keys("pystreams:*")}
+    stream = client.dump("s")
+    for ids in (["1-1"], ["*"], [f"5-{n}" for n in range(20, 80)], ["*"] * 80):
+        client.flushall()
+        for key, value in records.items():
+            client.restore(key, 0, value)
+        for each in ids:
+            client.xadd("s", {"n": -1}, id=each)
+        if len(ids) < before + 20 or before or is_committed:
+            Attempt(place.url, f"after {len(ids)}").task(0, range(20)).commit()
+            assert numbers(client) == [-1] * len(ids) + [*range(20)], ids
+    for removed in range(0, before + 20, 5):
+        client.flushall()
+        for key, value in {**records, b"s": stream}.items():
+            client.restore(key, 0, value)
+        ids = [entry for entry, _ in client.xrange("s")]
+        client.xdel("s", *ids[removed:]) if removed % 2 else client.xtrim("s", minid=ids[removed], approximate=False)
+        left = numbers(client)
+        Attempt(place.url, "again").task(0, range(20)).commit()
+        assert numbers(client) == left, removed
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running, seed: int) -> None:
     """Attempts with parts, orders and deaths by chance: exactly the rows, or REPLAY_DIFFERS and what was there."""
