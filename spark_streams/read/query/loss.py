@@ -25,14 +25,14 @@ class Baseline:
 
     `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
     the ID of the stream's first entry at that time; None if unknown. `gone`: how many of the entries behind `after`
-    were known to be gone already.
+    were gone already; None if it is unknown.
     """
 
     after: StreamId
     added: int | None = None
     deleted: StreamId = ZERO
     first: StreamId | None = None
-    gone: int = 0
+    gone: int | None = 0
 
 
 #: Of a shared batch that an earlier run has planned: what is gone may have been so before the query.
@@ -81,7 +81,7 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
         if state.first_id is not None and state.first_id > baseline.after and state.length > since:
             found = f"all of its {state.length} entries follow, though only {since} can have been added since"
             return Loss(found, recreated=True)
-        if backlog is not None:
+        if backlog is not None and baseline.gone is not None:
             gone = since - backlog - baseline.gone
             return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
     if state.max_deleted_id > max(baseline.after, baseline.deleted):
@@ -92,9 +92,9 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
     """What is gone of the entries that a consumer group has yet to read; None if nothing is known to be.
 
-    `known` is what `planned_baseline` said of an earlier state: then only what has gone since counts. Without it,
-    entries that were deleted one by one do not count for a group that has read nothing: that may have been before there
-    was the group.
+    `known` is what `group_baseline` said of an earlier state: then only what has gone since counts. Without it, entries
+    that were deleted one by one do not count for a group that has read nothing: that may have been before there was the
+    group.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
@@ -108,17 +108,28 @@ def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss |
     return find_loss(Baseline(after, added, known.deleted, gone=known.gone), state, backlog)
 
 
-def planned_baseline(state: StreamState) -> Baseline:
-    """The baseline for what happens between planning a batch of a consumer group and reading it.
+def group_baseline(state: StreamState, known: Baseline | None = None) -> Baseline:
+    """The baseline for what a consumer group has yet to read. The stream must have the group.
 
-    The stream must have the group.
+    `known` is the one of an earlier state. A group that has passed entries that are gone may count them as unread until
+    it has caught up (Redis 7): so what was seen to be gone is remembered.
     """
     assert state.group is not None
-    after, added = state.group.last_delivered_id, state.group.entries_read
-    if added is None and state.entries_added is not None and state.exact_backlog(after) == state.length:
-        added = state.entries_added - state.length
-    found = find_group_loss(state)
-    return Baseline(after, added, state.max_deleted_id, gone=0 if found is None else found.count or 0)
+    after, added, deleted = state.group.last_delivered_id, state.group.entries_read, state.max_deleted_id
+    if state.entries_added is None:
+        return Baseline(after, deleted=deleted)
+    if after >= state.last_id:
+        return Baseline(after, state.entries_added, deleted)
+    if added is None and known is not None and after == known.after:
+        added = known.added
+    gone: int | None = 0 if known is None or known.gone is None else known.gone
+    if state.exact_backlog(after) == state.length:  # nothing that is there has been read
+        reached = state.entries_added - state.length
+        added = reached if added is None else added
+        gone = max(0, reached - added)
+    elif deleted > after:
+        gone = None
+    return Baseline(after, added, deleted, gone=gone)
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:

@@ -10,6 +10,7 @@ import itertools
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.pool import borrow
@@ -54,11 +55,10 @@ class SharedSource:
         self._lease = Lease(options, address)
         self._base: SharedBatch | None = None  # where this run counts on from, if not from its checkpoint
         self._checked = False  # whether the checkpoint is known to be this query's
-        self._warned: dict[str, StreamId] = {}  # losses that were warned of, by their last ID
         self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
-        self._known: dict[str, Baseline] = {}  # what the batch `_planned` was planned with
+        self._known: dict[str, Baseline] = {}  # what was known of losses when the groups were last looked at
         self._scripted: frozenset[str] = frozenset()  # the streams with large entries
-        self._planned = -1
+        self._planned = -1  # the batch that was planned then
 
     @property
     def _group(self) -> str:
@@ -82,6 +82,8 @@ class SharedSource:
                     starts[stream] = start if position.after is None else position.after, None
                     self._groups[stream] = GroupState(ZERO, None, 0)
             server.create_groups(starts, self._group)
+            for stream, (start, _) in starts.items():
+                self._known[stream] = _unread_from(start, states[stream])
             since = self._last_batch(connection, server, list(states))
             return Offsets(
                 {}, shared=SharedBatch(since, since), source=belonging.source_of(self._options, self._address)
@@ -134,9 +136,9 @@ class SharedSource:
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
             self._planned = batch.number
             self._scripted = server.scripted(states)
-            self._known = {
-                stream: loss.planned_baseline(state) for stream, state in states.items() if state and state.group
-            }
+            for stream, state in states.items():
+                if state is not None and state.group is not None:
+                    self._known[stream] = loss.group_baseline(state, self._known.get(stream))
             quiet = {stream: state for stream, state in states.items() if self._is_quiet(state, lag[stream])}
             quiet = {stream: state for stream, state in quiet.items() if stream not in claims}
             self._watch.settle(begin, quiet)
@@ -203,6 +205,7 @@ class SharedSource:
                 fail("GROUP_LOST", stream=stream, address=self._address, group=self._group)
             _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         server.create_group(stream, self._group, ZERO)
+        self._known[stream] = _unread_from(ZERO, state)
         return server.states([stream], self._group)[stream] is not None
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
@@ -215,17 +218,15 @@ class SharedSource:
 
     def _check_loss(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
         """Report entries that were removed before the group has read them."""
-        if state is None or loss.find_group_loss(state) is None:
+        known = self._known.get(stream)
+        if state is None or loss.find_group_loss(state, known) is None:
             return
         # Stream and group were asked one after the other: only their states at the same moment prove a loss.
         state = server.state_at_once(stream, self._group)
-        found = None if state is None else loss.find_group_loss(state)
-        if state is None or state.group is None or found is None or self._warned.get(stream) == found.upto:
-            return
-        baseline = Baseline(state.group.last_delivered_id)
-        loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
-        if found.upto is not None:
-            self._warned[stream] = found.upto
+        found = None if state is None else loss.find_group_loss(state, known)
+        if state is not None and state.group is not None and found is not None:
+            baseline = Baseline(state.group.last_delivered_id)
+            loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> int:
         """The number of entries that the group has yet to read; an estimate where the server cannot tell."""
@@ -348,3 +349,10 @@ class SharedSource:
             if old:
                 commands.append(("HDEL", key, *old))
         connection.commands(commands)
+
+
+def _unread_from(start: StreamId, state: StreamState | None) -> Baseline:
+    """What is known of losses in a stream with a group that was created there just now."""
+    if state is None:
+        return Baseline(start, 0)
+    return loss.group_baseline(replace(state, group=GroupState(start, None, 0)))
