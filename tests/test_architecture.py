@@ -34,6 +34,7 @@ def test_every_room_stands_in_a_contract() -> None:
             "spark_streams",
             "spark_streams/read",
             "spark_streams/write",
+            "pystreams",
         )
         for path in (ROOT / package).iterdir()
         if path.name not in ("__init__.py", "__pycache__", "py.typed") and not path.name.startswith(".")
@@ -50,7 +51,7 @@ def test_every_room_says_what_it_owns() -> None:
 
 def test_the_page_names_files_that_exist() -> None:
     """Every path on the page is a file or folder of the checkout."""
-    folders = "engine|spark_streams|tests|scripts|jobs|conf|benchmarks"
+    folders = "engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks"
     paths = re.findall(rf"`((?:{folders})/[\w/.]*)`", architecture.PART.page.read_text())
     assert len(paths) > 50
     assert [path for path in paths if not (ROOT / path).exists()] == []
@@ -69,12 +70,13 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
         ("spark_streams/stream_id.py", "from spark_streams.client import connection", "connector-layers"),
         ("spark_streams/write/records/fence.py", "from spark_streams.write.tasks import replicas", "write-layers"),
         ("spark_streams/client/link.py", "import engine.wire.parser", "two-halves"),
+        ("pystreams/streams/listing.py", "from spark_streams.read import batch", "command-line-uses"),
         ("engine/core/protocol/replies.py", "from engine.core.protocol import args", "no-circles"),
     ],
 )
 def test_a_contract_can_fail(tmp_path: Path, module: str, line: str, broken: str) -> None:
     """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
-    for name in ("engine", "spark_streams"):
+    for name in ("engine", "spark_streams", "pystreams"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     path = tmp_path / module

@@ -186,8 +186,8 @@ def test_the_wheel_says_who_made_it_under_which_licence_and_for_what(metadata: M
         assert any(one.startswith(kind) for one in said), kind
 
 
-def test_the_wheel_has_two_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
-    """Nothing else stands at its top level, all code is there, both packages are typed, the licence goes with them."""
+def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
+    """Nothing else stands at its top level, all code is there, all packages are typed, the licence goes with them."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))
@@ -196,12 +196,13 @@ def test_the_wheel_has_two_packages_and_the_module_that_spark_looks_for(wheel: P
     assert {name for name in top if not name.endswith(".dist-info")} == {
         "engine",
         "spark_streams",
+        "pystreams",
         "pyspark_pystreams.py",
     }
-    assert {"engine/py.typed", "spark_streams/py.typed"} <= names
+    assert {"engine/py.typed", "spark_streams/py.typed", "pystreams/py.typed"} <= names
     code = {
         str(path.relative_to(ROOT))
-        for package in ("engine", "spark_streams")
+        for package in ("engine", "spark_streams", "pystreams")
         for path in (ROOT / package).rglob("*.py")
     }
     assert code <= names

@@ -46,6 +46,7 @@ ARROWS = {
     "engine/wire": {"engine.text", "engine.core.protocol"},
     "engine/shell": {"engine"},
     "spark_streams": set(),
+    "pystreams": {"spark_streams"},
     "jobs": {"spark_streams"},
 }
 
@@ -68,7 +69,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def ours(name: str) -> bool:
-    return name.partition(".")[0] in {"engine", "spark_streams", "jobs", "tests", "benchmarks"}
+    return name.partition(".")[0] in {"engine", "spark_streams", "pystreams", "jobs", "tests", "benchmarks"}
 
 
 def within(name: str, packages: set[str]) -> bool:

@@ -19,7 +19,7 @@ from spark_streams.codec.reply import Page
 from spark_streams.config.address import Endpoint
 from spark_streams.server import xrange
 from spark_streams.server.model import Range
-from spark_streams.server.xrange import PageSize
+from spark_streams.server.page_size import PageSize
 
 _MOST_RANGES = 256  # in one request
 _UNKNOWN = 100  # entries that are expected of a range of which nothing is known

@@ -18,11 +18,9 @@ from spark_streams.client.refusals import refused
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, ReplyError, array_header
 from spark_streams.errors import fail
+from spark_streams.server.page_size import PageSize
 from spark_streams.stream_id import LAST, StreamId
 
-_FIRST_PAGE = 50
-_TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
-_GROWTH = 16
 _COUNT_PAGE = 10_000
 _ALL = 2**62
 _HEAD = b"*2\r\n$"
@@ -40,19 +38,6 @@ class Delivery:
     consumer: str
     position: StreamId
     current_position: Callable[[], StreamId] | None = None
-
-
-class PageSize:
-    """How many entries to ask for: about a megabyte of them, judged by the page before, at most `most`."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.now = min(most, _FIRST_PAGE)
-
-    def learn(self, entries: int, size: int) -> None:
-        """A page had so many entries, in `size` bytes."""
-        fitting = _TARGET_BYTES * entries // max(1, size)
-        self.now = max(1, min(self._most, fitting, self.now * _GROWTH))
 
 
 def pages(

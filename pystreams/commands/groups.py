@@ -1,0 +1,379 @@
+"""`groups ls, describe, lag, seek, create, rm`: consumer groups, and how far they are behind."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from pystreams.commands.verbs import NAME, Run, found, group_argument, stream_argument, together, verb
+from pystreams.output.out import Column
+from pystreams.streams import asking, entries, listing, seeking
+from pystreams.streams import groups as of_groups
+from pystreams.streams.groups import Group
+from pystreams.streams.status import LIMIT_MS, STYLES, Sample, Status, judge
+from pystreams.values import names, numbers, positions, times
+from spark_streams.stream_id import ZERO
+
+_READS = "+scan +xinfo +xpending +xrange +time"
+_SORTS = {
+    "lag": lambda group: group.lag or 0,
+    "behind": lambda group: group.behind_ms or 0,
+    "pending": lambda group: group.pending,
+}
+_COLUMNS = [
+    Column("STREAM"),
+    Column("GROUP"),
+    Column("POSITION"),
+    Column("END"),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True),
+    Column("PENDING", right=True),
+    Column("CONSUMERS", right=True),
+    Column("IDLE", right=True),
+    Column("STATUS", styles=STYLES),
+]
+
+
+def document(group: Group, status: Status | None) -> dict[str, Any]:
+    """A group for programs."""
+    return {
+        "stream": names.as_json(group.stream.name),
+        "group": names.as_json(group.name),
+        "position": str(group.position),
+        "end": str(group.stream.generated),
+        "lag": group.lag,
+        "lag_exact": group.exact,
+        "lag_seconds": None if group.behind_ms is None else group.behind_ms / 1000,
+        "pending": group.pending,
+        "consumers": group.consumer_count,
+        "idle_seconds": None if group.idle_ms is None else group.idle_ms / 1000,
+        **({} if status is None else {"status": status.value}),
+    }
+
+
+def _row(group: Group, status: Status) -> list[str]:
+    return [
+        names.shown(group.stream.name),
+        names.shown(group.name),
+        str(group.position),
+        str(group.stream.generated),
+        numbers.count(group.lag, exact=group.exact),
+        times.shown(group.behind_ms),
+        numbers.count(group.pending),
+        numbers.count(group.consumer_count),
+        times.shown(group.idle_ms),
+        status.value,
+    ]
+
+
+def matching(run: Run, pattern: str) -> Iterable[bytes]:
+    """The streams that a word means: those that match a glob, or the one of that name, which must exist."""
+    name = names.from_shell(pattern)
+    if any(each in pattern for each in "*?[\\"):
+        return listing.scan(run.connection, name)
+    asking.ask(run.connection, "XINFO", "STREAM", name)
+    return [name]
+
+
+@verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
+@click.argument("pattern", default="*")
+@click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")
+def ls(run: Run, pattern: str, limit: int) -> None:
+    """List the groups of the streams that match PATTERN, a name or a glob.
+
+    LAG is in entries; '~' marks an estimate where the server cannot tell. 'groups lag' also tells it in seconds.
+    """
+    every = of_groups.groups(run.connection, matching(run, pattern), run.now, details=False)
+    shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
+    more = bool(limit) and len(shown) > limit
+    shown = sorted(shown[:limit] if limit else shown, key=lambda group: (group.stream.name, group.name))
+    if run.out.json:
+        run.out.document({"groups": [document(group, None) for group in shown], "more": more})
+        return
+    kept = [at for at, column in enumerate(_COLUMNS) if column.title not in ("BEHIND", "IDLE", "STATUS")]
+    rows = [_row(group, Status.OK) for group in shown]
+    run.out.table(
+        [_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows], empty="No consumer groups."
+    )
+    if more:
+        run.out.note(f"There are more: this is --limit {limit}.")
+
+
+@verb(
+    "describe",
+    needs=_READS,
+    examples=("pystreams groups describe orders billing", "pystreams groups describe orders billing --json"),
+)
+@stream_argument
+@group_argument
+@click.option(
+    "--limit", default=100, show_default=True, help="Show at most so many consumers, those with most pending."
+)
+def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
+    """Show one group and its consumers.
+
+    IDLE: since a consumer last called. INACTIVE: since it last got an entry (Redis 7.2 and later).
+    """
+    shown = of_groups.need(run.connection, stream, group, run.now)
+    status = judge([shown.sample])
+    consumers = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
+    if run.out.json:
+        run.out.document(
+            {
+                **document(shown, status),
+                "oldest_pending": None if shown.oldest is None else str(shown.oldest),
+                "oldest_pending_idle_seconds": None if shown.oldest_idle_ms is None else shown.oldest_idle_ms / 1000,
+                "consumers": [
+                    {
+                        "consumer": names.as_json(each.name),
+                        "pending": each.pending,
+                        "idle_seconds": each.idle_ms / 1000,
+                        "inactive_seconds": None if each.inactive_ms is None else each.inactive_ms / 1000,
+                    }
+                    for each in consumers[:limit]
+                ],
+            }
+        )
+        return
+    oldest = (
+        f", the first is {shown.oldest}, left alone for {times.shown(shown.oldest_idle_ms)}" if shown.oldest else ""
+    )
+    rows = [
+        ("group", f"{names.shown(shown.name)} of {names.shown(shown.stream.name)}"),
+        ("status", status.value),
+        ("position", f"{shown.position}, the stream ends at {shown.stream.generated}"),
+        ("lag", f"{numbers.count(shown.lag, exact=shown.exact)} entries, {times.shown(shown.behind_ms)}"),
+        ("pending", f"{numbers.count(shown.pending)}{oldest}"),
+    ]
+    for title, text in rows:
+        run.out.line(f"{title:<9} {text}")
+    run.out.line()
+    columns = [Column("CONSUMER")]
+    columns += [Column(title, right=True) for title in ("PENDING", "IDLE", "INACTIVE")]
+    run.out.table(
+        columns,
+        [
+            [
+                names.shown(each.name),
+                numbers.count(each.pending),
+                times.shown(each.idle_ms),
+                times.shown(each.inactive_ms),
+            ]
+            for each in consumers[:limit]
+        ],
+        empty="No consumers.",
+    )
+    if len(consumers) > limit:
+        run.out.note(f"There are {len(consumers):,} consumers: this is --limit {limit}.")
+
+
+@verb(
+    "lag",
+    needs=_READS,
+    examples=(
+        "pystreams groups lag",
+        "pystreams groups lag 'sensors:*' --sort behind",
+        "pystreams groups lag orders --group billing --watch",
+        "pystreams groups lag orders --fail-above 10000 || echo too slow",
+    ),
+)
+@click.argument("pattern", default="*")
+@click.option("--group", type=NAME, help="This group alone.")
+@click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
+@click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")
+@click.option("--watch", is_flag=True, help="Look again and again.")
+@click.option("--interval", default="5s", show_default=True, help="How long to wait between two looks.")
+@click.option("--looks", type=click.IntRange(1), help="End after so many looks.")
+@click.option("--fail-above", type=int, metavar="N", help="End with status 3 if a lag is larger than N entries.")
+@click.option("--fail-behind", metavar="DURATION", help="End with status 3 if a group is further behind than this.")
+@click.option("--fail-status", is_flag=True, help="End with status 3 if a group is judged stop, stall or rewind.")
+def lag(
+    run: Run,
+    pattern: str,
+    group: bytes | None,
+    sort: str | None,
+    limit: int,
+    watch: bool,
+    interval: str,
+    looks: int | None,
+    fail_above: int | None,
+    fail_behind: str | None,
+    fail_status: bool,
+) -> None:
+    r"""Show how far groups are behind: position, end, lag in entries and time, pending, idle, status.
+
+    BEHIND is the age of the first entry that was not delivered. IDLE: since a consumer of the group last called.
+
+    \b
+    STATUS, as Burrow judges Kafka's groups:
+      ok       nothing is left to do, or the group gets on
+      warning  it gets on, but its lag grew at every look (--watch)
+      stop     there is something to do, and no consumer called for a minute
+      stall    consumers call, but the position or the pending entries stay as they are for a minute
+      rewind   the position went back (--watch)
+    """
+    pause = times.duration(interval, "--interval") / 1000
+    behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
+    window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
+    samples: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
+    for look in itertools.count(1):
+        now = asking.now_ms(run.connection)
+        with run.out.progress("groups") as advance:
+            shown, more = _looked(run, pattern, group, sort, limit, now, advance)
+        judged: list[tuple[Group, Status]] = []
+        for each in shown:
+            history = samples[each.stream.name, each.name]
+            history.append(each.sample)
+            judged.append((each, judge(history)))
+        _show(run, judged, now, more=more, watch=watch)
+        if any(
+            (fail_above is not None and (each.lag or 0) > fail_above)
+            or (behind_ms is not None and (each.behind_ms or 0) > behind_ms)
+            or (fail_status and status in (Status.STOP, Status.STALL, Status.REWIND))
+            for each, status in judged
+        ):
+            found(run)
+        if not watch or look == looks:
+            return
+        run.out.flush()
+        time.sleep(pause)
+
+
+def _looked(
+    run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any
+) -> tuple[list[Group], bool]:
+    """The groups to show, and whether there are more."""
+
+    def wanted() -> Iterator[Group]:
+        every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None)
+        for each in every:
+            if group is None or each.name == group:
+                advance(1)
+                yield each
+
+    shown: list[Group] = list(wanted() if sort is not None or not limit else itertools.islice(wanted(), limit + 1))
+    if group is not None:
+        shown = of_groups.detailed(run.connection, shown)
+    shown.sort(key=lambda each: (each.stream.name, each.name))
+    if sort is not None:
+        shown.sort(key=_SORTS[sort], reverse=True)
+    return (shown[:limit], len(shown) > limit) if limit else (shown, False)
+
+
+def _show(run: Run, judged: list[tuple[Group, Status]], now: int, *, more: bool, watch: bool) -> None:
+    if run.out.json:
+        at = {"at": times.iso(now)} if watch else {}
+        run.out.document({**at, "groups": [document(*each) for each in judged], "more": more})
+        return
+    if watch:
+        run.out.line(f"{times.iso(now)}")
+    run.out.table(_COLUMNS, [_row(*each) for each in judged], empty="No consumer groups.")
+    if watch:
+        run.out.line()
+    if more:
+        run.out.note("There are more: see --limit.")
+
+
+@verb(
+    "seek",
+    needs=f"{_READS} +xrevrange +xgroup|setid",
+    changes=True,
+    examples=(
+        "pystreams groups seek orders billing --to start",
+        "pystreams groups seek orders billing --to 1h          # what was added in the last hour, again",
+        "pystreams groups seek orders billing --to 2024-06-01T12:00 --dry-run",
+        "pystreams groups seek orders billing --to +1          # skip one entry",
+        "pystreams groups seek orders billing --to-group audit # where that group is",
+    ),
+)
+@stream_argument
+@group_argument
+@click.option("--to", metavar="POSITION", help="start, end, an ID, a time, 15m (ago), +N or -N entries.")
+@click.option("--to-group", type=NAME, help="Where another group of the stream is.")
+def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes | None) -> None:
+    """Move a group: the next entry that it reads is the first at or behind the position.
+
+    A number with its sign counts from where the group is. Entries that are pending stay pending.
+    """
+    if (to is None) == (to_group is None):
+        raise click.UsageError("Give one of --to and --to-group.")
+    before = of_groups.need(run.connection, stream, group, run.now)
+    if to_group is not None:
+        move = seeking.to_id(before, of_groups.need(run.connection, stream, to_group, run.now).position)
+    else:
+        move = seeking.to_position(run.connection, before, positions.parse(str(to), "--to", signs="+10, -10"), run.now)
+    lag_then, exact = move.lag
+    plan = (
+        f"move {names.shown(group)} of {names.shown(stream)} from {before.position} "
+        f"(lag {numbers.count(before.lag, exact=before.exact)}) to {move.position} "
+        f"(lag {numbers.count(lag_then, exact=exact)})"
+    )
+    consequence = seeking.consequence(move)
+    if consequence:
+        run.out.warn(consequence)
+    if before.pending:
+        run.out.note(f"{before.pending:,} entries are pending and stay so: 'pystreams pending' shows them.")
+    change = {"from": str(before.position), "to": str(move.position), "lag_before": before.lag}
+    if not run.may(plan, {**change, "lag_after": lag_then}):
+        return
+    seeking.carry_out(run.connection, move)
+    after = of_groups.need(run.connection, stream, group, run.now)
+    run.done(
+        f"{names.shown(group)} of {names.shown(stream)}: {before.position} -> {after.position}, "
+        f"lag {numbers.count(before.lag, exact=before.exact)} -> {numbers.count(after.lag, exact=after.exact)}",
+        {**change, "lag_after": after.lag},
+    )
+
+
+@verb(
+    "create",
+    needs="+xinfo +xgroup|create +xrevrange +time",
+    changes=True,
+    examples=("pystreams groups create orders billing --at start --yes", "pystreams groups create new g --make-stream"),
+)
+@stream_argument
+@group_argument
+@click.option("--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N.")
+@click.option("--make-stream", is_flag=True, help="Create the stream if there is none.")
+def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool) -> None:
+    """Create a group; the first entry that it reads is the first at or behind the position."""
+    position = positions.parse(at, "--at")
+    after = None
+    if not (make_stream and position.kind in ("start", "end", "id")):
+        listing.need(run.connection, stream)
+    if position.kind == "start":
+        after = ZERO
+    elif position.kind == "id" and position.id is not None:
+        after = position.id.before()
+    elif position.kind != "end":
+        after = entries.after_of(run.connection, listing.need(run.connection, stream), position, run.now)
+    where = "its end" if after is None else "its start" if after == ZERO else str(after)
+    if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
+        seeking.create(run.connection, stream, group, after, make=make_stream)
+        created = {"stream": names.as_json(stream), "group": names.as_json(group), "created": True}
+        run.done(f"Created {names.shown(group)} of {names.shown(stream)} at {where}.", created)
+
+
+@verb("rm", needs="+xinfo +xgroup|destroy +time", changes=True, examples=("pystreams groups rm orders billing",))
+@stream_argument
+@group_argument
+def rm(run: Run, stream: bytes, group: bytes) -> None:
+    """Remove a group with its position and all that is pending for it. No entry is removed."""
+    gone = of_groups.need(run.connection, stream, group, run.now)
+    if seeking.owner(gone) is not None:
+        run.out.warn("A Spark query uses this group: it would create it anew, or end with GROUP_LOST.")
+    plan = (
+        f"remove the group {names.shown(group)} of {names.shown(stream)} with {gone.pending:,} pending entries and "
+        f"{gone.consumer_count:,} consumers"
+    )
+    if run.may(plan, {"pending": gone.pending, "consumers": gone.consumer_count}):
+        asking.ask(run.connection, "XGROUP", "DESTROY", stream, group)
+        run.done(f"Removed {names.shown(group)} of {names.shown(stream)}.", {"removed": True, "pending": gone.pending})
+
+
+VERBS = (together("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, rm),)

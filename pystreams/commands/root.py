@@ -1,0 +1,41 @@
+"""The command `pystreams` itself, and the verbs that it has."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from pystreams.commands import groups, streams
+from pystreams.commands.verbs import InOrder, remember, server_options
+
+
+def _version() -> str:
+    try:
+        return version("pystreams")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(_version(), prog_name="pystreams")
+@server_options
+@click.pass_context
+def cli(ctx: click.Context, /, **given: Any) -> None:
+    """See and steer Redis streams: on the pystreams engine, Redis and Valkey.
+
+    The server is the first of these that is given: --url, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default
+    profile of ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come from a profile or from
+    PYSTREAMS_PASSWORD.
+    """
+    remember(ctx, **given)
+
+
+for _verb in (*streams.VERBS, *groups.VERBS):
+    cli.add_command(_verb)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    cli(prog_name="pystreams")

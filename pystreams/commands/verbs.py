@@ -1,0 +1,255 @@
+"""What every verb has: the options about the server and the output, confirmation of changes, errors with exit statuses.
+
+A verb is a function whose first argument is a `Run`. `verb` makes a command of it, with --url, --profile, --option and
+--json, which may stand before or behind the verb's name; `changes=True` adds --yes and --dry-run.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from pystreams.connect import profiles
+from pystreams.connect.server import Wanted, connect
+from pystreams.errors import Status, error, fail, status_of
+from pystreams.output.out import Output, ReaderGoneError
+from pystreams.streams import asking, listing
+from pystreams.values import names
+from spark_streams.client.connection import BROKEN, Connection
+from spark_streams.errors import PystreamsError
+from spark_streams.errors import error as connector_error
+
+_COMPLETIONS = 50
+
+
+class Run:
+    """One run of a verb: its output, the connection once it is needed, and whether changes may be made."""
+
+    def __init__(self, wanted: Wanted, needs: str, *, json: bool, yes: bool, dry_run: bool) -> None:
+        self.out = Output(json=json)
+        self.yes, self.dry_run = yes, dry_run
+        self.wanted = wanted
+        self._needs = needs
+        self._connection: Connection | None = None
+        self._now: int | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to the server, opened when it is first asked for."""
+        if self._connection is None:
+            file = profiles.path()
+            if self.wanted.url is None and profiles.is_shared(file):
+                self.out.warn(f"{file} can be read by others: chmod 600 {file}")
+            self._connection = connect(self.wanted, self._needs)
+        return self._connection
+
+    @property
+    def now(self) -> int:
+        """The server's time when it was first asked for, in milliseconds since 1970."""
+        if self._now is None:
+            self._now = asking.now_ms(self.connection)
+        return self._now
+
+    def may(self, plan: str, document: dict[str, Any] | None = None) -> bool:
+        """Whether a change may be made: after --yes, or a person's yes. With --dry-run it is only said.
+
+        `plan`: what would be done, as a sentence without its full stop; `document` the same for programs. Raises
+        NOT_CONFIRMED where there is nobody to ask.
+        """
+        if self.dry_run:
+            if self.out.json:
+                self.out.document({"dry_run": True, "plan": plan, **(document or {})})
+            else:
+                self.out.line(f"Would {plan}.")
+            return False
+        if self.yes:
+            return True
+        if self.out.json or not sys.stdin.isatty():
+            fail("NOT_CONFIRMED", plan=plan)
+        if not click.confirm(f"This will {plan}. Go on?", err=True):
+            self.out.note("Nothing was changed.")
+            return False
+        return True
+
+    def done(self, sentence: str, document: dict[str, Any]) -> None:
+        """Say what was done."""
+        if self.out.json:
+            self.out.document(document)
+        else:
+            self.out.line(sentence)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+class Name(click.ParamType[bytes]):
+    """A name of a stream, group, consumer or field: any bytes."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        del param, ctx
+        return value if isinstance(value, bytes) else names.from_shell(value)
+
+
+class StreamName(Name):
+    """A stream's name; a shell completes it from those that the server has."""
+
+    name = "stream"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
+        try:
+            connection = connect(_wanted(ctx), "")
+            found = []
+            for name in listing.scan(connection, names.from_shell(pattern)):
+                found.append(CompletionItem(name.decode("utf-8", "surrogateescape")))
+                if len(found) == _COMPLETIONS:
+                    break
+            connection.close()
+        except (PystreamsError, *BROKEN):
+            return []
+        return found
+
+
+NAME, STREAM = Name(), StreamName()
+
+
+def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument STREAM."""
+    return click.argument("stream", type=STREAM)(function)
+
+
+def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument GROUP."""
+    return click.argument("group", type=NAME)(function)
+
+
+def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say which server is meant and what the output is for, for the whole command or a verb."""
+    for option in (
+        click.option("--json", is_flag=True, default=None, help="Write JSON for programs instead of tables."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A connection option of the connector, such as tls.caFile=ca.pem.",
+        ),
+        click.option("--profile", metavar="NAME", help="A server of ~/.config/pystreams/profiles.toml."),
+        click.option("--url", metavar="URL", help="The server: redis://host:port, rediss://, redis+cluster://, ..."),
+    ):
+        function = option(function)
+    return function
+
+
+def change_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of verbs that change data."""
+    function = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")(function)
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
+
+
+_LEVEL = "pystreams.level"
+_LAST = ("--url", "--profile", "--option", "--json", "--yes", "--dry-run")
+
+
+def remember(ctx: click.Context, **given: Any) -> None:
+    """Keep what was given before the verb's name."""
+    ctx.meta.setdefault(_LEVEL, {}).update({name: value for name, value in given.items() if value})
+
+
+def _wanted(ctx: click.Context) -> Wanted:
+    """The server that this command line names so far."""
+    level = {**ctx.meta.get(_LEVEL, {}), **{name: value for name, value in ctx.params.items() if value}}
+    given: dict[str, str] = {}
+    for text in level.get("options", ()):
+        name, equals, value = str(text).partition("=")
+        if not equals:
+            raise click.BadParameter("write NAME=VALUE", param_hint="--option")
+        given[name] = value
+    return Wanted(level.get("url"), level.get("profile"), given)
+
+
+def verb(
+    name: str, *, needs: str = "", changes: bool = False, examples: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        @functools.wraps(function)
+        def started(**values: Any) -> None:
+            ctx = click.get_current_context()
+            wanted = _wanted(ctx)
+            as_json = bool(values.pop("json") or ctx.meta.get(_LEVEL, {}).get("json"))
+            for given in ("url", "profile", "options"):
+                values.pop(given)
+            yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
+            run = Run(wanted, needs, json=as_json, yes=yes, dry_run=dry_run)
+            _guarded(ctx, run, lambda: function(run, **values))
+
+        command = click.command(name)(server_options(change_options(started) if changes else started))
+        # The verb's own options stand first in its help.
+        command.params.sort(key=lambda each: each.opts[0] in _LAST)
+        if examples:
+            command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
+        return command
+
+    return made
+
+
+class InOrder(click.Group):
+    """A group whose help lists the verbs in the order in which they were made."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+
+def together(name: str, summary: str, *verbs: click.Command) -> click.Group:
+    """A verb with verbs of its own."""
+    group = InOrder(name, help=summary)
+    for each in verbs:
+        group.add_command(each)
+    return group
+
+
+def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
+    """Do the work. An error is shown, and becomes the process's exit status."""
+    status: int = Status.DONE
+    try:
+        try:
+            work()
+            run.out.flush()
+        except BROKEN as cause:
+            if isinstance(cause, OSError) and cause.filename is not None:
+                reason = cause.strerror or type(cause).__name__
+                raise error("FILE_UNUSABLE", file=cause.filename, reason=reason) from cause
+            raise connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")) from cause
+    except PystreamsError as failure:
+        run.out.failed(failure)
+        status = status_of(failure)
+    except ReaderGoneError:
+        # What is still in the buffer can go nowhere; Python would complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    finally:
+        run.close()
+    if status:
+        ctx.exit(status)
+
+
+def found(run: Run) -> None:
+    """End with the exit status that says that something was found (`Status.FOUND`)."""
+    run.out.flush()
+    run.close()
+    click.get_current_context().exit(Status.FOUND)

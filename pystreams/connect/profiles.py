@@ -1,0 +1,78 @@
+"""Profiles: servers by name, in `~/.config/pystreams/profiles.toml`. Each has the connector's connection options.
+
+    default = "local"
+
+    [local]
+    url = "redis://127.0.0.1:6379"
+
+    [production]
+    url = "rediss://streams.example.com:6380"
+    user = "reader"
+    password = "..."
+    "tls.caFile" = "/etc/ssl/streams.pem"
+
+No message shows a value of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pystreams.errors import fail
+
+DEFAULT = "default"
+
+
+def path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the profiles are: below XDG_CONFIG_HOME, else below `~/.config`."""
+    home = environment.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "pystreams" / "profiles.toml"
+
+
+def read(file: Path, name: str | None) -> dict[str, str] | None:
+    """The options of a profile: the named one, else the file's default; None without either. Raises NO_PROFILE."""
+    table = _table(file)
+    chosen = name if name is not None else table.get(DEFAULT)
+    if chosen is None:
+        return None
+    profile = table.get(str(chosen))
+    if not isinstance(profile, dict):
+        known = ", ".join(sorted(key for key, value in table.items() if isinstance(value, dict))) or "none"
+        fail("NO_PROFILE", profile=chosen, file=file, known=known)
+    return {option: _text(file, option, value) for option, value in profile.items()}
+
+
+def is_shared(file: Path) -> bool:
+    """Whether others than the owner may read the file."""
+    try:
+        return bool(file.stat().st_mode & 0o077)
+    except OSError:
+        return False
+
+
+def names(file: Path) -> list[str]:
+    """The names of the profiles."""
+    return sorted(key for key, value in _table(file).items() if isinstance(value, dict))
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as cause:
+        return fail("PROFILES_MALFORMED", file=file, reason=type(cause).__name__)
+    except tomllib.TOMLDecodeError as cause:
+        return fail("PROFILES_MALFORMED", file=file, reason=f"it is no TOML ({cause})")
+
+
+def _text(file: Path, option: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    return fail("PROFILES_MALFORMED", file=file, reason=f"'{option}' is neither a text nor a number")

@@ -1,0 +1,56 @@
+"""The server that a command talks to: its address, and a connection to it.
+
+The first of these that is there: --url, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default profile,
+redis://127.0.0.1:6379. A server that does not answer at first is given up after two and a half seconds; one that has
+answered is retried for as long as `retryTimeoutMs` says (15 seconds).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pystreams.connect import profiles
+from spark_streams.client.connection import Connection
+from spark_streams.config import options
+from spark_streams.config.address import Address
+
+LOCAL = "redis://127.0.0.1:6379"
+_FIRST_MS = 2500
+_RETRY = "retrytimeoutms"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user said about the server. `given`: the connector's connection options, by name."""
+
+    url: str | None = None
+    profile: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:
+    """The connector's options that were chosen. Raises NO_PROFILE and PROFILES_MALFORMED."""
+    if wanted.url is not None:
+        return {"url": wanted.url, **wanted.given}
+    name = wanted.profile
+    if name is None and not environment.get("PYSTREAMS_URL"):
+        name = environment.get("PYSTREAMS_PROFILE") or None
+    if name is None and environment.get("PYSTREAMS_URL"):
+        return {"url": environment["PYSTREAMS_URL"], **wanted.given}
+    profile = profiles.read(file, name)
+    return {"url": LOCAL, **(profile or {}), **wanted.given}
+
+
+def connect(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Connection:
+    """A connection to the server. `needs`: rules that an ACL user needs for the command, for errors to name."""
+    chosen = settings(wanted, environment, profiles.path(environment))
+    address = options.server(chosen)
+    assert isinstance(address, Address)  # there is always a URL
+    address = replace(address, needs=needs)
+    patient = any(name.lower() == _RETRY for name in chosen)
+    connection = Connection(address if patient else replace(address, retry_ms=_FIRST_MS))
+    connection.address = address
+    return connection

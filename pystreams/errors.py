@@ -1,0 +1,130 @@
+"""The command line's own errors: a table of conditions as the connector's, and the exit status that each one has.
+
+What a server refuses, or cannot be reached for, is an error of `spark_streams.errors` here as well. Exit statuses are
+for scripts and never change; docs/command-line.md lists them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NoReturn
+
+from spark_streams.errors import Condition, OptionsError, PystreamsError
+
+
+class Status(IntEnum):
+    """Exit statuses of the process."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    """The command line is wrong, or a change was not confirmed. click uses the same number."""
+    FOUND = 3
+    """The command worked and found what it was asked to watch for: a lag above the limit, a problem, a difference."""
+    MISSING = 4
+    """A stream, group, consumer, entry, file or profile does not exist."""
+    UNREACHABLE = 5
+    """The server cannot be reached, or refuses the login."""
+    NOT_PERMITTED = 6
+    """The ACL user may not call a command, or not with this key."""
+    INTERRUPTED = 130
+
+
+class CommandError(PystreamsError):
+    """An error of the command line itself."""
+
+
+CONDITIONS: dict[str, tuple[Status, Condition]] = {
+    "NO_SUCH_STREAM": (
+        Status.MISSING,
+        Condition(CommandError, "There is no stream '{stream}' at {address}.", "'pystreams ls' lists the streams."),
+    ),
+    "NO_SUCH_GROUP": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "The stream '{stream}' at {address} has no consumer group '{group}'.",
+            "'pystreams groups ls {stream}' lists its groups.",
+        ),
+    ),
+    "NO_SUCH_CONSUMER": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "The group '{group}' of the stream '{stream}' has no consumer '{consumer}'.",
+            "'pystreams groups describe {stream} {group}' lists its consumers.",
+        ),
+    ),
+    "GROUP_EXISTS": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The stream '{stream}' already has a consumer group '{group}'.",
+            "'pystreams groups seek' moves it.",
+        ),
+    ),
+    "NO_PROFILE": (
+        Status.MISSING,
+        Condition(CommandError, "There is no profile '{profile}' in {file}.", "The profiles there: {known}."),
+    ),
+    "PROFILES_MALFORMED": (
+        Status.USAGE,
+        Condition(CommandError, "{file} cannot be read: {reason}.", "docs/command-line.md shows a profile."),
+    ),
+    "FILE_UNUSABLE": (
+        Status.MISSING,
+        Condition(CommandError, "The file {file} cannot be used: {reason}.", "Check its path and who may use it."),
+    ),
+    "INVALID_VALUE": (
+        Status.USAGE,
+        Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),
+    ),
+    "NOT_CONFIRMED": (
+        Status.USAGE,
+        Condition(
+            CommandError,
+            "This would change data, and there is no terminal to ask at: {plan}.",
+            "Add --yes to do it, or --dry-run to see what would be done.",
+        ),
+    ),
+    "CHANGED_MEANWHILE": (
+        Status.FAILED,
+        Condition(CommandError, "{what} has changed meanwhile: nothing was done.", "Look again, and repeat."),
+    ),
+}
+
+
+def error(condition: str, **parameters: object) -> PystreamsError:
+    """The error of this condition. The parameters fill the braces of its text and advice."""
+    _, entry = CONDITIONS[condition]
+    texts = {name: str(value) for name, value in parameters.items()}
+    return entry.error(f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}", condition, texts)
+
+
+def fail(condition: str, **parameters: object) -> NoReturn:
+    """Raise the error of this condition."""
+    raise error(condition, **parameters)
+
+
+_OF_THE_CONNECTOR = {
+    "SERVER_UNREACHABLE": Status.UNREACHABLE,
+    "LOGIN_REFUSED": Status.UNREACHABLE,
+    "TLS_NEEDED": Status.UNREACHABLE,
+    "TLS_NOT_SPOKEN": Status.UNREACHABLE,
+    "NOT_A_CLUSTER": Status.UNREACHABLE,
+    "NOT_A_SENTINEL": Status.UNREACHABLE,
+    "CLUSTER_NODE": Status.UNREACHABLE,
+    "CONNECTION_BROKEN": Status.UNREACHABLE,
+    "NOT_PERMITTED": Status.NOT_PERMITTED,
+    "INVALID_OPTION": Status.USAGE,
+    "UNKNOWN_OPTION": Status.USAGE,
+    "OPTION_ELSEWHERE": Status.USAGE,
+    "CONFLICTING_OPTIONS": Status.USAGE,
+}
+
+
+def status_of(failure: PystreamsError) -> Status:
+    """The exit status of the process for this error."""
+    if failure.condition in CONDITIONS:
+        return CONDITIONS[failure.condition][0]
+    return _OF_THE_CONNECTOR.get(failure.condition, Status.FAILED)

@@ -1,0 +1,86 @@
+"""Asking: replies that are checked, with the errors that a person understands, in pages of a few hundred commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import redis
+
+from pystreams.errors import error
+from pystreams.values.names import shown
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.refusals import refused
+from spark_streams.errors import PystreamsError
+from spark_streams.errors import error as connector_error
+
+PAGE = 200
+"""Streams or groups that are asked about at a time."""
+
+T = TypeVar("T")
+
+
+def pages(items: Iterable[T], size: int = PAGE) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    page: list[T] = []
+    for item in items:
+        page.append(item)
+        if len(page) == size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def failure(connection: Connection, command: Command, reply: Any) -> PystreamsError:
+    """What an error reply to a command about a stream, or a group of it, means."""
+    text = str(reply)
+    names = [word if isinstance(word, bytes) else str(word).encode() for word in command]
+    at = 2 if str(command[0]).upper() in ("XINFO", "XGROUP") else 1
+    stream = shown(names[at]) if len(names) > at else ""
+    group = shown(names[at + 1]) if len(names) > at + 1 else ""
+    if str(command[0]).upper() == "XREADGROUP":
+        stream, group = shown(names[-2]), shown(names[2])
+    address = connection.address
+    if "no such key" in text or "requires the key to exist" in text or "such key" in text.lower():
+        return error("NO_SUCH_STREAM", stream=stream, address=address)
+    if "WRONGTYPE" in text:
+        return connector_error("NOT_A_STREAM", stream=stream, address=address)
+    if "NOGROUP" in text:
+        return error("NO_SUCH_GROUP", stream=stream, group=group, address=address)
+    if "BUSYGROUP" in text:
+        return error("GROUP_EXISTS", stream=stream, group=group)
+    return refused(address, command[0], reply)
+
+
+def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
+    """The replies to these commands; the first refusal is raised."""
+    replies = connection.pipeline(commands)
+    for command, reply in zip(commands, replies, strict=True):
+        if isinstance(reply, redis.ResponseError):
+            raise failure(connection, command, reply)
+    return replies
+
+
+def ask(connection: Connection, *command: bytes | str | int) -> Any:
+    """The reply to one command; a refusal is raised."""
+    return ask_all(connection, [command])[0]
+
+
+def pairs(reply: Sequence[Any]) -> dict[bytes, Any]:
+    """A flat reply of names and values as a map."""
+    return dict(zip(reply[0::2], reply[1::2], strict=True))
+
+
+def number(value: Any) -> int | None:
+    """A number of a reply, where the server has it."""
+    return None if value is None else int(value)
+
+
+def now_ms(connection: Connection) -> int:
+    """The server's time, by which IDs are made; this machine's where the user may not ask."""
+    reply = connection.pipeline([("TIME",)])[0]
+    if isinstance(reply, redis.ResponseError):
+        return round(time.time() * 1000)
+    return int(reply[0]) * 1000 + int(reply[1]) // 1000

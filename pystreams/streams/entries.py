@@ -1,0 +1,82 @@
+"""Entries: read in pages whose size fits them, and the ID that a position means in a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pystreams.streams.asking import ask
+from pystreams.streams.listing import Stream
+from pystreams.values.positions import Position
+from spark_streams.client.connection import Connection
+from spark_streams.server.page_size import PageSize
+from spark_streams.stream_id import LAST, ZERO, StreamId
+
+Entry = tuple[bytes, list[bytes]]
+"""An entry's ID, and its field names and values in turn."""
+
+_LARGEST_PAGE = 2000
+
+
+def pages(
+    connection: Connection, stream: bytes, after: StreamId, upto: StreamId = LAST, *, most: int | None = None
+) -> Iterator[list[Entry]]:
+    """The entries in (after, upto], at most `most`, in pages of about a megabyte."""
+    size = PageSize(_LARGEST_PAGE)
+    left = most
+    while after < upto and left != 0:
+        count = size.now if left is None else min(size.now, left)
+        page: list[Entry] = ask(connection, "XRANGE", stream, str(after.next()), _end(upto), "COUNT", count)
+        if page:
+            yield page
+        if len(page) < count:
+            return
+        after = StreamId.parse(page[-1][0])
+        left = None if left is None else left - len(page)
+        size.learn(len(page), _bytes(page))
+
+
+def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
+    """The ID of the entry behind which the last `count` entries up to `upto` lie, or 0-0; and how many those are."""
+    size = PageSize(_LARGEST_PAGE)
+    passed = 0
+    while True:
+        asked = min(size.now, count + 1 - passed)
+        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", asked)
+        passed += len(page)
+        if passed > count:
+            return StreamId.parse(page[-1][0]), count
+        if len(page) < asked:
+            return ZERO, passed
+        upto = StreamId.parse(page[-1][0]).before()
+        size.learn(len(page), _bytes(page))
+
+
+def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
+    """The ID of the `count`-th entry behind `after`, or of the last one; and how many entries that is."""
+    passed = 0
+    for page in pages(connection, stream, after, most=count):
+        after = StreamId.parse(page[-1][0])
+        passed += len(page)
+    return after, passed
+
+
+def _end(upto: StreamId) -> str:
+    return "+" if upto == LAST else str(upto)
+
+
+def _bytes(page: list[Entry]) -> int:
+    return sum(len(word) for _, words in page for word in words or ())
+
+
+def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:
+    """The ID behind which the entries lie that begin at the position; a number of entries counts from the end."""
+    if position.kind == "start":
+        return ZERO
+    if position.kind == "end":
+        return stream.generated
+    if position.kind == "ago":
+        return StreamId(max(0, now - position.ago), 0).before()
+    if position.kind == "entries":
+        return back(connection, stream.name, stream.generated, -position.entries)[0]
+    assert position.id is not None
+    return position.id.before()

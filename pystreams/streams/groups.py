@@ -1,0 +1,160 @@
+"""Consumer groups: position, lag in entries and in seconds, pending entries, consumers, status.
+
+Asked for in pages of streams: XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the first
+entry that was not delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import redis
+
+from pystreams.errors import fail
+from pystreams.streams.asking import ask, failure, number, pages, pairs
+from pystreams.streams.listing import Stream, look, parsed
+from pystreams.streams.status import Sample
+from pystreams.values.names import shown
+from spark_streams.client.connection import Command, Connection
+from spark_streams.stream_id import StreamId
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A consumer. `idle_ms`: since it called. `inactive_ms`: since it got something (None before Redis 7.2)."""
+
+    name: bytes
+    pending: int
+    idle_ms: int
+    inactive_ms: int | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of a stream, at the time `at` (milliseconds since 1970).
+
+    `lag`: entries not delivered, an estimate unless `exact`. `behind_ms`: how old the first of them is; 0 if there is
+    none. `oldest`: the first pending entry, `oldest_idle_ms` since it was last delivered. `consumers` is None where
+    they were not asked for.
+    """
+
+    stream: Stream
+    name: bytes
+    position: StreamId
+    lag: int | None
+    exact: bool
+    read: int | None
+    pending: int
+    consumer_count: int
+    at: int
+    behind_ms: int | None = None
+    oldest: StreamId | None = None
+    oldest_idle_ms: int | None = None
+    consumers: tuple[Consumer, ...] | None = None
+
+    @property
+    def idle_ms(self) -> int | None:
+        """Since when no consumer has called; None without consumers."""
+        return min((consumer.idle_ms for consumer in self.consumers or ()), default=None)
+
+    @property
+    def sample(self) -> Sample:
+        """What its status is judged by."""
+        return Sample(self.at, self.position, self.lag, self.behind_ms, self.pending, self.oldest_idle_ms, self.idle_ms)
+
+
+def groups(connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True) -> Iterator[Group]:
+    """The groups of these streams; see `groups_of`."""
+    return groups_of(connection, look(connection, names, memory=False), now, details=details)
+
+
+def groups_of(connection: Connection, streams: Iterable[Stream], now: int, *, details: bool = True) -> Iterator[Group]:
+    """The groups of these streams. Without `details` one question for each stream, and none for a group."""
+    for page in pages(streams):
+        asked = [stream for stream in page if stream.groups]
+        commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in asked]
+        found: list[Group] = []
+        for command, stream, reply in zip(commands, asked, connection.pipeline(commands), strict=True):
+            if isinstance(reply, redis.ResponseError):
+                problem = failure(connection, command, reply)
+                if problem.condition == "NO_SUCH_STREAM":
+                    continue
+                raise problem
+            found += [_parsed(stream, pairs(info), now) for info in reply]
+        if details:
+            for some in pages(found):
+                yield from detailed(connection, some)
+        else:
+            yield from found
+
+
+def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
+    """One group. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
+    found = parsed(stream, ask(connection, "XINFO", "STREAM", stream))
+    for group in groups_of(connection, [found], now, details=False):
+        if group.name == name:
+            return detailed(connection, [group])[0]
+    return fail("NO_SUCH_GROUP", stream=shown(stream), group=shown(name), address=connection.address)
+
+
+def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
+    position = StreamId.parse(info[b"last-delivered-id"])
+    lag, exact = number(info.get(b"lag")), True
+    if lag is None:
+        counted = stream.state.exact_backlog(position)
+        lag, exact = (counted, True) if counted is not None else (stream.state.backlog(position)[0], False)
+    return Group(
+        stream,
+        info[b"name"],
+        position,
+        lag,
+        exact,
+        number(info.get(b"entries-read")),
+        int(info[b"pending"]),
+        int(info[b"consumers"]),
+        now,
+        behind_ms=None if lag else 0,
+    )
+
+
+def detailed(connection: Connection, found: Sequence[Group]) -> list[Group]:
+    """The same groups with their consumers, the first pending entry and the first that was not delivered."""
+    commands: list[Command] = []
+    for group in found:
+        commands.append(("XINFO", "CONSUMERS", group.stream.name, group.name))
+        if group.pending:
+            commands.append(("XPENDING", group.stream.name, group.name, "-", "+", 1))
+        if group.lag:
+            commands.append(("XRANGE", group.stream.name, f"({group.position}", "+", "COUNT", 1))
+    replies = iter(connection.pipeline(commands))
+    return [_with(group, replies) for group in found]
+
+
+def _with(group: Group, replies: Iterator[Any]) -> Group:
+    """The group with what was asked about it; what the server refuses to say, or is gone, stays unknown."""
+    consumers = _told(next(replies))
+    oldest = _told(next(replies)) if group.pending else ()
+    undelivered = _told(next(replies)) if group.lag else ()
+    changes: dict[str, Any] = {
+        "consumers": tuple(map(_consumer, map(pairs, consumers))) if consumers is not None else None
+    }
+    if oldest:
+        changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": int(oldest[0][2])}
+    if undelivered:
+        changes["behind_ms"] = max(0, group.at - StreamId.parse(undelivered[0][0]).ms)
+    elif undelivered is not None:
+        changes |= {"lag": 0, "exact": True, "behind_ms": 0}
+    return replace(group, **changes)
+
+
+def _told(reply: Any) -> Any:
+    return None if isinstance(reply, redis.ResponseError) else reply
+
+
+def _consumer(info: dict[bytes, Any]) -> Consumer:
+    inactive = number(info.get(b"inactive"))
+    return Consumer(
+        info[b"name"], int(info[b"pending"]), int(info[b"idle"]), None if inactive is None or inactive < 0 else inactive
+    )

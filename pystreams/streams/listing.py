@@ -1,0 +1,148 @@
+"""Streams: which there are, by SCAN in pages, and what XINFO STREAM and MEMORY USAGE say of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import redis
+
+from pystreams.streams.asking import ask_all, failure, number, pages, pairs
+from spark_streams.client.connection import BROKEN, Command, Connection
+from spark_streams.client.link import Link
+from spark_streams.server.model import StreamState
+from spark_streams.stream_id import ZERO, StreamId
+
+_SCANNED = 1000  # keys that the server looks at before it answers
+_MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE looks at
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream as it was. `first`, `last`: IDs of the entries that are there; `generated`: the last ID ever made.
+
+    `added` is None before Redis 7. `bytes` is None where the user may not ask; it is an estimate of the server's.
+    `rate`: entries per second, where it was measured.
+    """
+
+    name: bytes
+    length: int
+    first: StreamId | None
+    last: StreamId | None
+    generated: StreamId
+    added: int | None
+    deleted: StreamId
+    groups: int
+    bytes: int | None = None
+    rate: float | None = None
+
+    @property
+    def removed(self) -> int | None:
+        """Entries that were trimmed or deleted."""
+        return None if self.added is None else max(0, self.added - self.length)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether an entry was deleted behind the first one that is there."""
+        return self.first is not None and self.deleted > self.first
+
+    @property
+    def average_rate(self) -> float | None:
+        """Entries per second between the first and the last one that are there; None if their IDs do not tell."""
+        if self.first is None or self.last is None or self.last.ms <= self.first.ms:
+            return None
+        return (self.length - 1) * 1000 / (self.last.ms - self.first.ms)
+
+    @property
+    def state(self) -> StreamState:
+        """The same in the connector's terms, for its arithmetic."""
+        return StreamState(self.generated, self.length, self.first, None, self.added, self.deleted)
+
+
+def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
+    """The names of the streams that match a glob, each once, as the server finds them, master by master."""
+    seen: set[bytes] = set()
+    for endpoint in connection.topology.masters():
+        cursor: bytes | int = 0
+        while True:
+            command: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, "TYPE", "stream")
+            reply = _on(connection, connection.link_to(endpoint), command)
+            cursor = reply[0]
+            for name in reply[1]:
+                if name not in seen:
+                    seen.add(name)
+                    yield name
+            if int(cursor) == 0:
+                break
+
+
+def _on(connection: Connection, link: Link, command: Command) -> Any:
+    """One server's reply, where a cursor means nothing to another one."""
+    try:
+        (reply,) = link.pipeline([command])
+    except BROKEN as cause:
+        connection.drop(link)
+        raise connection.unreachable(cause) from cause
+    if isinstance(reply, redis.ResponseError):
+        raise failure(connection, command, reply)
+    return reply
+
+
+def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
+    """What the streams are like; one that is gone meanwhile is left out."""
+    for page in pages(names):
+        commands: list[Command] = [("XINFO", "STREAM", name) for name in page]
+        if memory:
+            commands += [("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page]
+        replies = connection.pipeline(commands)
+        sizes = replies[len(page) :] or [None] * len(page)
+        for name, command, reply, used in zip(page, commands, replies, sizes, strict=False):
+            if isinstance(reply, redis.ResponseError):
+                problem = failure(connection, command, reply)
+                if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
+                    continue
+                raise problem
+            yield parsed(name, reply, used if isinstance(used, int) else None)
+
+
+def need(connection: Connection, name: bytes) -> Stream:
+    """One stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    commands: list[Command] = [("XINFO", "STREAM", name)]
+    (reply,) = ask_all(connection, commands)
+    (used,) = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES)])
+    return parsed(name, reply, used if isinstance(used, int) else None)
+
+
+def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
+    """The reply of XINFO STREAM."""
+    info = pairs(reply)
+    first, last = info.get(b"first-entry"), info.get(b"last-entry")
+    return Stream(
+        name,
+        length=int(info[b"length"]),
+        first=StreamId.parse(first[0]) if first else None,
+        last=StreamId.parse(last[0]) if last else None,
+        generated=StreamId.parse(info[b"last-generated-id"]),
+        added=number(info.get(b"entries-added")),
+        deleted=StreamId.parse(info.get(b"max-deleted-entry-id") or str(ZERO)),
+        groups=int(info[b"groups"]),
+        bytes=used,
+    )
+
+
+def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
+    """The streams after so many seconds, with their rates in that time. One that is gone is left out."""
+    begin = time.monotonic()
+    before = {stream.name: stream for stream in streams}
+    time.sleep(seconds)
+    found = list(look(connection, before))
+    passed = time.monotonic() - begin
+    return [replace(stream, rate=_grown(before[stream.name], stream) / passed) for stream in found]
+
+
+def _grown(before: Stream, now: Stream) -> int:
+    if now.added is not None and before.added is not None:
+        return max(0, now.added - before.added)
+    return max(0, now.length - before.length)

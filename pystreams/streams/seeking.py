@@ -1,0 +1,119 @@
+"""Moving a group: where it would stand, how many entries it has passed there, and whom that concerns.
+
+XGROUP SETID moves the position alone: what is pending stays pending, and is not delivered again by `>`. A server that
+is told how many entries lie before the position (ENTRIESREAD, Redis 7) goes on knowing the group's lag.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import redis
+
+from pystreams.streams import entries
+from pystreams.streams.asking import ask, failure
+from pystreams.streams.groups import Group
+from pystreams.values.positions import Position
+from spark_streams.client.connection import Command, Connection
+from spark_streams.stream_id import StreamId
+
+_QUERY = re.compile(rb"(.+)-query")
+_SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
+
+
+@dataclass(frozen=True)
+class Move:
+    """A group and where it is to stand. `read`: how many entries were ever added up to there; None if unknown."""
+
+    group: Group
+    position: StreamId
+    read: int | None
+
+    @property
+    def lag(self) -> tuple[int | None, bool]:
+        """The group's lag afterwards, and whether it is exact."""
+        stream = self.group.stream
+        exact = stream.state.exact_backlog(self.position)
+        if exact is not None:
+            return exact, True
+        if self.read is not None and stream.added is not None:
+            return max(0, stream.added - self.read), True
+        return stream.state.backlog(self.position)[0], False
+
+
+def to_position(connection: Connection, group: Group, position: Position, now: int) -> Move:
+    """The move to a position; a number of entries counts from where the group is."""
+    if position.kind != "entries":
+        return to_id(group, entries.after_of(connection, group.stream, position, now))
+    if position.entries >= 0:
+        target, passed = entries.forward(connection, group.stream.name, group.position, position.entries)
+    else:
+        start = min(group.position, group.stream.generated)
+        target, count = entries.back(connection, group.stream.name, start, -position.entries)
+        passed = -count
+    move = to_id(group, target)
+    if move.read is None and group.read is not None and not group.stream.has_gaps:
+        return Move(group, target, group.read + passed)
+    return move
+
+
+def to_id(group: Group, target: StreamId) -> Move:
+    """The move to an ID; how many entries lie before it is known at the stream's ends alone."""
+    stream = group.stream
+    read: int | None = None
+    if stream.added is not None:
+        if target >= stream.generated:
+            read = stream.added
+        elif stream.first is None or target < stream.first:
+            read = stream.added - stream.length
+    return Move(group, target, read)
+
+
+def carry_out(connection: Connection, move: Move) -> None:
+    """Move the group. A server that does not know ENTRIESREAD (before Redis 7) is not told it."""
+    command: Command = ("XGROUP", "SETID", move.group.stream.name, move.group.name, str(move.position))
+    if move.read is not None:
+        ask(connection, *command, "ENTRIESREAD", move.read)
+    else:
+        ask(connection, *command)
+
+
+def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:
+    """Create a group behind an ID (None: behind all there is). Raises NO_SUCH_STREAM, GROUP_EXISTS, NOT_A_STREAM."""
+    at = "$" if after is None else str(after)
+    command: Command = ("XGROUP", "CREATE", stream, group, at, *(("MKSTREAM",) if make else ()))
+    (reply,) = connection.pipeline([command])
+    if isinstance(reply, redis.ResponseError):
+        raise failure(connection, command, reply)
+
+
+def owner(group: Group) -> tuple[str, str] | None:
+    """The consumer prefix and the way of consuming ("range", "shared") of a Spark query that uses the group, if any."""
+    for consumer in group.consumers or ():
+        for pattern, consume in ((_QUERY, "range"), (_SHARED, "shared")):
+            found = pattern.fullmatch(consumer.name)
+            if found is not None:
+                return found[1].decode("utf-8", "backslashreplace"), consume
+    return None
+
+
+def consequence(move: Move) -> str:
+    """What the move means to the Spark query that uses the group; empty if none does."""
+    found = owner(move.group)
+    if found is None:
+        return ""
+    prefix, consume = found
+    if consume == "shared":
+        return (
+            f"A Spark query with consume=shared (consumers '{prefix}-...') shares this group: it reads on from the new "
+            "position with its next batch."
+        )
+    begin = f"A Spark query (consumer '{prefix}-query') owns this group, and its checkpoint decides what it reads. "
+    restart = "To read from the new position, start it with a new checkpoint and startingOffsets=group."
+    if move.position < move.group.position:
+        return (
+            f"{begin}Its next batch fails with GROUP_BEHIND, or with failOnDataLoss=false moves the group forward "
+            f"again. {restart}"
+        )
+    return f"{begin}It still reads all entries; those that the group has passed are never pending. {restart}"

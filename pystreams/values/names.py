@@ -1,0 +1,44 @@
+r"""Names and field values: bytes on the server, text on a terminal, something without loss in JSON.
+
+A name of a stream, group, consumer or field may hold any bytes. On the command line they come as the shell passes them
+(`$'\xff'`). A terminal never gets a control character: what an entry holds must not be able to steer it.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+
+def from_shell(text: str) -> bytes:
+    """The bytes of a word of the command line."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def shown(value: bytes) -> str:
+    """The value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
+    text = value.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def as_json(value: bytes) -> Any:
+    """The value for JSON: a text, or `{"base64": ...}` where it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def from_json(value: Any) -> bytes:
+    """The value of what `as_json` made; numbers and true, false and null as JSON writes them. ValueError otherwise."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, dict) and set(value) == {"base64"}:
+        return base64.b64decode(value["base64"], validate=True)
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, int | float):
+        return repr(value).encode()
+    raise ValueError('a field\'s value is a text, a number, true, false or {"base64": ...}')

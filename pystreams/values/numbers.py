@@ -1,0 +1,31 @@
+"""Numbers for people: thousands with separators, bytes in binary units, rates."""
+
+from __future__ import annotations
+
+
+def count(value: int | None, *, exact: bool = True) -> str:
+    """A number of things; `~` before an estimate, `-` if it is unknown."""
+    return "-" if value is None else f"{'' if exact else '~'}{value:,}"
+
+
+def size(value: int | None) -> str:
+    """A number of bytes."""
+    if value is None:
+        return "-"
+    if value < 1024:
+        return f"{value} B"
+    amount = float(value)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        amount /= 1024
+        if amount < 1024 or unit == "TiB":
+            return f"{amount:.1f} {unit}"
+    raise AssertionError
+
+
+def rate(value: float | None) -> str:
+    """A number of entries per second."""
+    if value is None:
+        return "-"
+    if value >= 100 or value == 0:
+        return f"{value:,.0f}/s"
+    return f"{value:.2g}/s" if value >= 0.01 else f"{value * 3600:.2g}/h"

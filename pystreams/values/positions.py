@@ -1,0 +1,51 @@
+"""Positions in a stream as people say them: start, end, an ID, a time, so long ago, so many entries on or back.
+
+A position is parsed here without the stream; `pystreams.streams.entries` finds the ID that it means there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pystreams.errors import fail
+from pystreams.values import times
+from spark_streams.stream_id import StreamId
+
+EXPECTED = (
+    "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for what is behind it), "
+    "a time (2024-06-01T12:00 or 15m for fifteen minutes ago), "
+    "or a number of entries with its sign ({signs})"
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    """`id`: the first entry that is wanted, for the kind "id". `ago`: milliseconds. `entries`: on, or back."""
+
+    kind: Literal["start", "end", "id", "ago", "entries"]
+    id: StreamId | None = None
+    ago: int = 0
+    entries: int = 0
+
+
+def parse(text: str, name: str, *, signs: str = "-10") -> Position:
+    """The position that the text means. INVALID_VALUE if it is none; `signs` shows which numbers may be given."""
+    word = text.strip().lower()
+    if word in ("start", "earliest", "-"):
+        return Position("start")
+    if word in ("end", "latest", "$", "+"):
+        return Position("end")
+    if re.fullmatch(r"[+-][0-9]+", word) and ("+" in signs or word[0] == "-"):
+        return Position("entries", entries=int(word))
+    if times.is_duration(word.removeprefix("-")):
+        return Position("ago", ago=times.duration(word.removeprefix("-"), name))
+    at = times.moment(text.strip())
+    if at is not None and at >= 0:
+        return Position("id", StreamId(at, 0))
+    try:
+        given = StreamId.parse(word.removeprefix("("))
+        return Position("id", given.next() if word.startswith("(") else given)
+    except ValueError:
+        return fail("INVALID_VALUE", name=name, value=text, expected=EXPECTED.format(signs=signs))

@@ -1,0 +1,61 @@
+"""Times and durations: milliseconds inside, ISO 8601 and `3m 20s` outside."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from pystreams.errors import fail
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
+_LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+
+
+def is_duration(text: str) -> bool:
+    """Whether the text is a duration such as `90s`, `1h30m` or `250ms`."""
+    return _DURATION.fullmatch(text) is not None
+
+
+def duration(text: str, name: str) -> int:
+    """The milliseconds of a duration; a bare number means seconds. INVALID_VALUE if it is none."""
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
+        text += "s"
+    if not is_duration(text):
+        fail("INVALID_VALUE", name=name, value=text, expected="it must be a duration such as 90s, 15m, 1h30m or 7d")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+
+
+def moment(text: str) -> int | None:
+    """The milliseconds since 1970 of an ISO 8601 time (local time where it has no zone); None if it is none."""
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
+        return None
+    try:
+        return round(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def iso(milliseconds: int) -> str | None:
+    """The time in UTC; None where it is beyond the year 9999, as IDs that are no times may be."""
+    if milliseconds > _LATEST_MS:
+        return None
+    at = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def shown(milliseconds: float | None) -> str:
+    """A duration in its two largest units, `-` if there is none."""
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 0:
+        return "0s"
+    if milliseconds < 10_000:
+        return f"{milliseconds / 1000:.1f}s"
+    seconds = round(milliseconds / 1000)
+    for size, unit, smaller, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size}{unit}{f' {rest}{small}' if rest else ''}"
+    return f"{seconds}s"

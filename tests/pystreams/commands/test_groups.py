@@ -1,0 +1,167 @@
+"""`groups`: positions, lag, moving, making and removing groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from tests.pystreams.conftest import Cli
+
+
+@pytest.fixture
+def stream(client: redis.Redis) -> redis.Redis:
+    """`orders` has ten entries, one a second since 1970, and a group `billing` that has read three of them."""
+    for number in range(1, 11):
+        client.xadd("orders", {"n": number}, id=f"{number}000-0")
+    client.xgroup_create("orders", "billing", 0)
+    client.xreadgroup("billing", "c1", {"orders": ">"}, count=3)
+    return client
+
+
+def _only(document: Any) -> Any:
+    (group,) = document["groups"]
+    return group
+
+
+def test_groups_are_listed_with_position_and_lag(cli_of: Cli, stream: redis.Redis) -> None:
+    """Kafka's columns: position, end, lag, pending, consumers."""
+    group = _only(cli_of.json("groups", "ls"))
+    assert group | {"idle_seconds": None} == {
+        "stream": "orders",
+        "group": "billing",
+        "position": "3000-0",
+        "end": "10000-0",
+        "lag": 7,
+        "lag_exact": True,
+        "lag_seconds": None,
+        "pending": 3,
+        "consumers": 1,
+        "idle_seconds": None,
+    }
+    assert cli_of("groups", "ls", "orders").splitlines()[1].split() == [
+        "orders",
+        "billing",
+        "3000-0",
+        "10000-0",
+        "7",
+        "3",
+        "1",
+    ]
+    assert cli_of.json("groups", "ls", "x*")["groups"] == []
+    assert "[NO_SUCH_STREAM]" in cli_of.failure("groups", "ls", "nope", status=4)
+
+
+def test_lag_in_seconds_is_the_age_of_the_first_entry_that_is_left(cli_of: Cli, stream: redis.Redis) -> None:
+    """The entry 4000-0 was added four seconds after 1970."""
+    seconds, _ = stream.time()
+    group = _only(cli_of.json("groups", "lag", "orders"))
+    assert seconds - 4 <= group["lag_seconds"] < seconds + 60
+    assert (group["lag"], group["status"]) == (7, "ok")  # its consumer has just called
+    stream.xreadgroup("billing", "c1", {"orders": ">"}, noack=True)
+    assert _only(cli_of.json("groups", "lag", "--group", "billing"))["lag_seconds"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("--fail-above", "7"), 0),
+        (("--fail-above", "6"), 3),
+        (("--fail-behind", "1h"), 3),
+        (("--fail-status",), 0),
+        (("--watch", "--interval", "0", "--looks", "3"), 0),
+        (("--watch", "--interval", "0", "--fail-above", "1"), 3),
+    ],
+)
+def test_a_script_learns_of_lag_by_the_status(
+    cli_of: Cli, stream: redis.Redis, words: tuple[str, ...], status: int
+) -> None:
+    """Status 3: what was to be watched for was found. Watching ends with it."""
+    assert cli_of.result("groups", "lag", *words).exit_code == status
+
+
+def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis) -> None:
+    """There is something to read since 1970, and nobody calls."""
+    stream.xgroup_create("orders", "alone", 0)
+    found = cli_of.json("groups", "lag", "--sort", "lag")["groups"]
+    assert [(group["group"], group["status"]) for group in found] == [("alone", "stop"), ("billing", "ok")]
+    assert cli_of.result("groups", "lag", "--fail-status").exit_code == 3
+
+
+def test_a_group_is_described_with_its_consumers(cli_of: Cli, stream: redis.Redis) -> None:
+    """Those with most pending entries come first."""
+    stream.xgroup_createconsumer("orders", "billing", b"c\xff")
+    found = cli_of.json("groups", "describe", "orders", "billing")
+    assert [(each["consumer"], each["pending"]) for each in found["consumers"]] == [("c1", 3), ({"base64": "Y/8="}, 0)]
+    assert found["oldest_pending"] == "1000-0"
+    assert "c\\xff" in cli_of("groups", "describe", "orders", "billing")
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "describe", "orders", "x", status=4)
+
+
+@pytest.mark.parametrize(
+    ("to", "position", "lag"),
+    [
+        ("start", "0-0", 10),
+        ("end", "10000-0", 0),
+        ("5000-0", "4999-18446744073709551615", 6),
+        ("(5000-0", "5000-0", 5),
+        ("1970-01-01T00:00:06Z", "5999-18446744073709551615", 5),
+        ("+2", "5000-0", 5),
+        ("-2", "1000-0", 9),
+        ("-50", "0-0", 10),
+        ("+50", "10000-0", 0),
+    ],
+)
+def test_a_group_is_moved_and_what_it_reads_next_is_there(
+    cli_of: Cli, stream: redis.Redis, to: str, position: str, lag: int
+) -> None:
+    """The position before and after is told; the group then reads as many entries as the lag said."""
+    moved = cli_of.json("groups", "seek", "orders", "billing", "--to", to, "--yes")
+    assert (moved["from"], moved["to"], moved["lag_before"]) == ("3000-0", position, 7)
+    assert moved["lag_after"] == lag or to not in ("start", "end", "+2", "-2", "-50", "+50")
+    read = stream.xreadgroup("billing", "c1", {"orders": ">"})
+    assert len(read[0][1] if read else []) == lag
+
+
+def test_a_group_is_moved_to_another_one(cli_of: Cli, stream: redis.Redis) -> None:
+    stream.xgroup_create("orders", "audit", "8000-0")
+    assert cli_of.json("groups", "seek", "orders", "billing", "--to-group", "audit", "-y")["to"] == "8000-0"
+
+
+def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) -> None:
+    """Without a terminal --yes is needed; --dry-run says what would be done, and does nothing."""
+    words = ("groups", "seek", "orders", "billing", "--to", "end")
+    assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
+    said = cli_of(*words, "--dry-run")
+    assert said == "Would move billing of orders from 3000-0 (lag 7) to 10000-0 (lag 0).\n"
+    assert cli_of.json(*words, "--dry-run")["lag_after"] == 0
+    assert _only(cli_of.json("groups", "ls"))["position"] == "3000-0"
+    assert cli_of.result("groups", "seek", "orders", "billing").exit_code == 2
+    assert "[INVALID_VALUE]" in cli_of.failure(*words[:-1], "soon", status=2)
+
+
+@pytest.mark.parametrize(
+    ("consumer", "to", "said"),
+    [("app-query", "start", "GROUP_BEHIND"), ("app-query", "end", "still reads all"), ("app-3-0", "start", "shares")],
+)
+def test_moving_a_spark_querys_group_says_what_the_query_will_do(
+    cli_of: Cli, stream: redis.Redis, consumer: str, to: str, said: str
+) -> None:
+    """A query that owns its group goes by its checkpoint; one that shares it reads on where the group is."""
+    stream.xgroup_createconsumer("orders", "billing", consumer)
+    result = cli_of.result("groups", "seek", "orders", "billing", "--to", to, "--dry-run")
+    assert said in result.stderr
+
+
+def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
+    """At either end, so many entries back, with the stream where that is wished; never twice."""
+    cli_of("groups", "create", "orders", "last", "--at", "-2", "--yes")
+    assert len(stream.xreadgroup("last", "c", {"orders": ">"})[0][1]) == 2
+    assert "[GROUP_EXISTS]" in cli_of.failure("groups", "create", "orders", "last", "--yes", status=1)
+    assert "[NO_SUCH_STREAM]" in cli_of.failure("groups", "create", "new", "g", "--yes", status=4)
+    cli_of("groups", "create", "new", "g", "--make-stream", "--at", "start", "--yes")
+    assert stream.xlen("new") == 0
+    cli_of("groups", "rm", "orders", "last", "--dry-run")
+    assert cli_of.json("groups", "rm", "orders", "last", "--yes") == {"removed": True, "pending": 2}
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "rm", "orders", "last", "--yes", status=4)

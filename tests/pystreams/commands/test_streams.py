@@ -1,0 +1,84 @@
+"""`ls`, `info`, `report`: which streams there are."""
+
+from __future__ import annotations
+
+import redis
+
+from tests.pystreams.conftest import Cli
+
+_ODD = b"\xff\x1b["
+
+
+def _fill(client: redis.Redis) -> None:
+    client.set("no stream", "1")
+    for number in range(1, 6):
+        client.xadd("orders", {"item": number}, id=f"{number * 1000}-0")
+    client.xdel("orders", "3000-0")
+    client.xadd(_ODD, {b"\xfe": b"\x1b[2J"})
+    client.xgroup_create("orders", "billing", 0)
+    client.xgroup_create("orders", "audit", "$")
+    client.xreadgroup("billing", "c1", {"orders": ">"}, count=2)
+
+
+def test_all_streams_are_listed_and_nothing_else(cli_of: Cli, client: redis.Redis) -> None:
+    """A key of another type is no stream; a name that is no text is there, and escaped."""
+    _fill(client)
+    found = cli_of.json("ls")
+    assert [stream["stream"] for stream in found["streams"]] == ["orders", {"base64": "/xtb"}]
+    orders = found["streams"][0]
+    assert (orders["length"], orders["removed"], orders["gaps"], orders["groups"]) == (4, 1, True, 2)
+    assert (orders["first_id"], orders["last_id"], orders["rate"]) == ("1000-0", "5000-0", 0.75)
+    assert orders["bytes"] > 0
+    text = cli_of("ls")
+    assert "\\xff\\x1b[" in text
+    assert "\x1b" not in text
+
+
+def test_a_limit_says_that_there_are_more(cli_of: Cli, client: redis.Redis) -> None:
+    """With a limit as many are shown; sorted, they are the largest of all."""
+    for number in range(1, 8):
+        for _ in range(number):
+            client.xadd(f"s{number}", {"f": "v"})
+    assert (len((few := cli_of.json("ls", "--limit", "3"))["streams"]), few["more"]) == (3, True)
+    most = cli_of.json("ls", "s*", "--limit", "2", "--sort", "length")
+    assert [stream["stream"] for stream in most["streams"]] == ["s7", "s6"]
+    assert not cli_of.json("ls", "--limit", "0")["more"]
+    assert cli_of.json("ls", "x*") == {"streams": [], "more": False}
+
+
+def test_a_rate_is_measured_when_asked_for(cli_of: Cli, client: redis.Redis) -> None:
+    """Nothing is added meanwhile, so the rate is none, whatever it was before."""
+    _fill(client)
+    assert [stream["rate"] for stream in cli_of.json("ls", "--over", "10ms")["streams"]] == [0, 0]
+
+
+def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
+    """Gaps, what was removed, and the groups with what they have left."""
+    _fill(client)
+    found = cli_of.json("info", "orders")
+    assert (found["added"], found["max_deleted_id"], found["gaps"]) == (5, "3000-0", True)
+    assert {group["group"]: group["pending"] for group in found["groups"]} == {"audit": 0, "billing": 2}
+    assert "removed       1, with gaps among those that are left (the last at 3000-0)" in cli_of("info", "orders")
+    assert cli_of.json("info", _ODD)["length"] == 1
+
+
+def test_a_report_counts_everything_and_names_the_slow_groups(cli_of: Cli, client: redis.Redis) -> None:
+    """Totals over all streams and groups; the group that stopped comes first."""
+    _fill(client)
+    found = cli_of.json("report")
+    assert {name: found[name] for name in ("streams", "entries", "groups", "pending")} == {
+        "streams": 2,
+        "entries": 5,
+        "groups": 2,
+        "pending": 2,
+    }
+    assert [(group["group"], group["pending"]) for group in found["behind"]] == [("billing", 2)]
+    assert found["largest"][0] == {"stream": "orders", "length": 4}
+    assert "2 streams, 5 entries, 2 groups" in cli_of("report")
+
+
+def test_what_is_not_there_or_no_stream_has_its_own_status(cli_of: Cli, client: redis.Redis) -> None:
+    """Scripts tell a missing stream (4) from a key of another type (1)."""
+    _fill(client)
+    assert "[NO_SUCH_STREAM] There is no stream 'nope'" in cli_of.failure("info", "nope", status=4)
+    assert "[NOT_A_STREAM]" in cli_of.failure("info", "no stream", status=1)

@@ -1,0 +1,76 @@
+"""The command line in this process, on a real Redis and on the engine in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from click.testing import CliRunner, Result
+
+from pystreams.commands.root import cli
+from tests import servers
+
+
+class Cli:
+    """The command `pystreams` with a server. Nothing of the user's own configuration is read."""
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.environment: dict[str, str | None] = {
+            "PYSTREAMS_URL": url,
+            "PYSTREAMS_PROFILE": None,
+            "PYSTREAMS_USER": None,
+            "PYSTREAMS_PASSWORD": None,
+            "XDG_CONFIG_HOME": str(home),
+        }
+
+    def result(self, *words: str | bytes, stdin: str | bytes | None = None, **changed: str | None) -> Result:
+        """Run it to its end, whatever that is."""
+        arguments = [word if isinstance(word, str) else word.decode("utf-8", "surrogateescape") for word in words]
+        result = CliRunner().invoke(cli, arguments, input=stdin, env={**self.environment, **changed})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def __call__(self, *words: str | bytes, stdin: str | bytes | None = None) -> str:
+        """Run it; it must end well. What it wrote."""
+        result = self.result(*words, stdin=stdin)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *words: str | bytes, stdin: str | bytes | None = None) -> Any:
+        """The document that it wrote with --json."""
+        return json.loads(self(*words, "--json", stdin=stdin))
+
+    def failure(self, *words: str | bytes, status: int, stdin: str | None = None) -> str:
+        """Run it; it must end with that status. What it wrote on standard error."""
+        result = self.result(*words, stdin=stdin)
+        assert result.exit_code == status, result.output
+        return result.stderr
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    """A server's process."""
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    """A client of that server, which has no keys before and after the test."""
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        try:
+            yield made
+        finally:
+            made.flushall()
+
+
+@pytest.fixture
+def cli_of(client: redis.Redis, place: servers.Running, tmp_path: Path) -> Cli:
+    """The command line, with that server in its environment."""
+    return Cli(place.url, tmp_path)

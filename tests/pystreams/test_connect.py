@@ -1,0 +1,91 @@
+"""Which server is meant, what is said when it cannot be used, and that no secret is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests import servers
+from tests.pystreams.conftest import Cli
+
+
+def _profiles(home: Path, text: str) -> None:
+    file = home / "pystreams" / "profiles.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+
+
+def test_the_server_comes_from_url_profile_or_environment(
+    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
+) -> None:
+    """--url wins over --profile, that over the environment, that over the default profile."""
+    client.xadd("s", {"f": 1})
+    nowhere = "redis://127.0.0.1:1"
+    _profiles(tmp_path, f'default = "here"\n[here]\nurl = "{place.url}"\n[no]\nurl = "{nowhere}"\nretryTimeoutMs = 0\n')
+    for words, environment in [
+        (("--url", place.url, "ls"), {"PYSTREAMS_URL": nowhere}),
+        (("ls", "--profile", "here"), {"PYSTREAMS_URL": nowhere}),
+        (("ls",), {"PYSTREAMS_URL": place.url, "PYSTREAMS_PROFILE": "no"}),
+        (("ls",), {"PYSTREAMS_URL": None, "PYSTREAMS_PROFILE": "here"}),
+        (("ls",), {"PYSTREAMS_URL": None}),
+    ]:
+        result = cli_of.result(*words, "--json", **environment)
+        assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
+    result = cli_of.result("ls", "--profile", "no", PYSTREAMS_URL=place.url)
+    assert (result.exit_code, "[SERVER_UNREACHABLE]" in result.stderr) == (5, True)
+
+
+def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> None:
+    """A missing one with those that exist, a broken file with the line, an unknown option with the nearest name."""
+    _profiles(tmp_path, '[a]\nurl = "redis://h"\n[b]\nurll = "x"\npassword = "hush"\n')
+    assert "The profiles there: a, b." in cli_of.failure("ls", "--profile", "c", status=4)
+    said = cli_of.failure("ls", "--profile", "b", status=2)
+    assert ("nearest known name is 'url'" in said, "hush" in said) == (True, False)
+    _profiles(tmp_path, "[a\n")
+    assert "[PROFILES_MALFORMED]" in cli_of.failure("ls", "--profile", "a", status=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--url", "nonsense"), 2, "it names no scheme"),
+        (("--url", "http://h"), 2, "its scheme must be one of"),
+        (("--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=0"), 5, "[SERVER_UNREACHABLE]"),
+        (("--url", "redis://user:hush@127.0.0.1:1", "--option", "retryTimeoutMs=0"), 5, "redis://127.0.0.1:1"),
+        (("--option", "stream=x"), 2, "[OPTION_ELSEWHERE]"),
+        (("--option", "x"), 2, "NAME=VALUE"),
+    ],
+)
+def test_a_server_that_cannot_be_used(cli_of: Cli, words: tuple[str, ...], status: int, said: str) -> None:
+    """Each has its id and status; no password is shown."""
+    shown = cli_of.failure("ls", *words, status=status)
+    assert (said in shown, "hush" in shown) == (True, False)
+
+
+def test_errors_are_json_with_json(cli_of: Cli) -> None:
+    """A program finds the id and the message on standard error."""
+    error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
+    assert (error["id"], error["message"][:17]) == ("NO_SUCH_STREAM", "[NO_SUCH_STREAM] ")
+
+
+def test_a_user_without_permission_is_told_what_is_missing(
+    cli_of: Cli, client: redis.Redis, place: servers.Running
+) -> None:
+    """NOPERM is status 6, and names the command and the rules; a wrong password is status 5 and is not shown."""
+    client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+scan", "+xinfo"], keys=["s*"])
+    try:
+        client.xadd("s", {"f": 1})
+        url = f"redis://poor:hush@{place.host}:{place.port}"
+        assert json.loads(cli_of("ls", "s*", "--json", "--url", url))["streams"][0]["bytes"] is None
+        client.xadd("other", {"f": 1})
+        said = cli_of.failure("info", "other", "--url", url, status=6)
+        assert ("[NOT_PERMITTED]" in said, "+memory|usage" in said, "hush" in said) == (True, True, False)
+        wrong = f"redis://poor:wrongpass@{place.host}:{place.port}"
+        said = cli_of.failure("ls", "--url", wrong, status=5)
+        assert ("[LOGIN_REFUSED]" in said, "wrongpass" in said) == (True, False)
+    finally:
+        client.acl_deluser("poor")

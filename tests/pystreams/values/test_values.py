@@ -1,0 +1,97 @@
+"""Values as people write and read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pystreams.values import names, numbers, positions, times
+from pystreams.values.positions import Position
+from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import StreamId
+
+
+@pytest.mark.parametrize("value", [b"orders", "grün".encode(), b"\xff\xfe", b"", b"\x1b[2J", b"a\nb"])
+def test_a_value_survives_json(value: bytes) -> None:
+    """What is written as JSON is read back as the same bytes."""
+    assert names.from_json(names.as_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"orders", "orders"),
+        ("grün".encode(), "grün"),
+        (b"\xff\x1b", "\\xff\\x1b"),
+        (b"a\r\nb", "a\\r\\nb"),
+        ("\u202eevil".encode(), "\\u202eevil"),
+    ],
+)
+def test_nothing_shown_steers_the_terminal(value: bytes, shown: str) -> None:
+    """Control characters, marks that turn the direction of writing, and bytes that are no UTF-8 are escaped."""
+    assert names.shown(value) == shown
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, {"base64": "a"}])
+def test_what_is_no_value_is_refused(value: object) -> None:
+    """Null, lists and objects are no field's value."""
+    with pytest.raises(ValueError):
+        names.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("90s", 90_000), ("1h30m", 5_400_000), ("250ms", 250), ("2", 2000), ("1.5d", 129_600_000)],
+)
+def test_durations(text: str, milliseconds: int) -> None:
+    """Units may be combined; a bare number means seconds."""
+    assert times.duration(text, "--x") == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(None, "-"), (-5, "0s"), (1234, "1.2s"), (59_400, "59s"), (3_600_000, "1h"), (90_061_000, "1d 1h")],
+)
+def test_durations_are_shown_in_two_units(milliseconds: int | None, text: str) -> None:
+    assert times.shown(milliseconds) == text
+
+
+def test_times_beyond_the_calendar_are_no_times() -> None:
+    """An ID need not be a time."""
+    assert (times.iso(0), times.iso(2**63)) == ("1970-01-01T00:00:00.000Z", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("start", Position("start")),
+        ("$", Position("end")),
+        ("5-1", Position("id", StreamId(5, 1))),
+        ("(5-1", Position("id", StreamId(5, 2))),
+        ("5", Position("id", StreamId(5, 0))),
+        ("15m", Position("ago", ago=900_000)),
+        ("-10", Position("entries", entries=-10)),
+        ("+3", Position("entries", entries=3)),
+        ("1970-01-01T00:00:01Z", Position("id", StreamId(1000, 0))),
+    ],
+)
+def test_positions(text: str, position: Position) -> None:
+    """A position is a word, an ID, a time, a duration, or a number with its sign."""
+    assert positions.parse(text, "--to", signs="+10, -10") == position
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "5-x", "2024-13-01", "+3"])
+def test_what_is_no_position_is_refused_with_what_it_may_be(text: str) -> None:
+    with pytest.raises(PystreamsError, match=r"\[INVALID_VALUE\] --from is .*start, end, an ID"):
+        positions.parse(text, "--from")
+
+
+def test_numbers_for_people() -> None:
+    """Thousands are separated, estimates marked, sizes and rates have a unit."""
+    assert [numbers.count(1234567), numbers.count(5, exact=False), numbers.count(None)] == ["1,234,567", "~5", "-"]
+    assert [numbers.size(900), numbers.size(2048), numbers.size(3 << 40)] == ["900 B", "2.0 KiB", "3.0 TiB"]
+    assert [numbers.rate(1500), numbers.rate(0.5), numbers.rate(0.001), numbers.rate(0)] == [
+        "1,500/s",
+        "0.5/s",
+        "3.6/h",
+        "0/s",
+    ]
