@@ -308,7 +308,10 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed."""
+        """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed.
+
+        A client that has sent its last command may have closed its side: it still gets the reply.
+        """
         wanted = not (self.slow or self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
             self._reading = wanted

@@ -168,6 +168,7 @@ class Runner:
                 break
             if type(reply) is Steps:
                 connection.stepping = True
+                connection.adjust_reading()
                 self.loop.call_soon(self._step, connection, session, reply)
                 break
             if session.reply_mode != "on":

@@ -188,6 +188,17 @@ def test_others_are_answered_between_two_steps(many_ids):
     assert [len(argv) for _, argv in effects] == [7] * 8
 
 
+def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
+    """So the end of what a client sends, as where it closes its side, is not noticed before it has its reply."""
+    first, reader = many_ids.client()
+    first.data_received(XDEL)
+    while not reader.written:
+        assert not reader.reading
+        assert many_ids.turns.run()
+    rest(many_ids)
+    assert reader.reading
+
+
 def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
     """Nothing is left half done by a client that closes its connection."""
     first, _ = many_ids.client()
