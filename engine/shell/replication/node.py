@@ -40,6 +40,7 @@ class Node:
         self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed, chance.randrange)
         self.following = Following(core, clients, self.master, self.history, port)
         self.follows = False
+        self.master.stream_db = lambda: self.following.stream_db
         self.master.may_serve = lambda: not self.follows or self.following.is_up
         self._waiters = AckWaiters(core, loop, clients.settle)
         self.master.on_acknowledged = self._waiters.wake

@@ -8,7 +8,7 @@ other servers pass over it, the engine loses nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.core.formats.rdb import stream_writer
@@ -30,12 +30,16 @@ _PIECE = 4096
 _CHECKED = 1 << 16
 
 
-def write(image: Image, version: int, *, checksum: bool = True) -> Iterator[bytes]:
-    """The file, in pieces; without ``checksum`` its sum is 0, which says that there is none."""
+def write(
+    image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
+) -> Iterator[bytes]:
+    """The file, in pieces; without ``checksum`` its sum is 0, which says that there is none. ``about`` are more
+    auxiliary fields.
+    """
     total = 0
     waiting: list[bytes] = []
     size = 0
-    for piece in _pieces(image, version):
+    for piece in _pieces(image, version, about or {}):
         yield piece
         if checksum:
             waiting.append(piece)
@@ -46,7 +50,7 @@ def write(image: Image, version: int, *, checksum: bool = True) -> Iterator[byte
     yield crc64(b"".join(waiting), total).to_bytes(8, "little")
 
 
-def _pieces(image: Image, version: int) -> Iterator[bytes]:
+def _pieces(image: Image, version: int, about: Mapping[bytes, bytes]) -> Iterator[bytes]:
     seconds, ms = b"%d" % (image.now // 1000), b"%d" % image.now
     yield b"REDIS%04d" % version + b"".join(
         _aux(name, value)
@@ -56,6 +60,7 @@ def _pieces(image: Image, version: int) -> Iterator[bytes]:
             (b"ctime", seconds),
             (TAKEN_AT, ms),
             (b"aof-base", b"0"),
+            *about.items(),
         )
     )
     for db in image.databases:

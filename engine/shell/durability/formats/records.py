@@ -14,15 +14,16 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 
-from engine.core.dispatch import Core
 from engine.core.formats import restore
+from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.protocol import ids
+from engine.core.streams.appending import Streams
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
@@ -41,6 +42,18 @@ Parts = Sequence[memoryview]
 _NOTHING: Any = object()
 
 
+class Target(Protocol):
+    """What a snapshot is loaded into: a core, or databases that are to take the place of a core's."""
+
+    @property
+    def databases(self) -> Sequence[Database]:
+        """By their numbers."""
+
+    @property
+    def streams(self) -> Streams:
+        """What streams are made with."""
+
+
 class RecordError(Exception):
     """A record that cannot be what was written, although its sum is right."""
 
@@ -52,14 +65,14 @@ def encode(image: Image, put: Put) -> Iterator[bytes]:
             yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put)])
 
 
-def decode(data: memoryview, parts: Parts, core: Core) -> int:
-    """Put the keys of a part of records into ``core``; how many."""
+def decode(data: memoryview, parts: Parts, core: Target, pause: Callable[[], None] = lambda: None) -> int:
+    """Put the keys of a part of records into ``core``; how many. ``pause`` is called all along."""
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
-            _restore(record, parts, core)
+            _restore(record, parts, core, pause)
             count += 1
     except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
         raise RecordError(f"record {count} of the part that begins here makes no sense: {error!r}") from error
@@ -78,11 +91,11 @@ def _value(value: Any, put: Put) -> list[Any]:
     return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
 
 
-def _restore(record: list[Any], parts: Parts, core: Core) -> None:
+def _restore(record: list[Any], parts: Parts, core: Target, pause: Callable[[], None]) -> None:
     index, key, deadline, kind, *rest = record
     value: Any
     if kind == b"x":
-        value = _stream_from(rest, parts, core)
+        value = _stream_from(rest, parts, core, pause)
     elif kind == b"h":
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
     elif kind == b"l":
@@ -97,6 +110,7 @@ def _restore(record: list[Any], parts: Parts, core: Core) -> None:
     db.add(key, value)
     if deadline >= 0:
         db.set_deadline(key, deadline)
+    pause()
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
@@ -112,18 +126,21 @@ def _stream(stream: Stream, put: Put) -> list[Any]:
     return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
 
 
-def _stream_from(record: list[Any], parts: Parts, core: Core) -> Stream:
+def _stream_from(record: list[Any], parts: Parts, core: Target, pause: Callable[[], None]) -> Stream:
     (last_id, max_deleted, added, length), table, nodes, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)
-    segments = [_segment_from(rows[at : at + _COLUMNS], parts, core) for at in range(0, len(rows), _COLUMNS)]
+    segments = []
+    for at in range(0, len(rows), _COLUMNS):
+        segments.append(_segment_from(rows[at : at + _COLUMNS], parts, core))
+        pause()
     for (_, segment), state in zip(segments, nodes, strict=True):
         restore.restore_nodes(segment, state)
     stream = restore.stream_of(core.streams.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
     for group in groups:
-        name, value = _group_from(group, parts)
+        name, value = _group_from(group, parts, pause)
         stream.groups[name] = value
     if producers is not None:
         stream.remember_producers(_producers_from(producers))
@@ -161,7 +178,7 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
     return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
 
 
-def _segment_from(row: array[int], parts: Parts, core: Core) -> tuple[int, Segment]:
+def _segment_from(row: array[int], parts: Parts, core: Target) -> tuple[int, Segment]:
     """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
     part, at = parts[number], 0
@@ -234,7 +251,7 @@ def _group(name: bytes, group: Group, put: Put) -> list[Any]:
     return [name, position, consumers, nacked, _pending(group.pending, put)]
 
 
-def _group_from(record: list[Any], parts: Parts) -> tuple[bytes, Group]:
+def _group_from(record: list[Any], parts: Parts, pause: Callable[[], None]) -> tuple[bytes, Group]:
     name, (last_id, entries_read, last_number), consumers, nacked, pending = record
     group = Group(ids.parse(last_id), entries_read)
     for consumer_name, number, seen, active in consumers:
@@ -242,7 +259,7 @@ def _group_from(record: list[Any], parts: Parts) -> tuple[bytes, Group]:
         group.consumers[consumer_name] = group.by_number[number] = consumer
     restore.set_last_number(group, last_number)
     group.nacked = dict.fromkeys(map(ids.parse, nacked))
-    group.pending = _pending_from(pending, parts)
+    group.pending = _pending_from(pending, parts, pause)
     return name, group
 
 
@@ -268,7 +285,7 @@ def _pending(pending: PendingList, put: Put) -> list[int]:
     return [put([table.tobytes()]), *(put(buffers) if buffers else -1 for buffers in parts)]
 
 
-def _pending_from(record: list[int], parts: Parts) -> PendingList:
+def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) -> PendingList:
     blocks: list[Block] = []
     if record:
         table = array("Q")
@@ -292,6 +309,7 @@ def _pending_from(record: list[int], parts: Parts) -> PendingList:
             if uneven:
                 block.owners, block.times, block.counts = take(2, "I", size), take(3, "q", size), take(4, "q", size)
             blocks.append(block)
+            pause()
     return restore.pending_of(blocks)
 
 

@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
@@ -144,10 +143,11 @@ def taken_at(data: memoryview) -> int:
     return moment
 
 
-def load(data: memoryview, core: Core) -> int:
+def load(data: memoryview, core: records.Target, pause: Callable[[], None] = lambda: None) -> int:
     """Fill an empty core from a mapped snapshot; how many keys. DamagedError where it is not what was written.
 
-    The core's segments are views of ``data`` from then on.
+    The core's segments are views of ``data`` from then on. ``pause`` is called all along, so that a thread may let
+    others run.
     """
     directory = _directory(data)
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
@@ -156,7 +156,7 @@ def load(data: memoryview, core: Core) -> int:
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
             try:
-                keys += records.decode(part, parts, core)
+                keys += records.decode(part, parts, core, pause)
             except records.RecordError as error:
                 raise DamagedError(directory[3 * number], str(error)) from None
     return keys

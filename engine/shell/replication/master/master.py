@@ -88,6 +88,8 @@ class Master:
         self.full = self.partial = self.refused = 0
         #: This server has no master. With one it makes no stream, and passes on its master's.
         self.leads = True
+        #: The database that its master's next command is about.
+        self.stream_db: Callable[[], int] = lambda: 0
         #: Whether replicas may be served: not while a master of its own is out of reach.
         self.may_serve: Callable[[], bool] = lambda: True
         #: Called when a replica has acknowledged something.
@@ -217,7 +219,7 @@ class Master:
     def _form(self, replica: Replica) -> Form:
         capabilities = replica.said.capabilities
         by_mark = _BY_MARK in capabilities and (self._core.config.flag("repl-diskless-sync") or replica.said.rdb_only)
-        if _OWN in capabilities and not replica.said.rdb_only and not (self._is_disk_bad and by_mark):
+        if _OWN in capabilities and self.leads and not replica.said.rdb_only and not (self._is_disk_bad and by_mark):
             return Form.OWN_BY_LENGTH
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
@@ -266,7 +268,10 @@ class Master:
         core, config = self._core, self._core.config
         core.changes.set_time(now_us())
         databases = [] if kind[1] else core.databases
-        options = {"version": config.integer("rdb-version"), "checksum": config.flag("rdbchecksum")}
+        options: dict[str, Any] = {"version": config.integer("rdb-version"), "checksum": config.flag("rdbchecksum")}
+        if not self.leads:
+            # The stream is in the middle of a master's: it says which database its next command is about.
+            options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
         taking = Taking(databases, config, core.changes.now)
         transfer = Transfer(kind[0], receivers, taking, options, self._loop, self._ended)
         self._transfer = transfer

@@ -155,6 +155,11 @@ class Following:
         """Whether it does what its master does, so that others may follow it."""
         return self._machine.state is Link.FOLLOWING
 
+    @property
+    def stream_db(self) -> int:
+        """The database that the master's next command is about."""
+        return self._db if self._session is None else self._session.db
+
     def follow(self, host: bytes, port: int) -> Reply:
         """Be a replica of another server from now on. The link is opened after the present command."""
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
@@ -255,11 +260,17 @@ class Following:
             config.text("masterauth"),
             config.integer("replica-announce-port") or self._own_port,
             config.text("replica-announce-ip"),
+            capabilities=self._capabilities(),
             version=REDIS_VERSION.encode(),
         )
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
         self._handshake, self._lines = Handshake(who, asked), b""
         self._send(self._handshake.begin())
+
+    def _capabilities(self) -> tuple[bytes, ...]:
+        """What this server can do with a file. The engine's own format needs all of it before any of it is read."""
+        known = (b"eof", b"psync2")
+        return (*known, b"psb") if self._core.config.text("repl-diskless-load") == b"disabled" else known
 
     def received(self, data: bytes) -> None:
         """Bytes of the master."""
@@ -395,6 +406,8 @@ class Following:
             )
         except TransferError as error:
             self.lost(str(error), costly=True)
+        else:
+            self._transfer.on_loaded = self._load
 
     def _tell_what_is_discarded(self, full: Full) -> None:
         keys = sum(len(db) for db in self._core.databases)

@@ -10,6 +10,7 @@ from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.shell.clock import now_us
+from engine.shell.durability.formats import rdb_file, snapshot
 
 
 class Fresh:
@@ -17,24 +18,26 @@ class Fresh:
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:
         self._core = core
+        self.streams = core.streams
         #: Nobody watches these data, or waits for them, and none of their keys expire.
         self._changes = changes = Changes(core.changes.pick)
         changes.replaying = True
         changes.set_time(now_us())
-        self._databases = [Database(db.index, changes) for db in core.databases]
+        self.databases = [Database(db.index, changes) for db in core.databases]
         makers = values.makers(core.config, core.streams.new)
-        self._loading = Loading(self._databases, makers, skip_unknown=skip_unknown)
-        self._is_hungry = True
+        self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
+
+    def load_own(self, data: memoryview) -> None:
+        """Load a whole snapshot in the engine's own format; to be called in a thread, beside the event loop."""
+        self._loading.summary.keys = snapshot.load(data, self, rdb_file.give_way())
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the file."""
         self._loading.feed(piece)
-        self._is_hungry = False
 
     def end(self) -> None:
         """There are no more bytes."""
         self._loading.end()
-        self._is_hungry = False
 
     def work(self, until: int) -> State:
         """Read on until a time in microseconds, or to the end, or to where more bytes are needed."""
@@ -60,7 +63,7 @@ class Fresh:
         core.changes.set_time(now_us())
         changes.replaying = False
         changes.set_time(core.changes.now_us)
-        for db, fresh in zip(core.databases, self._databases, strict=True):
+        for db, fresh in zip(core.databases, self.databases, strict=True):
             db.swap(fresh)
             fresh.clear()
         core.changes.discarded += changes.discarded

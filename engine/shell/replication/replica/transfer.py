@@ -6,6 +6,7 @@ come. Either way they are read into databases of their own, which take the place
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from engine.core.formats.rdb.reader import State, Summary
 from engine.shell.clock import now_us
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.formats import snapshot
 from engine.shell.replication.replica.fresh import Fresh
 from engine.shell.replication.replica.payload import Payload, PayloadError
 
@@ -48,6 +50,9 @@ class Transfer:
         self._fd = -1
         self._began = clock()
         self.is_direct = directly
+        #: A thread loads a file in the engine's own format; ``on_loaded`` is called when it has.
+        self._own: asyncio.Future[None] | None = None
+        self.on_loaded: Callable[[], None] = lambda: None
         #: All has been read.
         self.is_done = False
         if not directly:
@@ -89,6 +94,15 @@ class Transfer:
             return
         assert self._attempt is not None
         self._files.close(self._fd)
+        self._fd = -1
+        data = self._files.map(self._attempt.temporary)
+        if snapshot.is_snapshot(data):
+            self._attempt.remove()
+            self._began = self._clock()
+            self._own = asyncio.get_running_loop().run_in_executor(None, self._fresh.load_own, data)
+            self._own.add_done_callback(lambda _: self.on_loaded())
+            return
+        data.release()
         self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
         self._began = self._clock()
         # Nobody else is to find it, and it goes with this process.
@@ -98,6 +112,11 @@ class Transfer:
 
     def work(self) -> bool:
         """Read for about two milliseconds; whether there is more to do now."""
+        if self._own is not None:
+            if self._own.done():
+                self._own.result()
+                self.is_done = True
+            return False
         until = now_us() + _SHARE_US
         try:
             while now_us() < until:
@@ -160,7 +179,7 @@ class Transfer:
     @property
     def read(self) -> int:
         """How many have been read."""
-        return self._fresh.offset
+        return self._payload.received if self.is_done else self._fresh.offset
 
     @property
     def seconds(self) -> float:

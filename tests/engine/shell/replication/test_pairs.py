@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import redis as redis_py
 
 from tests import servers
 from tests.chaos.proxy import Proxy, proxy
+from tests.engine.shell.replication.family import (
+    contents,
+    follow,
+    port_of,
+    replication,
+    trouble,
+    wait_until_equal,
+    wait_until_up,
+)
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.redis
@@ -45,68 +53,6 @@ def replica(engine, master):
         client.config_set("repl-diskless-load", "disabled")
         client.flushall()
     master.flushall()
-
-
-def follow(replica: redis_py.Redis, port: int, host: str = "127.0.0.1") -> None:
-    assert replica.execute_command("REPLICAOF", host, port) == b"OK"
-
-
-def port_of(client: redis_py.Redis) -> int:
-    return int(client.connection_pool.connection_kwargs["port"])
-
-
-def replication(client: redis_py.Redis) -> dict[str, Any]:
-    found: dict[str, Any] = client.info("replication")
-    return found
-
-
-def trouble(client: redis_py.Redis) -> str:
-    """What INFO says of the link that is down."""
-    return str(replication(client).get("engine_master_link_error", ""))
-
-
-def wait_until_up(replica: redis_py.Redis) -> None:
-    wait_for(lambda: replication(replica)["master_link_status"] == "up", "the link to the master")
-
-
-def wait_until_equal(replica: redis_py.Redis, master: redis_py.Redis) -> None:
-    """The replica has done everything that the master has."""
-
-    def level() -> bool:
-        state = replication(replica)
-        return (
-            state["master_link_status"] == "up"
-            and state["slave_repl_offset"] >= replication(master)["master_repl_offset"]
-        )
-
-    wait_for(level, "the replica to be where its master is")
-
-
-def contents(client: redis_py.Redis) -> dict[bytes, object]:
-    """All keys of database 0 with what they hold; of a stream everything that each server keeps of one."""
-    found: dict[bytes, object] = {}
-    for key in client.scan_iter(count=1000):
-        kind = client.type(key)
-        if kind == b"stream":
-            found[key] = client.xrange(key), of_stream(client.execute_command("XINFO", "STREAM", key, "FULL"))
-        elif kind == b"hash":
-            found[key] = client.hgetall(key)
-        elif kind == b"list":
-            found[key] = client.lrange(key, 0, -1)
-        else:
-            found[key] = client.get(key), client.pexpiretime(key)
-    return found
-
-
-def of_stream(full: dict[bytes, Any]) -> object:
-    # (entries-read is left out: Redis 7.0 does not tell replicas of it.)
-    counters = [full[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added")]
-    groups = [
-        [group[name] for name in (b"name", b"last-delivered-id", b"pel-count", b"pending")]
-        + [sorted((one[b"name"], one[b"pending"]) for one in group[b"consumers"])]
-        for group in full[b"groups"]
-    ]
-    return counters, groups
 
 
 def fill(master: redis_py.Redis) -> None:

@@ -1,0 +1,71 @@
+"""What tests of real servers that follow each other share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from tests.waiting import wait_for
+
+
+def follow(replica: redis.Redis, port: int, host: str = "127.0.0.1") -> None:
+    assert replica.execute_command("REPLICAOF", host, port) == b"OK"
+
+
+def port_of(client: redis.Redis) -> int:
+    return int(client.connection_pool.connection_kwargs["port"])
+
+
+def replication(client: redis.Redis) -> dict[str, Any]:
+    found: dict[str, Any] = client.info("replication")
+    return found
+
+
+def trouble(client: redis.Redis) -> str:
+    """What INFO says of the link that is down."""
+    return str(replication(client).get("engine_master_link_error", ""))
+
+
+def wait_until_up(replica: redis.Redis) -> None:
+    wait_for(lambda: replication(replica)["master_link_status"] == "up", "the link to the master")
+
+
+def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
+    """The replica has done everything that the master has."""
+
+    def level() -> bool:
+        state = replication(replica)
+        return (
+            state["master_link_status"] == "up"
+            and state["slave_repl_offset"] >= replication(master)["master_repl_offset"]
+        )
+
+    wait_for(level, "the replica to be where its master is")
+
+
+def contents(client: redis.Redis) -> dict[bytes, object]:
+    """All keys of the client's database with what they hold; of a stream everything that each server keeps of one."""
+    found: dict[bytes, object] = {}
+    for key in client.scan_iter(count=1000):
+        kind = client.type(key)
+        if kind == b"stream":
+            found[key] = client.xrange(key), of_stream(client.execute_command("XINFO", "STREAM", key, "FULL"))
+        elif kind == b"hash":
+            found[key] = client.hgetall(key)
+        elif kind == b"list":
+            found[key] = client.lrange(key, 0, -1)
+        else:
+            found[key] = client.get(key), client.pexpiretime(key)
+    return found
+
+
+def of_stream(full: dict[bytes, Any]) -> object:
+    # (entries-read is left out: Redis 7.0 does not tell replicas of it.)
+    counters = [full[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added")]
+    groups = [
+        [group[name] for name in (b"name", b"last-delivered-id", b"pel-count", b"pending")]
+        + [sorted((one[b"name"], one[b"pending"]) for one in group[b"consumers"])]
+        for group in full[b"groups"]
+    ]
+    return counters, groups

@@ -1,0 +1,122 @@
+"""Engines that follow each other: chains, promotion, those who come back, and what they find."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+import redis as redis_py
+
+from tests import servers
+from tests.engine.shell.replication.family import (
+    contents,
+    follow,
+    port_of,
+    replication,
+    wait_until_equal,
+    wait_until_up,
+)
+from tests.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def engines():
+    with ExitStack() as stack:
+        flags = ("--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--appendonly")
+        yield [stack.enter_context(servers.engine(*flags, word)) for word in ("yes", "no", "no")]
+
+
+@pytest.fixture
+def family(engines):
+    """Clients of a master, its replica, and that one's replica; all follow nobody, and have nothing, afterwards."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(redis_py.Redis(port=one.port, socket_timeout=20)) for one in engines]
+        yield clients
+        for one in clients:
+            one.execute_command("REPLICAOF", "NO", "ONE")
+            one.flushall()
+
+
+def syncs(client: redis_py.Redis) -> tuple[int, int]:
+    """Full and partial synchronisations that it has given."""
+    found = client.info("stats")
+    return found["sync_full"], found["sync_partial_ok"]
+
+
+def test_a_chain_a_promotion_and_who_comes_back(family):
+    """What the first does is done by the third, in each database; when the second leads, the others go on after it
+    without a full synchronisation; what was done apart is discarded, and the log says so.
+    """
+    first, second, third = family
+    for number in range(500):
+        first.xadd("s", {"number": number})
+    first.xgroup_create("s", "g", "0")
+    first.xreadgroup("g", "c", {"s": ">"}, count=300)
+    follow(second, port_of(first))
+    wait_until_up(second)
+    with redis_py.Redis(port=port_of(first), db=3) as other:
+        other.set("in 3", "1")
+        assert other.wait(1, 5000) == 1
+        # The third one's stream begins in the middle of the first one's.
+        follow(third, port_of(second))
+        wait_until_up(third)
+        other.set("also in 3", "2")
+    wait_until_equal(third, first)
+    assert contents(third) == contents(first) == contents(second)
+    with redis_py.Redis(port=port_of(third), db=3) as other:
+        assert contents(other) == {b"in 3": (b"1", -1), b"also in 3": (b"2", -1)}
+    given = syncs(second)
+    second.execute_command("REPLICAOF", "NO", "ONE")
+    second.xadd("s", {"after": "promotion"})
+    follow(first, port_of(second))
+    wait_until_equal(first, second)
+    wait_until_equal(third, second)
+    assert contents(first) == contents(second) == contents(third)
+    assert syncs(second) == (given[0], given[1] + 2)
+
+
+def test_two_masters_after_a_partition(family, engines):
+    """A former master that has written on alone takes all data of the new one, and logs what it discards."""
+    first, second, _ = family
+    first.set("common", "1")
+    follow(second, port_of(first))
+    wait_until_up(second)
+    second.execute_command("REPLICAOF", "NO", "ONE")
+    first.set("lost", "x" * 100)
+    second.set("kept", "y")
+    before = replication(first)["master_repl_offset"]
+    follow(first, port_of(second))
+    wait_until_equal(first, second)
+    assert contents(first) == contents(second)
+    assert "lost" not in first
+    log = engines[0].output.read_text()
+    assert f"discarded: 2 keys at offset {before} of the history" in log
+
+
+def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
+    """A replica with a log tells its master what is on the disk, and its log holds what the master has sent."""
+    first, second, _ = family
+    first.set("own", "gone")
+    second.set("k", "1")
+    follow(first, port_of(second))
+    wait_until_up(first)
+    wait_for(lambda: first.info("persistence")["aof_enabled"], "the log of the new data")
+    second.set("k", "2")
+    assert second.wait(1, 5000) == 1
+    wait_for(lambda: second.execute_command("WAITAOF", 0, 1, 1000) == [0, 1], "the acknowledgement of the disk")
+    assert first.execute_command("DEBUG", "LOADAOF") == b"OK"
+    assert contents(first) == {b"k": (b"2", -1)}
+
+
+def test_who_waits_hears_that_the_role_has_changed(family):
+    """A blocked client gets UNBLOCKED and is cut off when its server becomes a replica."""
+    first, second, _ = family
+    with redis_py.Redis(port=port_of(first), socket_timeout=20) as waiting:
+        connection = waiting.connection_pool.get_connection()
+        connection.send_command("BLPOP", "nothing", 0)
+        wait_for(lambda: first.info("clients")["blocked_clients"], "the client to wait")
+        follow(first, port_of(second))
+        with pytest.raises(redis_py.ResponseError, match="UNBLOCKED force unblock"):
+            connection.read_response()
+        with pytest.raises(redis_py.ConnectionError):
+            connection.read_response()
