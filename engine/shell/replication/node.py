@@ -14,7 +14,8 @@ from engine.core.dispatch import Core
 from engine.core.protocol.replies import Reply
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.replication.history import History
-from engine.shell.replication.master.master import Clients, Master
+from engine.shell.replication.master.full_syncs import Clients
+from engine.shell.replication.master.master import Master
 from engine.shell.replication.replica.following import Following, Surroundings
 from engine.shell.replication.waiters import AckWaiters
 from engine.wire.encode import encoded
@@ -40,8 +41,8 @@ class Node:
         self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed, chance.randrange)
         self.following = Following(core, clients, self.master, self.history, port)
         self.follows = False
-        self.master.stream_db = lambda: self.following.stream_db
         self.master.may_serve = lambda: not self.follows or self.following.is_up
+        self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1
         self._waiters = AckWaiters(core, loop, clients.settle)
         self.master.on_acknowledged = self._waiters.wake
         self._ticker: asyncio.TimerHandle | None = None

@@ -6,7 +6,7 @@ The format itself is :mod:`engine.core.formats.rdb`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,11 @@ def write(
     version: int,
     *,
     checksum: bool,
+    about: Mapping[bytes, bytes] | None = None,
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write an RDB file of this version to a new file, on the disk when this returns.
+    """Write an RDB file of this version to a new file, on the disk when this returns. ``about`` are further fields.
 
     ``check`` is called before each write: an OSError of it ends the writing. ``pause`` is called after each piece.
     """
@@ -69,7 +70,7 @@ def write(
     try:
         gathered: list[bytes] = []
         size = not_synced = 0
-        for piece in writer.write(image, version, checksum=checksum):
+        for piece in writer.write(image, version, checksum=checksum, about=about):
             gathered.append(piece)
             size += len(piece)
             pause()

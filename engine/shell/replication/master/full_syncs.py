@@ -1,0 +1,215 @@
+"""Full synchronisations of one master: who is sent which file when.
+
+A file is made for all who wait and can read the same form; who comes later waits for the next one, or joins where
+nothing has been sent yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine.core.dispatch import Core
+from engine.core.keyspace.image import Taking
+from engine.shell.clock import now_us
+from engine.shell.durability.background.threads import Background
+from engine.shell.durability.files import Files
+from engine.shell.observation.reporting import LOG
+from engine.shell.replication.history import History
+from engine.shell.replication.master.replica import Peer, Replica
+from engine.shell.replication.master.roster import Roster
+from engine.shell.replication.master.states import SyncEvent
+from engine.shell.replication.master.transfer import Form, Transfer
+
+#: What replicas can do: read the engine's own snapshots, and files that end with a mark.
+_OWN, _BY_MARK = b"psb", b"eof"
+_MARK_DIGITS = 40
+
+
+class Clients(Protocol):
+    """Who runs the clients' commands, as replication knows him."""
+
+    @property
+    def connections(self) -> Mapping[int, Peer]:
+        """The open connections by session."""
+
+    def settle(self) -> None:
+        """Deliver what the core did while no client's commands ran."""
+
+
+class Owner(Protocol):
+    """The master, as far as its replicas' files concern it."""
+
+    def cut_off(self, replica: Replica) -> None:
+        """Close a replica's connection: it has to ask again."""
+
+    def go_online(self, replica: Replica) -> None:
+        """A replica has all of its file: it is sent what has waited, and then what happens."""
+
+    def forget_database(self) -> None:
+        """Who reads the stream from here on does not know in which database it is."""
+
+
+class FullSyncs:
+    """One master's. ``draw(n)`` draws a number in 0 .. n-1."""
+
+    def __init__(
+        self,
+        core: Core,
+        clients: Clients,
+        history: History,
+        roster: Roster,
+        loop: asyncio.AbstractEventLoop,
+        background: Background,
+        draw: Callable[[int], int],
+        owner: Owner,
+        files: Files,
+    ) -> None:
+        self._core = core
+        self._clients = clients
+        self._history = history
+        self._roster = roster
+        self._loop = loop
+        self._background = background
+        self._draw = draw
+        self._owner = owner
+        self._files = files
+        self._transfer: Transfer | None = None
+        self._begin_at: asyncio.TimerHandle | None = None
+        #: The last file that was written before it was sent could not be.
+        self._is_disk_bad = False
+        #: The database in which a stream is that a master of this server makes; -1: it says so before it goes on.
+        self.stream_db: Callable[[], int] = lambda: -1
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a file is on its way."""
+        return self._transfer is not None and self._transfer.is_sending
+
+    def add(self, replica: Replica) -> None:
+        """A replica is to get a file."""
+        if not self._join(replica):
+            self._begin_soon()
+
+    def drop(self, replica: Replica) -> None:
+        """A replica has gone."""
+        transfer = self._transfer
+        if transfer is not None and replica in transfer.receivers:
+            transfer.receivers.remove(replica)
+            if not transfer.receivers:
+                transfer.cancel()
+                self._transfer = None
+                self._begin_soon()
+
+    def close(self) -> None:
+        """The end."""
+        if self._begin_at is not None:
+            self._begin_at.cancel()
+        if self._transfer is not None:
+            self._transfer.cancel()
+
+    def _form(self, replica: Replica) -> Form:
+        capabilities = replica.said.capabilities
+        by_mark = _BY_MARK in capabilities and (self._core.config.flag("repl-diskless-sync") or replica.said.rdb_only)
+        own = _OWN in capabilities and not replica.said.rdb_only and self.stream_db() < 0
+        if own and not (self._is_disk_bad and by_mark):
+            return Form.OWN_BY_LENGTH
+        return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
+
+    def _join(self, replica: Replica) -> bool:
+        """Let a replica have the file that is being written for others, if it still can."""
+        transfer = self._transfer
+        if transfer is None or transfer.is_sending or self._form(replica) is not transfer.form:
+            return False
+        first = transfer.receivers[0]
+        if replica.said.without_data != first.said.without_data or first not in self._roster.behind:
+            return False
+        replica.waiting, replica.waiting_size = [*first.waiting], first.waiting_size
+        self._receive(replica, self._history.offset - first.waiting_size)
+        transfer.receivers.append(replica)
+        return True
+
+    def _begin_soon(self) -> None:
+        """Begin a transfer to those who wait; where others may come, they get a moment for it."""
+        waiting = self._roster.waiting()
+        if not waiting or self._transfer is not None:
+            return
+        config = self._core.config
+        most = config.integer("repl-diskless-sync-max-replicas")
+        at_once = any(one.said.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
+        if at_once or (most and len(waiting) >= most):
+            self._begin_later(0)
+        elif self._begin_at is None:
+            self._begin_later(config.integer("repl-diskless-sync-delay"))
+
+    def _begin_later(self, seconds: float) -> None:
+        if self._begin_at is not None:
+            self._begin_at.cancel()
+        self._begin_at = self._loop.call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._begin_at = None
+        if self._transfer is not None:
+            return
+        waiting = self._roster.waiting()
+        if not waiting:
+            return
+        kind = self._form(waiting[0]), waiting[0].said.without_data
+        receivers = [one for one in waiting if (self._form(one), one.said.without_data) == kind]
+        # What has happened so far is in the image, and in the stream of others before this place.
+        self._clients.settle()
+        core, config = self._core, self._core.config
+        core.changes.set_time(now_us())
+        databases = [] if kind[1] else core.databases
+        options: dict[str, Any] = {"version": config.integer("rdb-version"), "checksum": config.flag("rdbchecksum")}
+        if self.stream_db() >= 0:
+            options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
+        taking = Taking(databases, config, core.changes.now)
+        transfer = Transfer(kind[0], receivers, taking, options, self._loop, self._ended)
+        self._transfer = transfer
+        self._owner.forget_database()
+        for replica in receivers:
+            self._receive(replica, self._history.offset)
+        names = ", ".join(one.name for one in receivers)
+        LOG.info("full synchronisation (%s) of %s begins at offset %d", kind[0].name, names, self._history.offset)
+        mark = b"".join(b"%x" % self._draw(16) for _ in range(_MARK_DIGITS))
+        directory = Path(os.fsdecode(config.text("dir"))).absolute()
+        transfer.start(mark, self._files, directory, self._background)
+
+    def _receive(self, replica: Replica, offset: int) -> None:
+        replica.fire(SyncEvent.IMAGE_TAKEN)
+        replica.progress = time.monotonic()
+        if not replica.said.rdb_only:
+            self._roster.behind.append(replica)
+        if not replica.without_acks:
+            replica.peer.send([b"+FULLRESYNC %b %d\r\n" % (self._history.id, offset)])
+
+    def _ended(self, transfer: Transfer, error: OSError | None) -> None:
+        self._transfer = None
+        receivers = transfer.receivers
+        if transfer.form is not Form.RDB_BY_MARK:
+            self._is_disk_bad = error is not None
+        if error is not None:
+            LOG.error("full synchronisation failed, the replicas must ask again: %s", error)
+            for replica in receivers[:]:
+                self._owner.cut_off(replica)
+        else:
+            seconds = time.monotonic() - transfer.began
+            LOG.info("full synchronisation: %d bytes sent in %.1f seconds", transfer.size, seconds)
+            for replica in receivers:
+                self._sent(replica, transfer.form)
+        self._begin_soon()
+
+    def _sent(self, replica: Replica, form: Form) -> None:
+        if replica.said.rdb_only:
+            replica.fire(SyncEvent.SENT_ALONE)
+        elif form is Form.RDB_BY_MARK and not replica.without_acks:
+            replica.heard = time.monotonic()
+            replica.fire(SyncEvent.MARKED)
+        else:
+            replica.fire(SyncEvent.SENT)
+            self._owner.go_online(replica)
