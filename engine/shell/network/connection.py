@@ -371,10 +371,11 @@ class Connection(asyncio.Protocol):
         waiting = self.held_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:
             return False
-        self._drop(waiting)
+        self.give_up(waiting)
         return True
 
-    def _drop(self, size: int) -> None:
+    def give_up(self, size: int) -> None:
+        """Cut the client off: ``size`` bytes wait for it, which is too much."""
         session = self.session
         self.traffic.output_overruns += 1
         LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
@@ -412,7 +413,7 @@ class Connection(asyncio.Protocol):
         else:
             self.over_soft_since = 0
         if over:
-            self._drop(size)
+            self.give_up(size)
 
     def buffers(self) -> Buffers:
         """What waits here, for CLIENT LIST."""

@@ -107,8 +107,8 @@ class Master:
         now, limit = time.monotonic(), self._limit()
         for replica in list(self._roster.behind):
             if not replica.queue(block, limit, now):
-                LOG.warning("replica %s dropped: more happens than client-output-buffer-limit lets wait", replica.name)
-                self.cut_off(replica)
+                replica.peer.give_up(replica.waiting_size)
+                self.drop(replica.peer.session)
 
     def _limit(self) -> OutputLimit:
         limits: dict[bytes, OutputLimit] = self._core.config.value("client-output-buffer-limit", dict)

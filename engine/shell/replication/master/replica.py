@@ -22,6 +22,9 @@ class Peer(Protocol):
     def send(self, parts: list[bytes | memoryview]) -> None:
         """Send bytes, behind what was sent before; the connection is cut off where too much piles up."""
 
+    def give_up(self, size: int) -> None:
+        """Cut it off: ``size`` bytes wait for it, which is too much."""
+
 
 #: What INFO and ROLE call the states.
 _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.LOADING: "send_bulk", Sync.ONLINE: "online"}
@@ -91,19 +94,17 @@ class Replica:
         return f"ip={host},port={port},state={_SHOWN[self.state]},offset={self.offset},lag={lag}"
 
     def queue(self, block: bytes, limit: OutputLimit, now: float) -> bool:
-        """Keep bytes for behind the file; False where that is more than the limit allows: then nothing is kept."""
+        """Keep bytes for behind the file; False where that is more than the limit allows."""
         size = self.waiting_size + len(block)
         over = bool(limit.hard) and size > limit.hard
         if limit.soft and size > limit.soft:
             if self._over_soft_since is None:
                 self._over_soft_since = now
             over = over or now - self._over_soft_since >= limit.seconds
-        if over:
-            self.drop_waiting()
-            return False
-        self.waiting.append(block)
+        if not over:
+            self.waiting.append(block)
         self.waiting_size = size
-        return True
+        return not over
 
     def drop_waiting(self) -> None:
         """Keep nothing any more."""

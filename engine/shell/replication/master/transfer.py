@@ -64,7 +64,7 @@ class Transfer:
         self._ended = ended
         self._attempt: Attempt | None = None
         self._is_over = False
-        self._stretches: Iterator[bytes] | None = None
+        self._stretches: Iterator[tuple[bytes, bool]] | None = None
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
         """Take the image, in pieces, then write and send. ``mark`` stands behind a file by mark."""
@@ -124,7 +124,7 @@ class Transfer:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, stretches: Iterator[bytes]) -> None:
+    def _send(self, stretches: Iterator[tuple[bytes, bool]]) -> None:
         self.is_sending = True
         self._stretches = stretches
         self._step()
@@ -144,22 +144,25 @@ class Transfer:
             self._loop.call_later(_LOOK, self._step)
             return
         try:
-            stretch = next(self._stretches, None)
+            stretch, is_last = next(self._stretches)
         except Exception as error:  # noqa: BLE001 - whatever it was, there is no whole file
             LOG.exception("the file for replicas cannot be made")
             self._end(OSError(str(error)))
             return
-        if stretch is None:
-            self._end(None)
-            return
         self.size += len(stretch)
         for replica in list(self.receivers):
             replica.peer.send([stretch])
-        self._loop.call_soon(self._step)
+        if is_last:
+            # In the same step: a replica may acknowledge at once.
+            self._end(None)
+        else:
+            self._loop.call_soon(self._step)
 
 
-def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[bytes]:
-    """The RDB file in stretches, each of them some time's work, between ``$EOF:<mark>`` and the mark."""
+def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[tuple[bytes, bool]]:
+    """The RDB file in stretches, each of them some time's work, between ``$EOF:<mark>`` and the mark; with each whether
+    it is the last one.
+    """
     gathered = [b"$EOF:%b\r\n" % mark]
     size = 0
     end = time.perf_counter() + _SLICE
@@ -167,13 +170,14 @@ def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[byt
         gathered.append(piece)
         size += len(piece)
         if size >= _SLICE_BYTES or time.perf_counter() > end:
-            yield b"".join(gathered)
+            yield b"".join(gathered), False
             gathered, size = [], 0
             end = time.perf_counter() + _SLICE
-    yield b"".join((*gathered, mark))
+    yield b"".join((*gathered, mark)), True
 
 
-def _by_length(data: memoryview) -> Iterator[bytes]:
-    yield b"$%d\r\n" % len(data)
-    for at in range(0, len(data), _SLICE_BYTES):
-        yield bytes(data[at : at + _SLICE_BYTES])
+def _by_length(data: memoryview) -> Iterator[tuple[bytes, bool]]:
+    size = len(data)
+    yield b"$%d\r\n" % size, not size
+    for at in range(0, size, _SLICE_BYTES):
+        yield bytes(data[at : at + _SLICE_BYTES]), at + _SLICE_BYTES >= size

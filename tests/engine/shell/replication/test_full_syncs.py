@@ -1,0 +1,273 @@
+"""Full synchronisations without sockets: who shares a file, who waits, and what happens when something fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core.clients.replica import AsReplica
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.settings.config import Config
+from engine.shell.replication.history import History
+from engine.shell.replication.master.master import Master
+from tests.faults.disk import Disk
+
+
+class Transport:
+    """Notes that it was aborted."""
+
+    aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class FakePeer:
+    """A replica's connection: it keeps what it is sent."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.transport: Any = Transport()
+        self.clogged = False
+        self.got = b""
+
+    def send(self, parts: list[Any]) -> None:
+        self.got += b"".join(map(bytes, parts))
+
+    def give_up(self, size: int) -> None:
+        self.transport.abort()
+
+
+class World:
+    """A core, its master's side, and a thread for files whose work is done when the test says so."""
+
+    def __init__(self, directory: Path, *flags: str) -> None:
+        config = Config()
+        config.load(["--dir", str(directory), "--repl-diskless-sync-delay", "0", *flags])
+        self.core = Core(config, lambda n: 0)
+        self.connections: dict[int, FakePeer] = {}
+        self.work: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
+        self.disk = Disk()
+        history = History(lambda: b"a" * 40, 1000)
+        self.master = Master(
+            self.core,
+            self,
+            history,
+            asyncio.get_running_loop(),
+            lambda write, done: self.work.append((write, done)),
+            lambda feeding: None,
+            lambda n: 1,
+            self.disk,
+        )
+        self.caller = self.core.open_session(1)
+
+    def settle(self) -> None:
+        """The effects of what was run are fed, as the runner does it."""
+        effects = self.core.changes.effects[:]
+        self.core.changes.effects.clear()
+        if effects and self.core.changes.recording:
+            self.master.feed(effects)
+
+    def run(self, *words: bytes) -> None:
+        """One command of a client."""
+        self.core.execute(self.caller, [*words], 1)
+        self.settle()
+
+    async def join(self, *capabilities: bytes, rdb_only: bool = False) -> FakePeer:
+        """A replica that asks for everything."""
+        session = self.core.open_session(1)
+        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only)
+        peer = self.connections[session.id] = FakePeer(session)
+        self.master.synchronise(session, b"?", -1)
+        await turns()
+        return peer
+
+    def finish(self, error: OSError | None = None) -> None:
+        """The thread has done its work."""
+        write, done = self.work.pop(0)
+        try:
+            write()
+        except OSError as problem:
+            error = problem
+        done(error)
+
+
+async def turns(count: int = 20) -> None:
+    """Let the loop do what is due."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+    """A test whose story runs in an event loop."""
+
+    def test(tmp_path: Path) -> None:
+        asyncio.run(story(tmp_path))
+
+    test.__name__, test.__doc__ = story.__name__, story.__doc__
+    return test
+
+
+SET = (b"SET", b"k", b"v")
+FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+MARK = b"1" * 40
+
+
+@in_loop
+async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_acknowledged(tmp_path):
+    """Nothing follows the mark before the replica has found it; then comes all that has happened since the image."""
+    world = World(tmp_path)
+    world.run(b"SET", b"before", b"v")
+    peer = await world.join(b"eof")
+    assert peer.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n$EOF:" + MARK + b"\r\nREDIS0010")
+    assert peer.got.endswith(MARK)
+    world.run(*SET)
+    assert peer.got.endswith(MARK)
+    world.master.acknowledge(peer.session, 0, -1)
+    await turns()
+    assert peer.got.endswith(MARK + FED)
+
+
+@in_loop
+async def test_replicas_share_the_file_that_is_being_written(tmp_path):
+    """Who comes while a file is written for another one gets the same file, offset and stream; the file is removed."""
+    world = World(tmp_path, "--repl-diskless-sync", "no")
+    one = await world.join(b"eof")
+    world.run(*SET)
+    two = await world.join(b"eof")
+    three = await world.join(b"eof", b"psb")
+    assert len(world.work) == 1
+    world.finish()
+    await turns()
+    assert one.got == two.got
+    assert one.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n$")
+    assert one.got.endswith(FED)
+    # The third one reads another form, and has its turn now.
+    assert three.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" %d\r\n" % len(FED))
+    world.finish()
+    await turns()
+    assert b"PYSTREAMS-BASE\r\n" in three.got
+    assert not list(tmp_path.iterdir())
+    assert [one.state.name for one in world.master._roster.all.values()] == ["ONLINE"] * 3
+
+
+@in_loop
+async def test_a_full_disk_costs_the_replica_its_connection_and_nothing_else(tmp_path):
+    """Where the file cannot be written the replicas are cut off, and the file goes; an engine's next attempt, and one
+    that reads files by mark, does without the disk.
+    """
+    world = World(tmp_path)
+    own = await world.join(b"eof", b"psb")
+    world.disk.room = 100
+    world.finish()
+    await turns()
+    assert own.transport.aborted
+    assert not list(tmp_path.iterdir())
+    assert not world.master._roster.all
+    again = await world.join(b"eof", b"psb")
+    assert b"\r\n$EOF:" in again.got
+    world.run(*SET)
+
+
+@in_loop
+async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
+    """While one receiver takes nothing no more of the file is made; when it goes the others get the rest."""
+    world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
+    for number in range(4000):
+        world.run(b"SET", b"key:%d" % number, b"x" * 500)
+    one = await world.join(b"eof")
+    assert not one.got
+    two = await world.join(b"eof")
+    two.clogged = True
+    before = len(one.got)
+    await turns()
+    assert len(one.got) == before
+    assert not one.got.endswith(MARK)
+    world.master.drop(two.session)
+    for _ in range(200):
+        await asyncio.sleep(0.001)
+        if one.got.endswith(MARK):
+            break
+    assert one.got.endswith(MARK)
+
+
+@in_loop
+async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
+    """What waits behind a file is limited by client-output-buffer-limit, of which the backlog's size is the least."""
+    world = World(tmp_path, "--repl-diskless-sync", "no", "--client-output-buffer-limit", "replica 3000 0 0")
+    peer = await world.join(b"eof")
+    world.run(b"SET", b"k", b"x" * 2000)
+    assert not peer.transport.aborted
+    world.run(b"SET", b"k", b"x" * 2000)
+    assert peer.transport.aborted
+    assert not world.master._roster.all
+    world.finish()
+    await turns()
+    assert not list(tmp_path.iterdir())
+
+
+@in_loop
+async def test_whoever_wants_the_file_alone_is_no_replica(tmp_path):
+    """With rdb-only no effects are recorded, nothing waits and nothing follows, and no backlog is kept."""
+    world = World(tmp_path)
+    peer = await world.join(b"eof", rdb_only=True)
+    assert peer.got.endswith(MARK)
+    assert not world.core.changes.recording
+    world.run(*SET)
+    world.master.tick()
+    assert peer.got.endswith(MARK)
+    assert world.master.info()[0] == ("connected_slaves", 0)
+
+
+@in_loop
+async def test_nobody_follows_for_long_enough(tmp_path):
+    """After repl-backlog-ttl without replicas no effects are recorded any more, and the history has another id."""
+    world = World(tmp_path, "--repl-backlog-ttl", "1")
+    peer = await world.join(b"eof")
+    assert world.core.changes.recording
+    world.master.drop(peer.session)
+    world.master.tick()
+    assert world.core.changes.recording
+    world.master._left_at -= 2
+    world.master.tick()
+    assert not world.core.changes.recording
+    assert not world.master.history.keeps
+
+
+@pytest.mark.parametrize("state", ["sending", "online"])
+def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
+    """Who takes nothing of a file, or acknowledges nothing, for repl-timeout is cut off."""
+
+    async def story() -> None:
+        world = World(tmp_path)
+        for number in range(4000):
+            world.run(b"SET", b"key:%d" % number, b"x" * 500)
+        peer = await world.join(b"eof") if state == "online" else None
+        if peer is None:
+            session = world.core.open_session(1)
+            session.as_replica = AsReplica(capabilities=frozenset({b"eof"}))
+            peer = world.connections[session.id] = FakePeer(session)
+            peer.clogged = True
+            world.master.synchronise(session, b"?", -1)
+            await turns()
+        else:
+            for _ in range(200):
+                await asyncio.sleep(0.001)
+                if peer.got.endswith(MARK):
+                    break
+            world.master.acknowledge(peer.session, 0, -1)
+            await turns()
+        replica = world.master._roster.all[peer.session.id]
+        world.master.tick()
+        assert not peer.transport.aborted
+        replica.heard -= 61
+        replica.progress -= 61
+        world.master.tick()
+        assert peer.transport.aborted
+
+    asyncio.run(story())

@@ -1,0 +1,124 @@
+"""Links to replicas that break at any byte, are slow, or end in the middle: nothing is lost, nobody else notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import servers
+from tests.connection import Connection
+from tests.engine.shell.replication.pairs import AT_ONCE, info
+from tests.engine.shell.replication.tap import Tap
+from tests.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[servers.Running]:
+    with servers.engine(*AT_ONCE) as running:
+        yield running
+
+
+@pytest.fixture
+def master(engine: servers.Running) -> Iterator[Connection]:
+    with Connection(engine) as client:
+        client.run("FLUSHALL")
+        yield client
+        client.run("CONFIG", "SET", "client-output-buffer-limit", "replica 256mb 64mb 60", "repl-diskless-sync", "yes")
+
+
+def online(engine: servers.Running) -> tuple[Tap, str, int]:
+    """A replica that has had its file, with the history's id and its offset there."""
+    tap = Tap(engine, "eof", "psync2")
+    tap.ask()
+    name, offset = tap.full()
+    tap.file()
+    tap.acknowledge(offset)
+    return tap, name, offset
+
+
+def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engine):
+    """Whoever comes back with any offset gets the bytes from there on, the same bytes as those who never left."""
+    tap, name, offset = online(engine)
+    with tap:
+        master.run("XADD", "s", "1-1", "f", "v")
+        master.run("MULTI")
+        master.run("SET", "a", "1")
+        master.run("SET", "last", "word")
+        master.run("EXEC")
+        wait_for(lambda: int(info(master)["master_repl_offset"]) > offset + 100, "the stream")
+        end = int(info(master)["master_repl_offset"])
+        whole = tap.take(end - offset)
+        for taken in range(end - offset + 1):
+            with Tap(engine, "psync2") as other:
+                other.ask(name, offset + taken + 1)
+                assert other.line() == b"+CONTINUE " + name.encode()
+                # It may be cut off in the middle of these bytes too: the next one begins where this one ends.
+                assert other.take(len(whole) - taken) == whole[taken:]
+        master.run("SET", "and", "on")
+        assert tap.commands(b"on")[-1] == [b"SET", b"and", b"on"]
+
+
+def test_a_file_that_is_cut_off_anywhere_disturbs_nobody(master, engine):
+    """A replica that goes in the middle of its file leaves the others with theirs, and the master with its clients."""
+    for number in range(3000):
+        master.send("SET", f"key:{number}", "x" * 1000)
+    for _ in range(3000):
+        master.receive()
+    for diskless in ("yes", "no"):
+        master.run("CONFIG", "SET", "repl-diskless-sync", diskless)
+        for size in (0, 5, 30, 80, 100_000, 2_000_000):
+            with Tap(engine, "eof") as lost:
+                lost.ask()
+                assert len(lost.take(size)) == size
+        tap, _, _ = online(engine)
+        with tap:
+            master.run("SET", "and", diskless)
+            assert tap.commands(diskless.encode())[-1] == [b"SET", b"and", diskless.encode()]
+    assert master.run("DBSIZE") == 3001
+    wait_for(lambda: not [one for one in engine.directory.iterdir() if one.name.startswith("temp-")], "the files to go")
+
+
+def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
+    """Bytes pile up to client-output-buffer-limit, then the connection is closed; a later one gets everything."""
+    master.run("CONFIG", "SET", "client-output-buffer-limit", "replica 2mb 0 0")
+    tap, _, _ = online(engine)
+    with tap:
+        before = int(info(master, "stats")["client_output_buffer_limit_disconnections"])
+        value = "x" * 500_000
+        for number in range(40):
+            master.run("SET", f"key:{number % 4}", value)
+        wait_for(lambda: info(master)["connected_slaves"] == "0", "the replica to be cut off")
+        assert int(info(master, "stats")["client_output_buffer_limit_disconnections"]) == before + 1
+    tap, _, _ = online(engine)
+    with tap:
+        master.run("SET", "and", "again")
+        assert tap.commands(b"again")[-1] == [b"SET", b"and", b"again"]
+
+
+def test_a_slow_replica_is_still_heard(master, engine):
+    """The acknowledgements of a replica count, however much waits for it."""
+    tap, _, _ = online(engine)
+    with tap:
+        for number in range(20):
+            master.run("SET", f"key:{number}", "x" * 500_000)
+        end = int(info(master)["master_repl_offset"])
+        tap.acknowledge(end)
+        wait_for(lambda: f"offset={end}," in info(master)["slave0"], "the acknowledgement to count")
+
+
+def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
+    """While a replica waits for its file it gets line ends, so that it does not take the link for dead."""
+    master.run("CONFIG", "SET", "repl-diskless-sync-delay", 60)
+    try:
+        with Tap(engine, "eof") as tap:
+            tap.ask()
+            assert tap.take(1) == b"\n"
+            assert "state=wait_bgsave" in info(master)["slave0"]
+            master.run("CONFIG", "SET", "repl-diskless-sync-max-replicas", 2)
+            with Tap(engine, "eof") as other:
+                other.ask()
+                assert tap.full() == other.full()
+                assert tap.file() == other.file()
+    finally:
+        master.run("CONFIG", "SET", "repl-diskless-sync-delay", 0, "repl-diskless-sync-max-replicas", 0)
