@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 T = TypeVar("T")
-#: The newest version that is read.
-_NEWEST_RDB_VERSION = 14
+#: The newest version of Redis that is read, and Valkey's, which counts on its own since 9.0.
+_NEWEST_RDB_VERSION, _VALKEY_RDB_VERSION = 14, 80
 _TAIL = struct.Struct("<HQ")
 #: Seconds, the most that Redis's clock of 24 bits counts.
 _LONGEST_IDLE = (1 << 24) - 1
@@ -86,12 +86,15 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
-    if version > _NEWEST_RDB_VERSION or (yield from _check_sum(memoryview(payload)[:-8])) != check:
+    known = version <= _NEWEST_RDB_VERSION or version == _VALKEY_RDB_VERSION
+    if not known or (yield from _check_sum(memoryview(payload)[:-8])) != check:
         raise CommandError(data.BAD_DUMP)
     reader = Reader(payload)
     makers = values.makers(ctx.config, ctx.streams.new)
     try:
-        value = yield from _in_turns(values.load(reader, reader.byte(), makers))
+        value = yield from _in_turns(
+            values.load(reader, reader.byte(), makers, is_valkey=version == _VALKEY_RDB_VERSION)
+        )
     except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
     if isinstance(value, values.Unknown) or reader.at != len(payload) - _TAIL.size:

@@ -138,6 +138,14 @@ def test_an_entry_that_was_given_back_and_deleted():
     assert state(two.core, times=True) == state(one.core, times=True)
 
 
+def test_a_payload_of_valkey_is_restored():
+    """Valkey 9 counts the versions of its format on its own; its DUMP of a hash is read."""
+    side = Side()
+    payload = b"\x10\x12\x12\0\0\0\4\0\x81f\2\x81v\2\x81g\2\1\1\xffP\0\xec\xeblr\xc3\xa8\x8f\xe8"
+    assert side.run("RESTORE", "h", "0", payload) == OK
+    assert side.run("HGET", "h", "f") == b"v"
+
+
 @given(st.data())
 def test_damaged_payloads_are_refused(data):
     """A payload with a wrong byte, or cut off, is an error; with a right sum over wrong bytes nothing breaks."""

@@ -1,83 +1,18 @@
-"""Every command that changes something changes a real replica in the same way, whatever comes before it."""
+"""Every command that changes something changes a replica in the same way, whatever comes before it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from random import Random
+from contextlib import contextmanager
 
 import pytest
 
 from tests import servers, tools
 from tests.connection import Connection
-from tests.differential.grammar import FAMILIES, Grammar, Step
-from tests.differential.shrink import shrink
-from tests.engine.shell.replication.pairs import AT_ONCE, redis_following, settled
-from tests.keyspaces import everything
+from tests.engine.shell.replication.pairs import AT_ONCE, redis_following, wait_until_up
+from tests.engine.shell.replication.sequences import Pair, families
 
 pytestmark = pytest.mark.redis
-
-SEQUENCES = int(os.environ.get("REPLICATION_EXAMPLES", "12"))
-#: Commands of the grammars' kind that they do not draw: other types, several databases, the engine's own.
-MORE: list[tuple[str, ...]] = [
-    ("SET", "text", "v", "PX", "10000000"),
-    ("SETRANGE", "text", "3", "xyz"),
-    ("APPEND", "text", "more"),
-    ("INCRBYFLOAT", "number", "1.5"),
-    ("GETDEL", "text"),
-    ("GETEX", "text", "PX", "9000000"),
-    ("MSET", "text", "1", "number", "2"),
-    ("HSET", "hash", "f", "1", "g", "2"),
-    ("HINCRBYFLOAT", "hash", "f", "0.25"),
-    ("RPUSH", "list", "a", "b", "c", "a"),
-    ("LPUSH", "list", "z"),
-    ("LMOVE", "list", "other", "LEFT", "RIGHT"),
-    ("LREM", "list", "1", "a"),
-    ("LTRIM", "list", "0", "3"),
-    ("LINSERT", "list", "BEFORE", "b", "x"),
-    ("LSET", "list", "0", "y"),
-    ("RPOP", "list", "2"),
-    ("COPY", "s", "s", "DB", "2", "REPLACE"),
-    ("MOVE", "t", "1"),
-    ("SWAPDB", "0", "2"),
-    ("RENAME", "t", "u"),
-    ("PEXPIRE", "u", "10000000"),
-    ("SELECT", "3"),
-    ("SELECT", "0"),
-    ("DEL", "u"),
-    ("FLUSHDB",),
-    ("DUMP", "s"),
-    ("PS.DELIVER", "s", "g", "a", "-", "+"),
-    ("PS.DELIVER", "t", "g", "b", "-", "5", "TIME", "1000000"),
-    ("PS.ACKRANGE", "s", "g", "-", "3"),
-    ("PS.ACKRANGE", "t", "g", "-", "+"),
-]
-
-
-class Pair:
-    """An engine and its replica; a sequence is run on the engine, and both are compared."""
-
-    def __init__(self, engine: servers.Running, replica: Connection) -> None:
-        self._engine = engine
-        self._replica = replica
-
-    def difference(self, steps: list[Step]) -> str | None:
-        """How the replica differs from the engine after these steps; None if it does not."""
-        with Connection(self._engine) as main, Connection(self._engine) as other:
-            main.run("FLUSHALL")
-            clients = [main, other]
-            for client, words in steps:
-                reply = clients[client].run(*words)
-                if words[0] == "DUMP" and isinstance(reply, bytes):
-                    main.run("RESTORE", "restored", 0, reply, "REPLACE")
-            for client in clients:
-                client.run("DISCARD")
-            settled(main)
-            ours, theirs = everything(main.run), everything(self._replica.run)
-            if ours == theirs:
-                return None
-            differing = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
-            return "\n".join(f"{key}\n  {ours.get(key)}\n  {theirs.get(key)}" for key in sorted(differing))
 
 
 @pytest.fixture(scope="module")
@@ -87,30 +22,26 @@ def pair() -> Iterator[Pair]:
         yield Pair(engine, replica)
 
 
-def sequence(random: Random, families: set[str]) -> list[Step]:
-    steps: list[Step] = []
-    for step in Grammar(random, families).sequence(80):
-        steps.append(step)
-        if random.random() < 0.15:
-            steps.append((step[0], random.choice(MORE)))
-    if not servers.redis_release().since("8.8"):
-        steps = [step for step in steps if step[1][0].upper() != "XNACK"]
-    return steps
-
-
-def families() -> set[str]:
-    newer = tools.path_of("redis-server") is not None and servers.redis_release().since("8.6.2")
-    return {*FAMILIES, "newer"} if newer else set(FAMILIES)
-
-
 def test_a_replica_is_equal_after_any_commands(pair: Pair) -> None:
     """After random commands on all types and databases, in transactions and not, a replica has equal keys, entries,
     counters, groups and pending entries.
     """
-    for number in range(SEQUENCES):
-        steps = sequence(Random(f"arrives/{number}"), families())
-        found = pair.difference(steps)
-        if found is not None:
-            steps, found = shrink(steps, found, pair.difference)
-            shown = "\n".join(f"  {client}> {' '.join(words)}" for client, words in steps)
-            pytest.fail(f"the replica differs after\n{shown}\n{found}")
+    pair.check("arrives", families())
+
+
+@contextmanager
+def engine_following(master: servers.Running) -> Iterator[Connection]:
+    with servers.engine("--replicaof", f"{master.host} {master.port}") as running, Connection(running) as client:
+        wait_until_up(client)
+        yield client
+
+
+def test_the_engine_is_what_a_redis_is_after_any_commands() -> None:
+    """With a real master an engine is equal to a real replica, whatever the master sends them."""
+    tools.needed("redis-server")
+    with (
+        servers.redis(*AT_ONCE) as master,
+        redis_following(master) as other,
+        engine_following(master) as replica,
+    ):
+        Pair(master, replica, other).check("follows", families())

@@ -124,6 +124,15 @@ def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
     assert one.fed.endswith(unknown)
 
 
+def test_what_redis_8_makes_of_a_float_is_understood():
+    """HSETEX with KEEPTTL, which HINCRBYFLOAT becomes, sets the field; one that lets a field expire is refused."""
+    one = Replica()
+    one.take(command(b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", b"f", b"0.25"))
+    assert one.core.execute(one.core.open_session(1), [b"HGET", b"h", b"f"], 1) == b"0.25"
+    with pytest.raises(DamagedError, match="HSETEX"):
+        one.take(command(b"HSETEX", b"h", b"PXAT", b"99999", b"FIELDS", b"1", b"f", b"1"))
+
+
 def test_it_is_asked_how_far_it_is():
     """REPLCONF GETACK is noticed and counts as a part of the stream."""
     one = Replica()

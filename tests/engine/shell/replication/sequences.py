@@ -1,0 +1,106 @@
+"""Random commands on a master, and whether its replica is equal afterwards."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from tests import servers, tools
+from tests.connection import Connection
+from tests.differential.grammar import FAMILIES, Grammar, Step
+from tests.differential.shrink import shrink
+from tests.keyspaces import everything
+
+SEQUENCES = int(os.environ.get("REPLICATION_EXAMPLES", "12"))
+#: Commands of the grammars' kind that they do not draw: other types, several databases, the engine's own.
+MORE: list[tuple[str, ...]] = [
+    ("SET", "text", "v", "PX", "10000000"),
+    ("SETRANGE", "text", "3", "xyz"),
+    ("APPEND", "text", "more"),
+    ("INCRBYFLOAT", "number", "1.5"),
+    ("GETDEL", "text"),
+    ("GETEX", "text", "PX", "9000000"),
+    ("MSET", "text", "1", "number", "2"),
+    ("HSET", "hash", "f", "1", "g", "2"),
+    ("HINCRBYFLOAT", "hash", "f", "0.25"),
+    ("RPUSH", "list", "a", "b", "c", "a"),
+    ("LPUSH", "list", "z"),
+    ("LMOVE", "list", "other", "LEFT", "RIGHT"),
+    ("LREM", "list", "1", "a"),
+    ("LTRIM", "list", "0", "3"),
+    ("LINSERT", "list", "BEFORE", "b", "x"),
+    ("LSET", "list", "0", "y"),
+    ("RPOP", "list", "2"),
+    ("COPY", "s", "s", "DB", "2", "REPLACE"),
+    ("MOVE", "t", "1"),
+    ("SWAPDB", "0", "2"),
+    ("RENAME", "t", "u"),
+    ("PEXPIRE", "u", "10000000"),
+    ("SELECT", "3"),
+    ("SELECT", "0"),
+    ("DEL", "u"),
+    ("FLUSHDB",),
+    ("DUMP", "s"),
+    ("PS.DELIVER", "s", "g", "a", "-", "+"),
+    ("PS.DELIVER", "t", "g", "b", "-", "5", "TIME", "1000000"),
+    ("PS.ACKRANGE", "s", "g", "-", "3"),
+    ("PS.ACKRANGE", "t", "g", "-", "+"),
+]
+
+
+class Pair:
+    """A master and its replica; a sequence is run on the master, and both are compared.
+
+    With ``other``, another replica, the two replicas are compared.
+    """
+
+    def __init__(self, master: servers.Running, replica: Connection, other: Connection | None = None) -> None:
+        self._master = master
+        self._replica = replica
+        self._other = other
+
+    def difference(self, steps: list[Step]) -> str | None:
+        """How the replica differs from the master after these steps; None if it does not."""
+        with Connection(self._master) as main, Connection(self._master) as other:
+            main.run("FLUSHALL")
+            clients = [main, other]
+            for client, words in steps:
+                reply = clients[client].run(*words)
+                if words[0] == "DUMP" and isinstance(reply, bytes):
+                    main.run("RESTORE", "restored", 0, reply, "REPLACE")
+            for client in clients:
+                client.run("DISCARD")
+            assert main.run("WAIT", 1 if self._other is None else 2, 20_000) >= (1 if self._other is None else 2)
+            ours, theirs = everything((self._other or main).run), everything(self._replica.run)
+            if ours == theirs:
+                return None
+            differing = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
+            return "\n".join(f"{key}\n  {ours.get(key)}\n  {theirs.get(key)}" for key in sorted(differing))
+
+    def check(self, name: str, families: set[str]) -> None:
+        """The replica is equal after each of some sequences; the shortest one after which it is not is shown."""
+        for number in range(SEQUENCES):
+            steps = sequence(Random(f"{name}/{number}"), families)
+            found = self.difference(steps)
+            if found is not None:
+                steps, found = shrink(steps, found, self.difference)
+                shown = "\n".join(f"  {client}> {' '.join(words)}" for client, words in steps)
+                pytest.fail(f"the replica differs after\n{shown}\n{found}")
+
+
+def sequence(random: Random, families: set[str]) -> list[Step]:
+    steps: list[Step] = []
+    for step in Grammar(random, families).sequence(80):
+        steps.append(step)
+        if random.random() < 0.15:
+            steps.append((step[0], random.choice(MORE)))
+    if not servers.redis_release().since("8.8"):
+        steps = [step for step in steps if step[1][0].upper() != "XNACK"]
+    return steps
+
+
+def families() -> set[str]:
+    newer = tools.path_of("redis-server") is not None and servers.redis_release().since("8.6.2")
+    return {*FAMILIES, "newer"} if newer else set(FAMILIES)
