@@ -28,11 +28,12 @@ class ReplyBatch(Replies, Protocol):
 class Clients(Protocol):
     """Who runs the clients' commands, as durability knows him."""
 
-    on_effects: Callable[[Effects], None] | None
-
     @property
     def replies(self) -> ReplyBatch:
         """Everything that is sent goes through it."""
+
+    def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
+        """Have ``take`` called with the effects of commands, before their replies leave."""
 
     def settle(self) -> None:
         """Deliver what the core did while no client's commands ran."""
@@ -55,7 +56,7 @@ class Driver:
         runner.replies.settle = disk.settle_iteration
         disk.replies = runner.replies
         disk.waiters.on_wake = runner.settle
-        runner.on_effects = disk.append
+        runner.hand_effects_to(disk.append)
         runner.settle()
         self._tick()
 

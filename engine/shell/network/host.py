@@ -28,7 +28,7 @@ class ServerHost:
     # -- after the reply ----------------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
-        self._runner.after_reply.append(work)
+        self._runner.delivery.after_reply.append(work)
 
     def close(self, session: Session) -> None:
         self.after_reply(lambda: self._runner.abort(session))

@@ -7,7 +7,7 @@ The clock is read once when a client's commands begin to run. They run until the
 until the client has had its share of the iteration; their replies leave together. A long command may be done in steps,
 one in an iteration; then the client's next command waits for the last one.
 
-It is one file because a command's effects, replies and messages leave in the same order on each of its ways.
+What commands leave goes to everybody through :mod:`engine.shell.network.delivery`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER, Effects
-from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Push, Reply, Steps
+from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Reply, Steps
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.addresses import shown
 from engine.shell.network.client_memory import ClientMemory
 from engine.shell.network.connection import Connection
+from engine.shell.network.delivery import INTERNAL_ERROR, Delivery, encode_or_say_so
 from engine.shell.network.idle import IdleClients
 from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
@@ -36,7 +37,7 @@ from engine.shell.observation.traffic import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
-from engine.wire.encode import Out, encode, encoded, pages_of
+from engine.wire.encode import Out, encode, pages_of
 
 #: A client's share of an event-loop iteration, in microseconds, and after how many commands that is looked at.
 _SHARE_US = 2000
@@ -47,7 +48,6 @@ _FLUSH_BYTES = 256 * 1024
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
-_INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
 
 
 class Runner:
@@ -57,13 +57,10 @@ class Runner:
         self.core = core
         core.take_steps()
         self.loop = loop
-        #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
-        self.after_reply: list[Callable[[], None]] = []
-        #: Takes effects before the replies of their commands leave (the log, the replicas).
-        self.on_effects: Callable[[Effects], None] | None = None
         #: Everything that is sent goes through it.
         self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
+        self.delivery = Delivery(core, self.connections, self.fail)
         self.traffic = Traffic()
         self.limits = Limits(core.config)
         self.limits.on_change = self._follow_limits
@@ -124,14 +121,14 @@ class Runner:
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
-        core = self.core
+        core, delivery = self.core, self.delivery
         session = connection.session
         commands = connection.commands
         at = first = connection.at
         count = len(commands)
         execute = core.execute
         outbox = core.outbox
-        after_reply = self.after_reply
+        after_reply = delivery.after_reply
         timers = self.timers
         pause = core.pause
         now = now_us()
@@ -162,7 +159,7 @@ class Runner:
                 self._fail_within(connection, out, error)
                 return
             if outbox:
-                self.deliver(session, out)
+                delivery.send_outbox(session, out)
             if reply is BLOCKED:
                 timers.follow(connection, now)
                 break
@@ -177,7 +174,7 @@ class Runner:
             if type(reply) is Pages:
                 pieces = pages_of(reply, session.proto)
                 if after_reply:
-                    self._do_after_reply()
+                    delivery.do_after_reply()
                 break
             if reply is not NO_REPLY:
                 try:
@@ -185,9 +182,9 @@ class Runner:
                 except Exception:  # noqa: BLE001 - the command is done, and its client hears that something is wrong
                     LOG.exception("the reply to %r cannot be encoded", argv[0])
                     del out[before:]
-                    encode(_INTERNAL_ERROR, session.proto, out)
+                    encode(INTERNAL_ERROR, session.proto, out)
             if after_reply:
-                self._do_after_reply()
+                delivery.do_after_reply()
             if session.close_after_reply or session.close_requested:
                 at = count
                 break
@@ -202,7 +199,7 @@ class Runner:
                 # It may be a long reply: no more of them are made before the client has taken this one.
                 made += sum(map(len, out[before:]))
                 if made > _FLUSH_BYTES:
-                    self._flush(connection, out)
+                    delivery.flush(connection, out)
                     out, made = [], 0
                     if connection.slow:
                         break
@@ -211,7 +208,7 @@ class Runner:
                         break
             if not at & _LOOK_EVERY and at < count:
                 if sum(map(len, out)) > _FLUSH_BYTES:
-                    self._flush(connection, out)
+                    delivery.flush(connection, out)
                     out, made = [], 0
                 if connection.slow:
                     break
@@ -227,12 +224,12 @@ class Runner:
                 self._fail_within(connection, out, error)
                 return
             if outbox:
-                self.deliver(session, out)
+                delivery.send_outbox(session, out)
         connection.at = at
         if at == count:
             connection.commands = []
             connection.at = 0
-        self._flush(connection, out)
+        delivery.flush(connection, out)
         if core.changes.next_expiry != timers.expiry_at:
             timers.follow_expiry()
         if pieces is not None:
@@ -258,16 +255,16 @@ class Runner:
             self._fail_within(connection, out, error)
             return
         if core.outbox:
-            self.deliver(session, out)
+            self.delivery.send_outbox(session, out)
         is_done = reply is not steps
         if is_done and session.reply_mode != "on":
             reply = _muted(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
         if is_done and reply is not NO_REPLY and pieces is None:
-            _encode_or_say_so(reply, session, out)
-        self._flush(connection, out)
-        if self.after_reply:
-            self._do_after_reply()
+            encode_or_say_so(reply, session, out)
+        self.delivery.flush(connection, out)
+        if self.delivery.after_reply:
+            self.delivery.do_after_reply()
         if not is_done:
             self.loop.call_soon(self._step, connection, session, steps)
         else:
@@ -299,10 +296,10 @@ class Runner:
         if replies is None:
             return False
         if core.outbox:
-            self.deliver()
-        if self.after_reply:
-            self._do_after_reply()
-        self._flush(connection, [*replies])
+            self.delivery.send_outbox()
+        if self.delivery.after_reply:
+            self.delivery.do_after_reply()
+        self.delivery.flush(connection, [*replies])
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:
@@ -314,7 +311,7 @@ class Runner:
     def _fail_within(self, connection: Connection, out: Out, error: BaseException) -> None:
         """As :meth:`fail`; ``out`` are the replies to commands that were done before."""
         self.core.outbox.clear()
-        self._flush(connection, out)
+        self.delivery.flush(connection, out)
         self.fail(error)
 
     def fail(self, error: BaseException) -> None:
@@ -333,64 +330,13 @@ class Runner:
         for connection in self.connections.values():
             connection.held_back = True
         self.core.outbox.clear()
-        self._flush_effects()
+        self.delivery.flush_effects()
         self.on_failure()
         caller = self.connections.get(error.session_id) if isinstance(error, FatalError) else None
         if caller is not None:
             caller.fail(general.INTERNAL_ERROR)
 
-    # -- replies and effects ------------------------------------------------------------------------------------------
-
-    def _flush(self, connection: Connection, out: Out) -> None:
-        if self.core.changes.effects:
-            self._flush_effects()
-        if out:
-            connection.send(out)
-
-    def deliver(self, caller: Session | None = None, out: Out | None = None) -> None:
-        """Send what the core has for others; what it has for the ``caller`` goes to ``out``, before his reply."""
-        outbox = self.core.outbox
-        # What others are told of must be in the log before they hear of it.
-        self._flush_effects()
-        while outbox:
-            items = outbox[:]
-            outbox.clear()
-            parts: dict[int, Out] = {}
-            for session, reply in items:
-                if session is caller and out is not None:
-                    encode(reply, session.proto, out)
-                elif session.reply_mode == "on" or isinstance(reply, Push):
-                    _encode_or_say_so(reply, session, parts.setdefault(session.id, []))
-            for session_id, pieces in parts.items():
-                connection = self.connections.get(session_id)
-                if connection is not None:
-                    connection.send(pieces)
-            for session, _ in items:
-                if session is not caller and session.waiter is None:
-                    self._unblocked(session)
-
-    def _unblocked(self, session: Session) -> None:
-        if session.reply_mode == "skip":
-            # It was the reply to the command that waited.
-            session.reply_mode = "on"
-        connection = self.connections.get(session.id)
-        if connection is None:
-            return
-        if connection.timer is not None:
-            connection.timer.cancel()
-            connection.timer = None
-        if connection.commands or connection.backlog or not connection.parser.at_boundary:
-            connection.yield_to_others()
-
-    def _do_after_reply(self) -> None:
-        """What commands have asked for that must not happen while they run."""
-        work = self.after_reply[:]
-        self.after_reply.clear()
-        for one in work:
-            try:
-                one()
-            except Exception:  # noqa: BLE001 - the rest of the work is somebody else's
-                LOG.exception("unforeseen error in the work after a reply")
+    # -- clients ------------------------------------------------------------------------------------------------------
 
     def finish(self, session: Session) -> None:
         """Close a client's connection when its replies have left."""
@@ -404,26 +350,19 @@ class Runner:
         if connection is not None:
             connection.transport.abort()
 
+    def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
+        """Have ``take`` called with the effects of commands, before their replies leave."""
+        self.delivery.on_effects = take
+
     def settle(self) -> None:
         """Deliver what the core did while no client's commands ran, as when a timer has woken somebody."""
-        self._flush_effects()
+        self.delivery.flush_effects()
         if self.core.outbox:
-            self.deliver()
-        if self.after_reply:
-            self._do_after_reply()
+            self.delivery.send_outbox()
+        if self.delivery.after_reply:
+            self.delivery.do_after_reply()
         if self.core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
-
-    def _flush_effects(self) -> None:
-        if not self.core.changes.effects:
-            return
-        effects = self.core.changes.effects[:]
-        self.core.changes.effects.clear()
-        if self.on_effects is not None:
-            try:
-                self.on_effects(effects)
-            except Exception as error:  # noqa: BLE001 - the log and the data may differ from now on
-                self.fail(error)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -447,16 +386,6 @@ class Runner:
             if connection.slow or connection.clogged:
                 connection.check_output()
         self.idle_clients.look(self.core.changes.now)
-
-
-def _encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
-    """Encode a reply, or an error where that is not possible: its client waits for one, and others for theirs."""
-    before = len(out)
-    try:
-        encode(reply, session.proto, out)
-    except Exception:  # noqa: BLE001 - see above
-        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
-        out[before:] = [encoded(_INTERNAL_ERROR)]
 
 
 def _muted(session: Session, reply: Reply) -> Reply:

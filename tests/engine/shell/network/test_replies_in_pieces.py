@@ -175,7 +175,7 @@ def test_others_are_answered_between_two_steps(many_ids):
     second, other = many_ids.client()
     effects: list[Any] = []
     many_ids.runner.core.changes.recording = True
-    many_ids.runner.on_effects = effects.extend
+    many_ids.runner.hand_effects_to(effects.extend)
     first.data_received(XDEL + b"XLEN s\r\n")
     lengths = []
     while not reader.written:
@@ -217,7 +217,7 @@ def test_an_error_nobody_foresaw_in_a_step_stops_the_engine(many_ids, monkeypatc
     effects: list[Any] = []
     ended: list[bool] = []
     many_ids.runner.core.changes.recording = True
-    many_ids.runner.on_effects = effects.extend
+    many_ids.runner.hand_effects_to(effects.extend)
     many_ids.runner.on_failure = lambda: ended.append(True)
     first.data_received(XDEL)
     for _ in range(3):

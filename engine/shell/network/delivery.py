@@ -1,0 +1,116 @@
+"""Takes to everybody what comes of commands: effects first, then replies, messages to others, and work after a reply.
+
+The order is the rule: what somebody is told of must be in the log before he hears of it. Where the effects cannot be
+handed on, which nobody foresaw, nobody hears anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.keyspace.changes import Effects
+from engine.core.protocol.replies import CommandError, Push, Reply
+from engine.shell.network.connection import Connection
+from engine.shell.observation.reporting import LOG
+from engine.text.messages import general
+from engine.wire.encode import Out, encode, encoded
+
+INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
+
+
+class Delivery:
+    """One core's. ``connections`` are the open ones by session; ``fail`` is called where it cannot go on."""
+
+    __slots__ = ("_connections", "_core", "_fail", "_is_over", "after_reply", "on_effects")
+
+    def __init__(
+        self, core: Core, connections: Mapping[int, Connection], fail: Callable[[BaseException], None]
+    ) -> None:
+        self._core = core
+        self._connections = connections
+        self._fail = fail
+        #: Some effects could not be handed on: nothing is sent any more.
+        self._is_over = False
+        #: Takes effects before the replies of their commands leave (the log, the replicas).
+        self.on_effects: Callable[[Effects], None] | None = None
+        #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
+        self.after_reply: list[Callable[[], None]] = []
+
+    def flush(self, connection: Connection, out: Out) -> None:
+        """Hand on the effects, then send the replies of the commands that had them."""
+        if self._core.changes.effects:
+            self.flush_effects()
+        if out and not self._is_over:
+            connection.send(out)
+
+    def flush_effects(self) -> None:
+        """Hand on the effects that there are."""
+        changes = self._core.changes
+        if not changes.effects:
+            return
+        effects = changes.effects[:]
+        changes.effects.clear()
+        if self.on_effects is not None:
+            try:
+                self.on_effects(effects)
+            except Exception as error:  # noqa: BLE001 - the log and the data may differ from now on
+                self._is_over = True
+                self._fail(error)
+
+    def send_outbox(self, caller: Session | None = None, out: Out | None = None) -> None:
+        """Send what the core has for others; what it has for the ``caller`` goes to ``out``, before his reply."""
+        outbox = self._core.outbox
+        self.flush_effects()
+        if self._is_over:
+            outbox.clear()
+        while outbox:
+            items = outbox[:]
+            outbox.clear()
+            parts: dict[int, Out] = {}
+            for session, reply in items:
+                if session is caller and out is not None:
+                    encode(reply, session.proto, out)
+                elif session.reply_mode == "on" or isinstance(reply, Push):
+                    encode_or_say_so(reply, session, parts.setdefault(session.id, []))
+            for session_id, pieces in parts.items():
+                connection = self._connections.get(session_id)
+                if connection is not None:
+                    connection.send(pieces)
+            for session, _ in items:
+                if session is not caller and session.waiter is None:
+                    self._unblocked(session)
+
+    def _unblocked(self, session: Session) -> None:
+        if session.reply_mode == "skip":
+            # It was the reply to the command that waited.
+            session.reply_mode = "on"
+        connection = self._connections.get(session.id)
+        if connection is None:
+            return
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        if connection.commands or connection.backlog or not connection.parser.at_boundary:
+            connection.yield_to_others()
+
+    def do_after_reply(self) -> None:
+        """Do what commands have asked for that must not happen while they run."""
+        work = self.after_reply[:]
+        self.after_reply.clear()
+        for one in work:
+            try:
+                one()
+            except Exception:  # noqa: BLE001 - the rest of the work is somebody else's
+                LOG.exception("unforeseen error in the work after a reply")
+
+
+def encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
+    """Encode a reply, or an error where that is not possible: its client waits for one, and others for theirs."""
+    before = len(out)
+    try:
+        encode(reply, session.proto, out)
+    except Exception:  # noqa: BLE001 - see above
+        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
+        out[before:] = [encoded(INTERNAL_ERROR)]

@@ -1,0 +1,46 @@
+"""In which order what comes of commands goes to the log, to clients and to others; without sockets."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.shell.network.without_sockets import Shell
+
+
+@pytest.fixture
+def shell() -> Shell:
+    shell = Shell()
+    shell.runner.core.changes.recording = True
+    return shell
+
+
+def test_effects_are_handed_on_before_anybody_hears_of_them(shell: Shell) -> None:
+    """When the effects of a command come, neither its client, nor a subscriber, nor one that it has woken has bytes."""
+    everybody = [shell.client() for _ in range(3)]
+    (writer, _), (subscriber, _), (reader, _) = everybody
+    reader.data_received(b"XREAD BLOCK 0 STREAMS s $\r\n")
+    subscriber.data_received(b"CONFIG SET notify-keyspace-events KEA\r\nSUBSCRIBE __keyevent@0__:xadd\r\n")
+    for _, transport in everybody:
+        transport.taken()
+    heard: list[list[bytes]] = []
+    shell.runner.hand_effects_to(lambda effects: heard.append([transport.written for _, transport in everybody]))
+    writer.data_received(b"XADD s 1-1 f v\r\n")
+    assert heard == [[b"", b"", b""]]
+    assert all(transport.written for _, transport in everybody)
+
+
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_nobody_hears_of_effects_that_could_not_be_handed_on(shell: Shell, subscribes: bool) -> None:
+    """An unforeseen error in whoever takes them: the client is not told that its command was done, nor is anybody."""
+    (writer, transport), (subscriber, other) = shell.client(), shell.client()
+    if subscribes:
+        subscriber.data_received(b"CONFIG SET notify-keyspace-events KEA\r\nSUBSCRIBE __keyevent@0__:set\r\n")
+        other.taken()
+
+    def fails(_: object) -> None:
+        raise RuntimeError("the log has a mistake")
+
+    shell.runner.hand_effects_to(fails)
+    writer.data_received(b"SET k v\r\nGET k\r\n")
+    assert (transport.written, other.written) == (b"", b"")
+    assert shell.runner.failed
