@@ -100,7 +100,7 @@ class StreamServer(Protocol):
         ...
 
     def set_group_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
-        """Set the group's last-delivered ID in these streams; the number is as `read` of `create_group`."""
+        """Set the group's last-delivered ID in these streams, where it exists; the number is as in `create_group`."""
         ...
 
     def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
@@ -137,7 +137,7 @@ class StreamServer(Protocol):
         ...
 
     def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
-        """Delete consumers, each of a stream, and drop what they have pending."""
+        """Delete consumers, each of a stream, and drop what they have pending; nothing where the group is gone."""
         ...
 
     def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:

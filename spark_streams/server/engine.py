@@ -94,7 +94,9 @@ class EngineServer(RedisServer):
                 shared[stream] = uptos[stream]
             elif counts:
                 ours.append(stream)
-        self._connection.commands([("PS.ACKRANGE", stream, group, "0-0", str(uptos[stream])) for stream in ours])
+        acks: list[Command] = [("PS.ACKRANGE", stream, group, "0-0", str(uptos[stream])) for stream in ours]
+        for stream, reply in zip(ours, self._connection.pipeline(acks), strict=True):
+            self._checked(stream, reply, "PS.ACKRANGE")
         if shared:
             super().acknowledge(shared, group, prefix)
 

@@ -49,12 +49,14 @@ class RedisServer(RedisStreams):
         return created
 
     def set_group_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
-        self._connection.commands(
+        replies = self._connection.pipeline(
             [
                 ("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
                 for stream, (position, read) in wanted.items()
             ]
         )
+        for stream, reply in zip(wanted, replies, strict=True):
+            self._checked(stream, reply, "XGROUP SETID")
 
     def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
         self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer) for stream in streams])
@@ -100,7 +102,11 @@ class RedisServer(RedisStreams):
         }
 
     def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
-        self._connection.commands([("XGROUP", "DELCONSUMER", stream, group, name) for stream, name in consumers])
+        replies = self._connection.pipeline(
+            [("XGROUP", "DELCONSUMER", stream, group, name) for stream, name in consumers]
+        )
+        for (stream, _), reply in zip(consumers, replies, strict=True):
+            self._checked(stream, reply, "XGROUP DELCONSUMER")
 
     def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
         _, counts, _ = self._pending([stream], group, prefix).get(stream, (ZERO, {}, 0))
@@ -198,9 +204,8 @@ class RedisServer(RedisStreams):
         found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
         replies = self._connection.pipeline([("XPENDING", stream, group) for stream in streams])
         for stream, summary in zip(streams, replies, strict=True):
-            if isinstance(summary, redis.ResponseError) and "NOGROUP" in str(summary):
+            if self._checked(stream, summary, "XPENDING") is None:
                 continue  # no such stream or group: nothing is pending there
-            self._checked(stream, summary, "XPENDING")
             counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
             others = int(summary[0]) - sum(counts.values())
             found[stream] = StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
@@ -208,8 +213,8 @@ class RedisServer(RedisStreams):
 
     def _acknowledge_many(self, stream: str, group: str, consumer: bytes, upto: StreamId) -> None:
         while True:
-            rows = self._connection.command("XPENDING", stream, group, "-", str(upto), _ACK_PAGE, consumer)
-            ids = [row[0] for row in rows]
+            (rows,) = self._connection.pipeline([("XPENDING", stream, group, "-", str(upto), _ACK_PAGE, consumer)])
+            ids = [row[0] for row in self._checked(stream, rows, "XPENDING") or ()]
             acks = [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
             for reply in self._connection.pipeline(acks):
                 self._checked(stream, reply, "XACK")
@@ -227,11 +232,9 @@ class RedisServer(RedisStreams):
                 asked.append((stream, group[b"name"]))
         replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in asked])
         for (stream, _), reply in zip(asked, replies, strict=True):
-            if isinstance(reply, redis.ResponseError) and "NOGROUP" in str(reply):
-                continue  # it was destroyed since it was listed
-            count, first, *_ = self._checked(stream, reply, "XPENDING")
-            if count:
-                found = StreamId.parse(first)
+            summary = self._checked(stream, reply, "XPENDING")  # None: it was destroyed since it was listed
+            if summary is not None and summary[0]:
+                found = StreamId.parse(summary[1])
                 smallest[stream] = min(found, smallest[stream] or found)
         return smallest
 

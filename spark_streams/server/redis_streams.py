@@ -158,10 +158,10 @@ class RedisStreams:
         return found[stream]
 
     def _checked(self, stream: str, reply: Any, command: str) -> Any:
-        """The reply; None if the key does not exist. Any other refusal is raised."""
+        """The reply; None if the key does not exist, or has no such group (any more). Other refusals are raised."""
         if isinstance(reply, redis.ResponseError):
             text = str(reply)
-            if "no such key" in text:
+            if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):
                 return None
             if "WRONGTYPE" in text or "wrong kind of value" in text:
                 fail("NOT_A_STREAM", stream=stream, address=self._connection.address)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
 from tests.spark_streams.driver import Site, numbers
 
@@ -37,6 +40,40 @@ def test_a_group_that_somebody_changes_is_said(
     assert numbers(query.drain()) == [13, 14]
     assert caplog.text.count("The group g of s was") == 1
     assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+
+
+@pytest.mark.parametrize("said", [{"ack": "commit"}, {"ack": "cursor"}, {"consume": "shared"}], ids=str)
+def test_a_group_may_go_at_any_moment(site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Destroyed between a look at it and the command that follows, a query's own group costs no batch.
+
+    A shared one is missed at the next look.
+    """
+    send = Link.send
+    doomed = ("XPENDING", "SETID", "DELCONSUMER", "XREADGROUP", "PS.DELIVER", "PS.ACKRANGE")
+    reached: set[object] = set()
+
+    def meddle(link: Link, commands: Sequence[Command]) -> None:
+        words = {word for command in commands for word in command[:2] if word in doomed} - reached
+        if words:
+            reached.update(words)
+            site.client.xgroup_destroy("s", "g")
+        send(link, commands)
+
+    monkeypatch.setattr(Link, "send", meddle)
+    query = site.query(stream="s", group="g", idleWaitMs=1, **said)
+    rows: list[int] = []
+    for first in range(0, 25, 5):
+        site.add("s", 5, first=first)
+        try:
+            rows += numbers(query.drain())
+        except StreamError as problem:
+            if said.get("consume") != "shared" or problem.condition != "GROUP_LOST":
+                raise
+            query.restart(failOnDataLoss="false")
+    assert reached
+    if said.get("consume") != "shared":
+        assert rows == list(range(25))
+        assert site.group()["pending"] == 0
 
 
 @pytest.mark.parametrize("how", ["made anew back", "moved back", "made anew ahead", "moved ahead"])
