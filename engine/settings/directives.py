@@ -17,23 +17,19 @@ from engine.settings.kinds import (
     I32_MAX,
     I64_MAX,
     Choice,
-    EventLetters,
     Integer,
     Kind,
-    Master,
     Memory,
     MemoryOrPercent,
     Octal,
     OnlyAsItIs,
-    OutputLimits,
-    Percentiles,
-    SavePoints,
     Text,
     Words,
     YesNo,
     file_name,
     host_name,
 )
+from engine.settings.special_kinds import EventLetters, Master, OutputLimits, Percentiles, SavePoints
 from engine.text.messages import settings
 
 _U32_MAX = (1 << 32) - 1

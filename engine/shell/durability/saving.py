@@ -19,7 +19,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
-from engine.settings.kinds import SavePoint
+from engine.settings.special_kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.taking import Soon, when_complete
 from engine.shell.durability.background.threads import Background

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.core.clients.session import Session
 from engine.settings.config import Config
-from engine.settings.kinds import OutputLimit
+from engine.settings.special_kinds import OutputLimit
 
 #: What a client may send ahead, in bytes, before it has logged in.
 _BEFORE_LOGIN = 1 << 20

@@ -18,7 +18,7 @@ from engine.core.clients.replica import AsReplica
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
-from engine.settings.kinds import OutputLimit
+from engine.settings.special_kinds import OutputLimit
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.log.writer import encoded

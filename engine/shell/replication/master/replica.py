@@ -7,7 +7,7 @@ from typing import Protocol
 
 from engine.core.clients.replica import AsReplica
 from engine.core.clients.session import Session
-from engine.settings.kinds import OutputLimit
+from engine.settings.special_kinds import OutputLimit
 from engine.shell.replication.master.states import Sync, SyncEvent, sync
 
 

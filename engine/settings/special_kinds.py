@@ -1,0 +1,162 @@
+"""Kinds of values that one directive each has: keyspace events, save points, output limits, percentiles, a master."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from engine.settings.kinds import ConfigError, OneWord, parse_memory
+from engine.text.messages import settings
+
+#: The letters of notify-keyspace-events, in the order in which Redis shows them; A stands for the first ten.
+EVENT_CLASSES = "g$lshzxetd"
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """notify-keyspace-events: the letters in force, with ``A`` written out, and how CONFIG GET shows them.
+
+    What is shown does not follow from the letters: beside ``A`` it leaves out an ``n`` that is in force.
+    """
+
+    letters: frozenset[str]
+    shown: bytes
+
+
+class EventLetters(OneWord):
+    """The kind of notify-keyspace-events: :class:`Events`."""
+
+    def parse_word(self, word: bytes) -> Events:
+        """See :class:`OneWord`."""
+        given = word.decode("latin-1")
+        if set(given) - set("Ag$lshzxeKEtmdn"):
+            raise ConfigError(settings.EVENT_LETTERS)
+        chosen = set(given) | (set(EVENT_CLASSES) if "A" in given else set())
+        if set(EVENT_CLASSES) <= chosen:
+            shown = "A"
+        else:
+            shown = "".join(letter for letter in EVENT_CLASSES if letter in chosen) + ("n" if "n" in chosen else "")
+        shown += "".join(letter for letter in "KEm" if letter in chosen)
+        return Events(frozenset(chosen - {"A"}), shown.encode())
+
+    def text(self, value: Events) -> bytes:
+        """See :class:`Kind`."""
+        return value.shown
+
+
+#: Python refuses to read numbers of thousands of digits; no directive needs as many as this.
+_DIGITS = 128
+
+
+class SavePoint(NamedTuple):
+    """A snapshot is due after so many seconds, if there were so many changes."""
+
+    seconds: int
+    changes: int
+
+
+class SavePoints:
+    """The kind of save: a tuple of :class:`SavePoint`."""
+
+    several_words = True
+
+    def parse(self, words: Sequence[bytes], before: Any) -> tuple[SavePoint, ...]:
+        """See :class:`Kind`."""
+        del before
+        if list(words) == [b""]:
+            return ()
+        if len(words) % 2 or not all(word.isdigit() and len(word) < _DIGITS for word in words):
+            raise ConfigError(settings.SAVE_POINTS)
+        points = tuple(SavePoint(int(words[at]), int(words[at + 1])) for at in range(0, len(words), 2))
+        if not all(point.seconds for point in points):
+            raise ConfigError(settings.SAVE_POINTS)
+        return points
+
+    def text(self, value: tuple[SavePoint, ...]) -> bytes:
+        """See :class:`Kind`."""
+        return b" ".join(b"%d %d" % point for point in value)
+
+
+class OutputLimit(NamedTuple):
+    """When a client is disconnected that does not read: at ``hard`` bytes, or ``seconds`` above ``soft``; 0: never."""
+
+    hard: int
+    soft: int
+    seconds: int
+
+
+#: The classes of clients in client-output-buffer-limit, in Redis's order.
+CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
+
+
+class OutputLimits:
+    """The kind of client-output-buffer-limit: class of clients -> :class:`OutputLimit`. Classes left out stay."""
+
+    several_words = True
+
+    def parse(self, words: Sequence[bytes], before: dict[bytes, OutputLimit]) -> dict[bytes, OutputLimit]:
+        """See :class:`Kind`."""
+        limits = dict(before)
+        if len(words) % 4:
+            raise ConfigError(settings.LIMIT_NUMBER)
+        for at in range(0, len(words), 4):
+            name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
+            if name not in CLIENT_CLASSES:
+                raise ConfigError(settings.LIMIT_CLASS)
+            try:
+                limit = OutputLimit(parse_memory(words[at + 1]), parse_memory(words[at + 2]), int(words[at + 3]))
+            except ValueError:
+                limit = OutputLimit(0, 0, -1)
+            if limit.seconds < 0:
+                raise ConfigError(settings.LIMIT_VALUES)
+            limits[name] = limit
+        return limits
+
+    def text(self, value: dict[bytes, OutputLimit]) -> bytes:
+        """See :class:`Kind`."""
+        return b" ".join(b"%b %d %d %d" % (name, *value[name]) for name in CLIENT_CLASSES)
+
+
+class Percentiles:
+    """The kind of latency-tracking-info-percentiles: a tuple of float, each from 0 to 100."""
+
+    several_words = True
+
+    def parse(self, words: Sequence[bytes], before: Any) -> tuple[float, ...]:
+        """See :class:`Kind`."""
+        del before
+        try:
+            numbers = tuple(map(float, words))
+        except ValueError:
+            numbers = (-1.0,)
+        if not all(0 <= number <= 100 for number in numbers):
+            raise ConfigError(settings.PERCENTILES)
+        return numbers
+
+    def text(self, value: tuple[float, ...]) -> bytes:
+        """See :class:`Kind`."""
+        return b" ".join(b"%g" % number for number in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """The host and the port of a master, as two words of bytes; none of both, or ``no one``: the empty tuple."""
+
+    several_words = True
+
+    def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
+        """See :class:`Kind`."""
+        del before
+        host, *port = [word for word in words if word] or [b"no", b"one"]
+        if len(port) != 1:
+            raise ConfigError(settings.WRONG_NUMBER)
+        if (host.lower(), port[0].lower()) == (b"no", b"one"):
+            return ()
+        if not port[0].isdigit() or not 0 <= int(port[0][:20]) <= 65535:
+            raise ConfigError(settings.INVALID_MASTER_PORT)
+        return host, port[0]
+
+    def text(self, value: tuple[bytes, ...]) -> bytes:
+        """See :class:`Kind`."""
+        return b" ".join(value)
