@@ -225,7 +225,7 @@ class Snapshots:
             )
 
         def write_own() -> None:
-            snapshot.write(files, attempt.temporary, taken, attempt.check)
+            snapshot.write(files, attempt.temporary, taken, attempt.check, pause)
 
         write = write_own if config.text("save-format") == b"psb" else write_rdb
         return attempt, lambda: self._put(attempt, write, path, taken)

@@ -92,21 +92,27 @@ class _Writer:
             self._not_synced = 0
 
 
-def write(files: Files, path: Path, image: Image, check: Callable[[], None] = lambda: None) -> int:
+def write(
+    files: Files,
+    path: Path,
+    image: Image,
+    check: Callable[[], None] = lambda: None,
+    pause: Callable[[], None] = lambda: None,
+) -> int:
     """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet.
 
-    ``check`` is called before each large write: an OSError of it ends the writing.
+    ``check`` is called before each large write: an OSError of it ends the writing. ``pause`` is called after each key.
     """
     fd = files.create(path)
     try:
-        size = _write(_Writer(files, fd, check), image)
+        size = _write(_Writer(files, fd, check), image, pause)
         files.sync(fd)
     finally:
         files.close(fd)
     return size
 
 
-def _write(writer: _Writer, image: Image) -> int:
+def _write(writer: _Writer, image: Image, pause: Callable[[], None]) -> int:
     header = _HEADER.pack(MAGIC, _VERSION, _NATIVE, max(image.now, 0), 0)
     writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
     gathered: list[bytes] = []
@@ -114,6 +120,7 @@ def _write(writer: _Writer, image: Image) -> int:
     for record in records.encode(image, writer.part):
         gathered.append(record)
         size += len(record)
+        pause()
         if size >= _RECORD_PART:
             writer.part(gathered, _RECORDS)
             gathered, size = [], 0

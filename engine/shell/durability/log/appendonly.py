@@ -9,7 +9,7 @@ are only ever found where the very first one was being made, and a lost manifest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -223,15 +223,20 @@ class AppendOnly:
         """What a base's name ends with, which is its format, as the configuration says now."""
         return OWN_SUFFIX if self._core.config.flag("aof-use-rdb-preamble") else RESP_SUFFIX
 
-    def write_base(self, attempt: Attempt, taken: image.Image, suffix: str) -> None:
-        """Write a base to the attempt's temporary file, on the disk when this returns."""
+    def write_base(
+        self, attempt: Attempt, taken: image.Image, suffix: str, pause: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write a base to the attempt's temporary file, on the disk when this returns.
+
+        ``pause`` is called where whoever writes may stop for a moment.
+        """
         if suffix == OWN_SUFFIX:
-            snapshot.write(self._files, attempt.temporary, taken, attempt.check)
+            snapshot.write(self._files, attempt.temporary, taken, attempt.check, pause)
             return
         fd = self._files.create(attempt.temporary)
         try:
             size = 0
-            for chunk in _chunks(taken):
+            for chunk in _chunks(taken, pause):
                 attempt.check()
                 size += write_all(self._files, fd, [head(size, chunk), chunk])
             self._files.sync(fd)
@@ -317,13 +322,14 @@ class AppendOnly:
         self.manifest = changed
 
 
-def _chunks(taken: image.Image) -> Iterator[bytes]:
+def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
     """The commands that make up an image, some at a time."""
     gathered: list[bytes] = []
     size = 0
     for commands in export.commands(taken):
         gathered.append(commands)
         size += len(commands)
+        pause()
         if size >= _BASE_CHUNK:
             yield b"".join(gathered)
             gathered, size = [], 0

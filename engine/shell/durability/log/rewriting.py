@@ -14,6 +14,7 @@ from engine.core.keyspace import image
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.taking import Soon, when_complete
 from engine.shell.durability.background.threads import Background
+from engine.shell.durability.formats import rdb_file
 from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.writer import Log
@@ -133,7 +134,7 @@ class Rewrites:
             log.tee = []
 
         def write_base() -> None:
-            self._appendonly.write_base(attempt, taking.image, suffix)
+            self._appendonly.write_base(attempt, taking.image, suffix, rdb_file.give_way())
             taking.image.free()
 
         def write() -> None:

@@ -12,6 +12,10 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
+from engine.shell.durability.formats.manifest import OWN_SUFFIX, RESP_SUFFIX
+from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability.log.appendonly import AppendOnly
+from engine.shell.durability.log.writer import Log
 from tests.engine.shell.durability.workload import (
     Driver,
     driven,
@@ -30,6 +34,10 @@ def written(core, path: Path) -> bytes:
     """The bytes of a snapshot of ``core``."""
     snapshot.write(Files(), path, image.take(core.databases, core.config, core.changes.now))
     return path.read_bytes()
+
+
+def _never(work: object, done: object) -> None:
+    """Do nothing beside the loop."""
 
 
 def read(data: bytes):
@@ -127,3 +135,20 @@ def test_sealed_segments_are_not_copied(tmp_path):
         first, *_, last = stream.segments_from(0)
         assert isinstance(first.body.data, memoryview)
         assert isinstance(last.body.data, bytearray)
+
+
+@pytest.mark.parametrize("suffix", [OWN_SUFFIX, RESP_SUFFIX])
+def test_whoever_writes_beside_the_loop_is_asked_to_pause_after_each_key(suffix, tmp_path):
+    """A base of the log in either format, and so a snapshot, is written with a chance to let the event loop run."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    for number in range(50):
+        core.execute(session, [b"RPUSH", b"key-%d" % number, b"element"], NOW_US)
+    files, pauses = Files(), list[None]()
+    log = AppendOnly(core, files, RdbFiles(core), tmp_path, "a", Log(files, _never, lambda: 0.0), _never)
+    attempt = log.attempt()
+    taken = image.take(core.databases, core.config, core.changes.now)
+    log.write_base(attempt, taken, suffix, lambda: pauses.append(None))
+    assert len(pauses) >= 50
+    taken.free()
+    assert list(taken.databases[0].items()) == []
