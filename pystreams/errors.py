@@ -75,6 +75,18 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
         Status.MISSING,
         Condition(CommandError, "The file {file} cannot be used: {reason}.", "Check its path and who may use it."),
     ),
+    "MALFORMED_ROW": (
+        Status.FAILED,
+        Condition(CommandError, "Row {row} of {file} cannot be read: {reason}.", "Correct it, or name the --format."),
+    ),
+    "ROW_REFUSED": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "{address} refused a row for the stream '{stream}': {reason}. {added} rows were added.",
+            "Correct what it says. The rows before it are in the stream.",
+        ),
+    ),
     "INVALID_VALUE": (
         Status.USAGE,
         Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),

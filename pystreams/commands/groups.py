@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from pystreams.commands.choosing import matching
 from pystreams.commands.verbs import NAME, Run, found, group_argument, stream_argument, together, verb
 from pystreams.output.out import Column
 from pystreams.streams import asking, entries, listing, seeking
@@ -69,15 +70,6 @@ def _row(group: Group, status: Status) -> list[str]:
         times.shown(group.idle_ms),
         status.value,
     ]
-
-
-def matching(run: Run, pattern: str) -> Iterable[bytes]:
-    """The streams that a word means: those that match a glob, or the one of that name, which must exist."""
-    name = names.from_shell(pattern)
-    if any(each in pattern for each in "*?[\\"):
-        return listing.scan(run.connection, name)
-    asking.ask(run.connection, "XINFO", "STREAM", name)
-    return [name]
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))

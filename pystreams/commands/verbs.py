@@ -1,7 +1,7 @@
 """What every verb has: the options about the server and the output, confirmation of changes, errors with exit statuses.
 
 A verb is a function whose first argument is a `Run`. `verb` makes a command of it, with --url, --profile, --option and
---json, which may stand before or behind the verb's name; `changes=True` adds --yes and --dry-run.
+--json, which may stand before or behind the verb's name. `changes=True` adds --yes and --dry-run, `adds=True` the last.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class StreamName(Name):
             connection = connect(_wanted(ctx), "")
             found = []
             for name in listing.scan(connection, names.from_shell(pattern)):
-                found.append(CompletionItem(name.decode("utf-8", "surrogateescape")))
+                found.append(CompletionItem(names.to_shell(name)))
                 if len(found) == _COMPLETIONS:
                     break
             connection.close()
@@ -152,10 +152,8 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def change_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of verbs that change data."""
-    function = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")(function)
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
+_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 _LEVEL = "pystreams.level"
@@ -180,7 +178,7 @@ def _wanted(ctx: click.Context) -> Wanted:
 
 
 def verb(
-    name: str, *, needs: str = "", changes: bool = False, examples: Sequence[str] = ()
+    name: str, *, needs: str = "", changes: bool = False, adds: bool = False, examples: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help."""
 
@@ -196,7 +194,8 @@ def verb(
             run = Run(wanted, needs, json=as_json, yes=yes, dry_run=dry_run)
             _guarded(ctx, run, lambda: function(run, **values))
 
-        command = click.command(name)(server_options(change_options(started) if changes else started))
+        decorated = _dry_run(started) if changes or adds else started
+        command = click.command(name)(server_options(_yes(decorated) if changes else decorated))
         # The verb's own options stand first in its help.
         command.params.sort(key=lambda each: each.opts[0] in _LAST)
         if examples:

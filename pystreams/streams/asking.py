@@ -43,12 +43,12 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
     if str(command[0]).upper() == "XREADGROUP":
         stream, group = shown(names[-2]), shown(names[2])
     address = connection.address
-    if "no such key" in text or "requires the key to exist" in text or "such key" in text.lower():
+    if "NOGROUP" in text:
+        return error("NO_SUCH_GROUP", stream=stream, group=group, address=address)
+    if "no such key" in text or "requires the key to exist" in text:
         return error("NO_SUCH_STREAM", stream=stream, address=address)
     if "WRONGTYPE" in text:
         return connector_error("NOT_A_STREAM", stream=stream, address=address)
-    if "NOGROUP" in text:
-        return error("NO_SUCH_GROUP", stream=stream, group=group, address=address)
     if "BUSYGROUP" in text:
         return error("GROUP_EXISTS", stream=stream, group=group)
     return refused(address, command[0], reply)

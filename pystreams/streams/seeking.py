@@ -16,7 +16,8 @@ from pystreams.streams.asking import ask, failure
 from pystreams.streams.groups import Group
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import StreamId
+from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-query")
 _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
@@ -86,6 +87,15 @@ def create(connection: Connection, stream: bytes, group: bytes, after: StreamId 
     (reply,) = connection.pipeline([command])
     if isinstance(reply, redis.ResponseError):
         raise failure(connection, command, reply)
+
+
+def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> None:
+    """Create a group at the start of a stream that must exist, unless there is one."""
+    try:
+        create(connection, stream, group, ZERO, make=False)
+    except PystreamsError as failure:
+        if failure.condition != "GROUP_EXISTS":
+            raise
 
 
 def owner(group: Group) -> tuple[str, str] | None:

@@ -15,6 +15,11 @@ def from_shell(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def to_shell(value: bytes) -> str:
+    """The reverse of `from_shell`."""
+    return value.decode("utf-8", "surrogateescape")
+
+
 def shown(value: bytes) -> str:
     """The value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
     text = value.decode("utf-8", "backslashreplace")

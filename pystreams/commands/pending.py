@@ -1,0 +1,289 @@
+"""`pending ls, ack, claim, nack` and `consumers rm`: entries that were delivered and not acknowledged, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from pystreams.commands.verbs import NAME, Run, group_argument, stream_argument, together, verb
+from pystreams.errors import fail
+from pystreams.output.out import Column
+from pystreams.streams import asking, pending
+from pystreams.streams import groups as of_groups
+from pystreams.streams.pending import Pending, Which
+from pystreams.values import names, numbers, times
+
+_READS = "+xinfo +xpending"
+_COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column("DELIVERIES", right=True)]
+
+
+def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which entries are meant."""
+    for option in (
+        click.option("--consumer", type=NAME, help="Those of this consumer."),
+        click.option("--deliveries", type=click.IntRange(0), default=0, help="Those delivered at least so often."),
+        click.option("--idle", metavar="DURATION", help="Those not delivered for at least so long, such as 15m."),
+        click.argument("ids", nargs=-1, type=NAME, metavar="[ID]..."),
+    ):
+        function = option(function)
+    return group_argument_first(function)
+
+
+def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments STREAM and GROUP, in front of all others."""
+    return stream_argument(group_argument(function))
+
+
+def _which(ids: tuple[bytes, ...], idle: str | None, deliveries: int, consumer: bytes | None) -> Which:
+    return Which(ids, consumer, 0 if idle is None else times.duration(idle, "--idle"), deliveries)
+
+
+@verb(
+    "ls",
+    needs=_READS,
+    examples=(
+        "pystreams pending ls orders billing",
+        "pystreams pending ls orders billing --idle 10m --deliveries 3",
+        "pystreams pending ls orders billing --consumer worker-7 --json",
+    ),
+)
+@_chosen
+@click.option("--limit", default=100, show_default=True, help="Show at most so many entries; 0 for all.")
+def ls(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    ids: tuple[bytes, ...],
+    idle: str | None,
+    deliveries: int,
+    consumer: bytes | None,
+    limit: int,
+) -> None:
+    """List entries that were delivered and not acknowledged, in the order of their IDs.
+
+    With --json a line for each entry.
+    """
+    total = pending.total(run.connection, stream, group)
+    shown = 0
+    rows: list[list[str]] = []
+    with run.out.progress("pending entries", total) as advance:
+        for page in pending.find(run.connection, stream, group, _which(ids, idle, deliveries, consumer)):
+            advance(len(page))
+            for entry in page[: limit - shown] if limit else page:
+                shown += 1
+                if run.out.json:
+                    run.out.document(_document(entry))
+                else:
+                    rows.append(
+                        [
+                            entry.id.decode(),
+                            names.shown(entry.consumer),
+                            times.shown(entry.idle_ms),
+                            numbers.count(entry.deliveries),
+                        ]
+                    )
+            if shown == limit and limit:
+                break
+    if not run.out.json:
+        run.out.table(_COLUMNS, rows, empty="Nothing is pending that was asked for.")
+        if limit and shown == limit < total:
+            run.out.note(f"{total:,} entries are pending in all: this is --limit {limit}.")
+
+
+def _document(entry: Pending) -> dict[str, Any]:
+    return {
+        "id": entry.id.decode(),
+        "consumer": names.as_json(entry.consumer),
+        "idle_seconds": entry.idle_ms / 1000,
+        "deliveries": entry.deliveries,
+    }
+
+
+def _change(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    which: Which,
+    everything: bool,
+    words: tuple[str, str],
+    act: Callable[[list[Pending]], int],
+) -> None:
+    """Do something with the entries that are meant, page by page. `words`: the verb and its past."""
+    if which.is_all != everything:
+        raise click.UsageError(
+            "Say which entries: by ID, --idle, --deliveries or --consumer; or --all, and nothing else."
+        )
+    total = pending.total(run.connection, stream, group)
+    if which.is_all:
+        count = total
+    else:
+        with run.out.progress("pending entries", total) as advance:
+            count = 0
+            for page in pending.find(run.connection, stream, group, which):
+                count += len(page)
+                advance(len(page))
+    plan = f"{words[0]} {count:,} of {total:,} pending entries of {names.shown(group)} in {names.shown(stream)}"
+    if not count:
+        run.done(f"Nothing is pending that was asked for ({total:,} in all).", {words[1]: 0, "pending": total})
+        return
+    if not run.may(plan, {"entries": count, "pending": total}):
+        return
+    done = 0
+    with run.out.progress(words[0], count) as advance:
+        for page in pending.find(run.connection, stream, group, which):
+            done += act(page)
+            advance(len(page))
+    left = pending.total(run.connection, stream, group)
+    run.done(f"{words[1].capitalize()} {done:,} entries; {left:,} are pending.", {words[1]: done, "pending": left})
+
+
+@verb(
+    "ack",
+    needs=f"{_READS} +xack",
+    changes=True,
+    examples=(
+        "pystreams pending ack orders billing 1526919030474-0",
+        "pystreams pending ack orders billing --idle 7d --dry-run",
+    ),
+)
+@_chosen
+@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+def ack(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    ids: tuple[bytes, ...],
+    idle: str | None,
+    deliveries: int,
+    consumer: bytes | None,
+    everything: bool,
+) -> None:
+    """Acknowledge entries in place of their consumers: the group is done with them."""
+    which = _which(ids, idle, deliveries, consumer)
+
+    def act(page: list[Pending]) -> int:
+        return pending.acknowledge(run.connection, stream, group, page)
+
+    _change(run, stream, group, which, everything, ("acknowledge", "acknowledged"), act)
+
+
+@verb(
+    "claim",
+    needs=f"{_READS} +xclaim",
+    changes=True,
+    examples=("pystreams pending claim orders billing --to worker-2 --consumer worker-1 --idle 10m",),
+)
+@_chosen
+@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+@click.option("--to", required=True, type=NAME, metavar="CONSUMER", help="The consumer that gets them.")
+def claim(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    ids: tuple[bytes, ...],
+    idle: str | None,
+    deliveries: int,
+    consumer: bytes | None,
+    everything: bool,
+    to: bytes,
+) -> None:
+    """Make entries those of another consumer, which gets them when it reads its pending entries again.
+
+    With --idle an entry that was delivered again meanwhile stays where it is. Deliveries are not counted up.
+    """
+    which = _which(ids, idle, deliveries, consumer)
+
+    def act(page: list[Pending]) -> int:
+        return pending.claim(run.connection, stream, group, page, to, which.idle_ms)
+
+    _change(run, stream, group, which, everything, ("claim", "claimed"), act)
+
+
+@verb(
+    "nack",
+    needs=f"{_READS} +xnack +xclaim",
+    changes=True,
+    examples=(
+        "pystreams pending nack orders billing --consumer worker-1",
+        "pystreams pending nack orders billing 5-0 -y",
+    ),
+)
+@_chosen
+@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+@click.option("--silent", is_flag=True, help="As if the last delivery had not been.")
+def nack(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    ids: tuple[bytes, ...],
+    idle: str | None,
+    deliveries: int,
+    consumer: bytes | None,
+    everything: bool,
+    silent: bool,
+) -> None:
+    """Give entries back, so that the next claim of any consumer gets them.
+
+    By XNACK on the engine and Redis 8.8. Other servers are told that the entries were left alone for a day, so that
+    whoever claims by idle time takes them.
+    """
+    which = _which(ids, idle, deliveries, consumer)
+
+    def act(page: list[Pending]) -> int:
+        return pending.give_back(run.connection, stream, group, page, "silent" if silent else "fail")
+
+    _change(run, stream, group, which, everything, ("give back", "returned"), act)
+
+
+@verb(
+    "rm",
+    needs="+xinfo +xpending +xrange +xgroup|delconsumer +time",
+    changes=True,
+    examples=(
+        "pystreams consumers rm orders billing --idle 7d",
+        "pystreams consumers rm orders billing worker-1 --with-pending --yes",
+    ),
+)
+@group_argument_first
+@click.argument("consumers", nargs=-1, type=NAME, metavar="[CONSUMER]...")
+@click.option("--idle", metavar="DURATION", help="All consumers that have not called for so long.")
+@click.option("--with-pending", is_flag=True, help="Also those with pending entries, which are then pending no more.")
+def remove(
+    run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
+) -> None:
+    """Remove consumers from a group. Those with pending entries stay, unless --with-pending is given.
+
+    Entries that are pending for a removed consumer are neither acknowledged nor delivered again: claim them first
+    ('pystreams pending claim').
+    """
+    if bool(consumers) == (idle is not None):
+        raise click.UsageError("Name consumers, or give --idle.")
+    found = {each.name: each for each in of_groups.need(run.connection, stream, group, run.now).consumers or ()}
+    for name in consumers:
+        if name not in found:
+            fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(name))
+    limit = 0 if idle is None else times.duration(idle, "--idle")
+    meant = [found[name] for name in consumers] or [each for each in found.values() if each.idle_ms >= limit]
+    gone = [each for each in meant if with_pending or not each.pending]
+    if len(gone) < len(meant):
+        kept = ", ".join(names.shown(each.name) for each in meant if each not in gone)
+        run.out.warn(f"These have pending entries and stay: {kept}. --with-pending drops their entries.")
+    if not gone:
+        run.done("No consumer was removed.", {"removed": [], "pending": 0})
+        return
+    entries = sum(each.pending for each in gone)
+    shown = ", ".join(names.shown(each.name) for each in gone[:10]) + (", ..." if len(gone) > 10 else "")
+    plan = f"remove {len(gone):,} consumers ({shown}) with {entries:,} pending entries from {names.shown(group)}"
+    if run.may(plan, {"consumers": [names.as_json(each.name) for each in gone], "pending": entries}):
+        for page in asking.pages(gone):
+            asking.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
+        removed = [names.as_json(each.name) for each in gone]
+        run.done(f"Removed {len(gone):,} consumers.", {"removed": removed, "pending": entries})
+
+
+VERBS = (
+    together("consumers", "Consumers of a group.", remove),
+    together("pending", "Entries that were delivered and not acknowledged.", ls, ack, claim, nack),
+)

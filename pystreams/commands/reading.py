@@ -1,0 +1,174 @@
+"""`tail` and `consume`: entries as they are and as they come, without a group and as a consumer of one."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from pystreams.commands.choosing import is_glob
+from pystreams.commands.verbs import NAME, Run, stream_argument, verb
+from pystreams.output.entries import FORMATS, Lines, as_text
+from pystreams.streams import consuming, entries, following, listing, seeking
+from pystreams.streams.following import Found
+from pystreams.values import names, positions, where
+from spark_streams.stream_id import ZERO, StreamId
+
+
+def _format_option(default: str = "table") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(FORMATS), default=default, help="The form of an entry's line."
+    )
+
+
+def _fields(text: str | None) -> list[bytes] | None:
+    return None if text is None else [names.from_shell(each) for each in text.split(",") if each]
+
+
+@verb(
+    "tail",
+    needs="+scan +xinfo|stream +xrange +xrevrange +xread +time",
+    examples=(
+        "pystreams tail orders                            # the last ten entries",
+        "pystreams tail orders -f --from -100",
+        "pystreams tail 'sensors:*' -f --where 'temp > 30' --fields station,temp",
+        "pystreams tail orders --from 1h -o csv > last-hour.csv",
+    ),
+)
+@click.argument("streams", nargs=-1, required=True, metavar="STREAM...")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C. A server may go and come.")
+@click.option(
+    "--from", "start", default="-10", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N."
+)
+@click.option(
+    "--where", "condition", metavar="CONDITION", help="Only entries such as 'temp > 30 and city == \"Bonn\"'."
+)
+@click.option("--fields", metavar="NAME,...", help="Only these fields.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many entries.")
+@_format_option()
+def tail(
+    run: Run,
+    streams: tuple[str, ...],
+    follow: bool,
+    start: str,
+    condition: str | None,
+    fields: str | None,
+    limit: int | None,
+    form: str,
+) -> None:
+    """Show entries of streams, named or by globs, in the order of their IDs. No group is involved.
+
+    A condition compares fields with numbers and texts: ==, !=, <, <=, >, >=, in, and, or, not; field('a-b') names a
+    field that is no word.
+    """
+    position = positions.parse(start, "--from")
+    wanted = None if condition is None else where.parse(condition)
+    spans: dict[bytes, tuple[StreamId, StreamId]] = {}
+    for word in streams:
+        name = names.from_shell(word)
+        for each in listing.scan(run.connection, name) if is_glob(word) else [name]:
+            spans[each] = _span(run, each, position, follow=follow)
+    if not spans:
+        run.out.note("No stream matches.")
+        return
+    lines = Lines(run.out, form, _fields(fields), several=len(spans) > 1 or any(map(is_glob, streams)))
+    left = [limit]
+
+    def show(found: Iterable[Found]) -> bool:
+        """Write entries; whether more are wanted."""
+        for name, (entry_id, words) in found:
+            if wanted is None or wanted(as_text(words)):
+                lines.write(name, entry_id, words)
+                if left[0] is not None:
+                    left[0] -= 1
+                    if not left[0]:
+                        return False
+        return True
+
+    if not show(following.present(run.connection, spans)) or not follow:
+        return
+    run.out.flush()
+    for page in following.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.note):
+        more = show(page)
+        run.out.flush()
+        if not more:
+            return
+
+
+def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
+    """From where to where a stream is shown before it is followed."""
+    if follow:
+        found = next(listing.look(run.connection, [name], memory=False), None)
+        if found is None:
+            return ZERO, ZERO
+    else:
+        found = listing.need(run.connection, name)
+    return entries.after_of(run.connection, found, position, run.now), found.generated
+
+
+@verb(
+    "consume",
+    needs="+xreadgroup +xack +xgroup|create +xgroup|delconsumer +xpending",
+    examples=(
+        "pystreams consume orders -g billing --ack",
+        "pystreams consume orders -g try-it --create -n 10",
+        "pystreams consume orders -g billing -f --ack -o json | ./process",
+    ),
+)
+@stream_argument
+@click.option("-g", "--group", required=True, type=NAME, help="The consumer group.")
+@click.option("-c", "--consumer", type=NAME, help="The consumer's name. Without it a new one, removed at the end.")
+@click.option("--ack", is_flag=True, help="Acknowledge entries once they are written.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C. A server may go and come.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many entries.")
+@click.option("--create", is_flag=True, help="Create the group at the stream's start if there is none.")
+@click.option("--fields", metavar="NAME,...", help="Only these fields.")
+@_format_option()
+def consume(
+    run: Run,
+    stream: bytes,
+    group: bytes,
+    consumer: bytes | None,
+    ack: bool,
+    follow: bool,
+    limit: int | None,
+    create: bool,
+    fields: str | None,
+    form: str,
+) -> None:
+    """Read new entries as a consumer of a group. They are pending for it until they are acknowledged.
+
+    A consumer that is named first gets what is pending for it.
+    """
+    if create:
+        seeking.create_if_missing(run.connection, stream, group)
+    name = consumer or f"pystreams-{socket.gethostname()}-{os.getpid()}".encode()
+    lines = Lines(run.out, form, _fields(fields), several=False)
+    reader = consuming.Reader(run.connection, stream, group, name, again=consumer is not None)
+    left = limit
+    try:
+        while left != 0:
+            page = reader.read(most=left, wait=follow, lost=run.out.note)
+            if not page and not follow:
+                break
+            _write(run, lines, stream, page)
+            if ack and page:
+                reader.acknowledge(page)
+            left = None if left is None else left - len(page)
+    finally:
+        if consumer is None:
+            pending = reader.leave()
+            if pending:
+                run.out.note(f"{pending:,} entries are pending for the consumer {names.shown(name)}.")
+
+
+def _write(run: Run, lines: Lines, stream: bytes, page: Sequence[entries.Entry]) -> None:
+    for entry_id, words in page:
+        lines.write(stream, entry_id, words)
+    run.out.flush()
+
+
+VERBS = (tail, consume)

@@ -1,0 +1,187 @@
+"""`produce`: entries from files, standard input, the command line, or made up."""
+
+from __future__ import annotations
+
+import queue
+import random
+import string
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pystreams.commands.verbs import NAME, Run, stream_argument, verb
+from pystreams.errors import fail
+from pystreams.files import rows
+from pystreams.streams.producing import Producer, Target, paced
+from pystreams.values import names
+
+_QUEUED = 5000
+_QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
+
+
+@verb(
+    "produce",
+    needs="+xadd",
+    adds=True,
+    examples=(
+        "pystreams produce orders item=7 price=12.5",
+        "pystreams produce orders -f orders.csv",
+        "tail -f app.log | pystreams produce logs -f - --format lines",
+        "pystreams produce orders -f orders.jsonl --key-column customer --partitions 8",
+        "pystreams produce load --generate 100000 --rate 5000 --payload 200",
+    ),
+)
+@stream_argument
+@click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]...")
+@click.option("-f", "--file", "file", metavar="FILE", help="Take rows from a file; - is standard input.")
+@click.option("--format", "form", type=click.Choice(rows.FORMS), help="What the file is, if its name does not tell.")
+@click.option("--line-field", type=NAME, default="line", help="The field of --format lines.")
+@click.option("--generate", type=click.IntRange(0), metavar="N", help="Make up N entries; 0 until Ctrl-C.")
+@click.option("--payload", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of a further field of these.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="At most so many entries per second.")
+@click.option("--key-column", type=NAME, metavar="FIELD", help="Spread rows over streams by this field.")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Over so many: STREAM:{0}, STREAM:{1}, ...")
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Keep about the last N entries.")
+def produce(
+    run: Run,
+    stream: bytes,
+    fields: tuple[str, ...],
+    file: str | None,
+    form: str | None,
+    line_field: bytes,
+    generate: int | None,
+    payload: int,
+    rate: float | None,
+    key_column: bytes | None,
+    partitions: int | None,
+    maxlen: int | None,
+) -> None:
+    """Add entries: one of the command line, the rows of a file, or made-up ones.
+
+    Files are CSV with a header, JSON lines, Parquet, or plain lines; rows get new IDs ('pystreams import' can keep
+    them). Rows are spread over partitions as the connector's option keyColumn does it.
+    """
+    if (bool(fields) + (file is not None) + (generate is not None)) != 1:
+        raise click.UsageError("Give fields, or --file, or --generate.")
+    if (key_column is None) != (partitions is None):
+        raise click.UsageError("--key-column and --partitions belong together.")
+    target = Target(stream, key_column, partitions, maxlen)
+    found: Iterator[list[bytes] | None]
+    if fields:
+        found = iter([_pairs(fields)])
+    elif generate is not None:
+        found = _made_up(generate or None, rate, payload)
+    else:
+        found = _held_back(_rows(str(file), form, line_field), rate)
+    producer = Producer(run.connection)
+    count = 0
+    try:
+        with run.out.progress("entries", generate or None) as advance:
+            for words in found:
+                if words is None:
+                    producer.flush()
+                    continue
+                count += 1
+                if not words:
+                    fail("MALFORMED_ROW", file=file, row=count, reason="it has no field, and an entry needs one")
+                if not run.dry_run:
+                    producer.add(target.command(words))
+                advance(1)
+        producer.flush()
+    except KeyboardInterrupt:
+        run.out.note(f"Interrupted after {producer.added:,} entries.")
+        raise
+    if run.dry_run:
+        run.done(f"Would add {count:,} entries to {names.shown(stream)}.", {"dry_run": True, "entries": count})
+    else:
+        run.done(f"Added {producer.added:,} entries to {names.shown(stream)}.", {"added": producer.added})
+
+
+def _pairs(fields: tuple[str, ...]) -> list[bytes]:
+    words: list[bytes] = []
+    for text in fields:
+        name, equals, value = text.partition("=")
+        if not equals:
+            fail("INVALID_VALUE", name="A field", value=text, expected="it must be FIELD=VALUE")
+        words += [names.from_shell(name), names.from_shell(value)]
+    return words
+
+
+def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
+    """Entries with a number, the time in milliseconds, and letters. None: send what was made."""
+    letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
+    number = 0
+    for due in paced(count, rate):
+        for _ in range(due):
+            number += 1
+            words = [b"n", b"%d" % number, b"at", b"%d" % round(time.time() * 1000)]
+            yield [*words, b"payload", letters] if payload else words
+        if rate is not None:
+            yield None
+
+
+def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
+    form = form or rows.form_of(file)
+    if form is None:
+        fail("INVALID_VALUE", name="--file", value=file, expected="its name does not tell what it is: add --format")
+    if form == "parquet":
+        yield from rows.read_parquet(Path(file))
+    elif file == "-":
+        yield from rows.read(sys.stdin.buffer, form, "standard input", line_field=line_field)
+    else:
+        with Path(file).open("rb") as source:
+            yield from rows.read(source, form, file, line_field=line_field)
+
+
+def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
+    """The rows' words at that rate. None where no row comes for a moment: what was read before is to be sent.
+
+    A thread reads, since a pipe may have nothing to read for long.
+    """
+    read: queue.Queue[Any] = queue.Queue(_QUEUED)
+    over = threading.Event()
+
+    def put(item: Any) -> None:
+        while not over.is_set():
+            try:
+                read.put(item, timeout=0.2)
+            except queue.Full:
+                continue
+            return
+
+    def fill() -> None:
+        try:
+            for row in found:
+                put(row.words)
+                if over.is_set():
+                    return
+        except BaseException as failure:  # noqa: BLE001 - raised where the rows are wanted
+            put(failure)
+        put(None)
+
+    threading.Thread(target=fill, daemon=True).start()
+    try:
+        for due in paced(None, rate):
+            for _ in range(due):
+                try:
+                    item = read.get(timeout=_QUIET_SECONDS)
+                except queue.Empty:
+                    yield None
+                    item = read.get()
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+            if rate is not None:
+                yield None
+    finally:
+        over.set()
+
+
+VERBS = (produce,)

@@ -1,0 +1,151 @@
+"""Rows of files as entries: an ID, where the file has it, and field names and values.
+
+    jsonl    an object for each line. `{"id": ..., "fields": ...}` is an entry as `tail -o json` and `export` write it;
+             of any other object each member is a field, `_id` the ID
+    csv      a header with the fields' names; `_id` is the ID; an empty value is a field that the entry does not have
+    parquet  a column for each field, `_id` the ID; null is a field that the entry does not have
+    lines    each line is the value of one field
+
+What does not fit is in the column `_other`: pairs of name and value, as JSON in CSV, as a map of bytes in Parquet.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pystreams.errors import fail
+from pystreams.values import names
+
+FORMS = ("jsonl", "csv", "parquet", "lines")
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+ID, OTHER = "_id", "_other"
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry of a file. `words`: field names and values in turn."""
+
+    id: bytes | None
+    words: list[bytes]
+
+
+def form_of(path: str) -> str | None:
+    """The form that a file's name tells."""
+    return _SUFFIXES.get(Path(path).suffix.lower())
+
+
+def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line") -> Iterator[Row]:
+    """The rows of an open file, but for Parquet. Raises MALFORMED_ROW with the row's number."""
+    if form == "lines":
+        for line in source:
+            yield Row(None, [line_field, line.rstrip(b"\r\n")])
+    elif form == "jsonl":
+        for number, line in enumerate(source, 1):
+            if line.strip():
+                yield _of_json(line, name, number)
+    else:
+        yield from _of_csv(source, name)
+
+
+def _of_json(line: bytes, name: str, number: int) -> Row:
+    try:
+        value = json.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError("it is no object")
+        if set(value) >= {"id", "fields"} and set(value) <= {"id", "fields", "stream"}:
+            return Row(str(value["id"]).encode(), _words(value["fields"]))
+        entry_id = value.pop(ID, None)
+        words = [word for field, each in value.items() if each is not None for word in (field.encode(), _value(each))]
+        return Row(None if entry_id is None else str(entry_id).encode(), words)
+    except ValueError as cause:
+        return fail("MALFORMED_ROW", file=name, row=number, reason=str(cause))
+
+
+def _value(value: Any) -> bytes:
+    """A member's value; a nested one as JSON."""
+    if isinstance(value, list) or (isinstance(value, dict) and set(value) != {"base64"}):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return names.from_json(value)
+
+
+def _words(fields: Any) -> list[bytes]:
+    if isinstance(fields, dict):
+        return [word for name, value in fields.items() for word in (name.encode(), names.from_json(value))]
+    if isinstance(fields, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in fields):
+        return [names.from_json(word) for pair in fields for word in pair]
+    raise ValueError("'fields' is neither an object nor a list of pairs")
+
+
+def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
+    reader = csv.reader(names.to_shell(line.removeprefix(b"\xef\xbb\xbf")) for line in source)
+    try:
+        header = next(reader, None)
+        if header is None:
+            return
+        for number, cells in enumerate(reader, 2):
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                fail("MALFORMED_ROW", file=name, row=number, reason=f"it has {len(cells)} values, not {len(header)}")
+            entry_id, words, other = None, [], ""
+            for field, cell in zip(header, cells, strict=True):
+                if field == ID:
+                    entry_id = cell.encode() or None
+                elif field == OTHER:
+                    other = cell
+                elif cell:
+                    words += [names.from_shell(field), names.from_shell(cell)]
+            try:
+                words += _words(json.loads(other)) if other else []
+            except ValueError as cause:
+                fail("MALFORMED_ROW", file=name, row=number, reason=f"its {OTHER} is wrong: {cause}")
+            yield Row(entry_id, words)
+    except csv.Error as cause:
+        fail("MALFORMED_ROW", file=name, row=reader.line_num, reason=str(cause))
+
+
+def read_parquet(path: Path) -> Iterator[Row]:
+    """The rows of a Parquet file, or of a directory's in the order of their names."""
+    import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    files = sorted(each for each in path.glob("*.parquet")) if path.is_dir() else [path]
+    for file in files:
+        try:
+            with pq.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(10_000):
+                    yield from _of_batch(batch.column_names, [column.to_pylist() for column in batch.columns])
+        except pa.ArrowInvalid as cause:
+            fail("MALFORMED_ROW", file=file, row=1, reason=str(cause).splitlines()[0])
+
+
+def _of_batch(columns: Sequence[str], values: Sequence[list[Any]]) -> Iterator[Row]:
+    for cells in zip(*values, strict=True):
+        entry_id, words = None, []
+        for name, cell in zip(columns, cells, strict=True):
+            if cell is None:
+                continue
+            if name == ID:
+                entry_id = _bytes(cell)
+            elif name == OTHER and isinstance(cell, list):
+                words += [_bytes(word) for pair in cell for word in pair]
+            else:
+                words += [name.encode(), _bytes(cell)]
+        yield Row(entry_id, words)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat()).encode()
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str).encode()
+    return str(value).encode()

@@ -1,0 +1,93 @@
+"""Following streams: what is there up to now, in the order of IDs over all of them, then what comes.
+
+A connection that breaks is opened again for as long as somebody follows; reading goes on behind the last entry.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pystreams.streams import entries
+from pystreams.streams.asking import ask_all
+from pystreams.streams.entries import Entry
+from spark_streams.client.connection import BROKEN, Command, Connection
+from spark_streams.client.slots import slot_of
+from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import StreamId
+
+Found = tuple[bytes, Entry]
+"""An entry with its stream's name."""
+
+_WAIT_MS = 1000  # how long the server is asked to wait; then Ctrl-C has been noticed at the latest
+_POLL_SECONDS = 0.2  # between two looks where one request cannot wait for all streams
+_COUNT = 500
+_PAUSE_SECONDS = 0.5
+_WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
+
+
+def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, StreamId]]) -> Iterator[Found]:
+    """The entries of each stream in its span (after, upto], merged in the order of their IDs."""
+
+    def one(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
+        for page in entries.pages(connection, name, after, upto):
+            for entry in page:
+                yield StreamId.parse(entry[0]), name, entry
+
+    merged = heapq.merge(*(one(name, *span) for name, span in spans.items()), key=lambda each: each[:2])
+    for _, name, entry in merged:
+        yield name, entry
+
+
+def follow(
+    connection: Connection, positions: Mapping[bytes, StreamId], lost: Callable[[str], None]
+) -> Iterator[list[Found]]:
+    """What is added behind these IDs, for ever; an empty list now and then. `lost` is told of a broken connection."""
+    after = dict(positions)
+    for page in persistently(lambda: _news(connection, after), lost):
+        for name, entry in page:
+            after[name] = StreamId.parse(entry[0])
+        yield page
+
+
+def persistently(look: Callable[[], list[Found]], lost: Callable[[str], None]) -> Iterator[list[Found]]:
+    """What `look` gives, again and again. `lost` is told once when the server is gone, and once when it is back."""
+    gone = False
+    while True:
+        try:
+            page = look()
+        except (PystreamsError, *BROKEN) as failure:
+            if isinstance(failure, PystreamsError) and failure.condition not in _WAITS_FOR:
+                raise
+            if not gone:
+                lost("The server is gone: waiting for it.")
+            gone = True
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        if gone:
+            lost("The server is back.")
+        gone = False
+        yield page
+
+
+def _news(connection: Connection, after: Mapping[bytes, StreamId]) -> list[Found]:
+    together: dict[int, list[bytes]] = {}
+    for name in after:
+        together.setdefault(slot_of(name) if connection.topology.is_cluster else 0, []).append(name)
+    blocks: Command = ("BLOCK", _WAIT_MS) if len(together) == 1 else ()
+    commands: list[Command] = [
+        ("XREAD", "COUNT", _COUNT, *blocks, "STREAMS", *some, *(str(after[name]) for name in some))
+        for some in together.values()
+    ]
+    found = [entry for reply in ask_all(connection, commands) for entry in listed(reply)]
+    if not found and not blocks:
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def listed(reply: Any) -> list[Found]:
+    """The entries of a reply to XREAD or XREADGROUP, in the order of their IDs."""
+    found = [(name, (entry[0], entry[1] or [])) for name, page in reply or () for entry in page]
+    return sorted(found, key=lambda each: StreamId.parse(each[1][0])) if len(reply or ()) > 1 else found

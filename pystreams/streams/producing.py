@@ -1,0 +1,93 @@
+"""Adding entries: pipelines of XADD, a pace if one is wanted, and the stream that a key sends an entry to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import redis
+
+from pystreams.errors import fail
+from pystreams.values.names import shown
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.slots import checksum
+
+_BATCH_ENTRIES = 500
+_BATCH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where entries go: one stream, or `<stream>:{n}` of `partitions` by a field's CRC16, as the connector writes.
+
+    `maxlen`: the stream is trimmed to about so many entries.
+    """
+
+    stream: bytes
+    key_field: bytes | None = None
+    partitions: int | None = None
+    maxlen: int | None = None
+
+    def of(self, words: Sequence[bytes]) -> bytes:
+        """The stream of an entry; one without the key goes where an empty key does."""
+        if self.partitions is None:
+            return self.stream
+        key = next((words[at + 1] for at in range(0, len(words), 2) if words[at] == self.key_field), b"")
+        return b"%b:{%d}" % (self.stream, checksum(key) % self.partitions)
+
+    def command(self, words: Sequence[bytes], entry_id: bytes = b"*") -> Command:
+        """The command that adds an entry."""
+        trims: Command = () if self.maxlen is None else ("MAXLEN", "~", self.maxlen)
+        return ("XADD", self.of(words), *trims, entry_id, *words)
+
+
+class Producer:
+    """Adds entries in batches; `added` is how many. Call `flush` at the end, and when nothing more comes at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._commands: list[Command] = []
+        self._bytes = 0
+        self.added = 0
+
+    def add(self, command: Command) -> None:
+        """Add an entry, now or with the next ones."""
+        self._commands.append(command)
+        self._bytes += sum(len(word) for word in command if isinstance(word, bytes))
+        if len(self._commands) >= _BATCH_ENTRIES or self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add what has been held back. Raises ROW_REFUSED; what came before the refused row is added."""
+        commands, self._commands, self._bytes = self._commands, [], 0
+        refused: tuple[Command, redis.ResponseError] | None = None
+        for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
+            if not isinstance(reply, redis.ResponseError):
+                self.added += 1
+            elif refused is None:
+                refused = command, reply
+        if refused is not None:
+            stream = refused[0][1]
+            assert isinstance(stream, bytes)
+            fail(
+                "ROW_REFUSED",
+                address=self._connection.address,
+                stream=shown(stream),
+                reason=str(refused[1]).rstrip("."),
+                added=self.added,
+            )
+
+
+def paced(count: int | None, rate: float | None) -> Iterator[int]:
+    """How many entries are due, again and again, until there were `count`; without a rate many at a time."""
+    begin = time.monotonic()
+    sent = 0
+    while count is None or sent < count:
+        due = _BATCH_ENTRIES if rate is None else int((time.monotonic() - begin) * rate) + 1 - sent
+        if due <= 0:
+            time.sleep(min(0.05, 1 / rate if rate else 0.05))
+            continue
+        due = min(due, _BATCH_ENTRIES, due if count is None else count - sent)
+        sent += due
+        yield due

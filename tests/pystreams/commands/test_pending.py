@@ -1,0 +1,111 @@
+"""`pending` and `consumers`: what was delivered and not acknowledged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+
+from tests.pystreams.conftest import Cli
+
+
+@pytest.fixture
+def stream(client: redis.Redis) -> redis.Redis:
+    """Ten entries; c1 has the first four, left alone for an hour, the second of them delivered 5 times; c2 has two."""
+    for number in range(1, 11):
+        client.xadd("orders", {"n": number}, id=f"{number}-0")
+    client.xgroup_create("orders", "billing", 0)
+    client.xreadgroup("billing", "c1", {"orders": ">"}, count=4)
+    client.xreadgroup("billing", "c2", {"orders": ">"}, count=2)
+    client.xclaim("orders", "billing", "c1", 0, ["1-0", "3-0", "4-0"], idle=3_600_000, justid=True)
+    client.xclaim("orders", "billing", "c1", 0, ["2-0"], idle=3_600_000, retrycount=5, justid=True)
+    return client
+
+
+def _ids(cli_of: Cli, *words: str) -> list[str]:
+    lines = cli_of("pending", "ls", "orders", "billing", *words, "--json").splitlines()
+    return [json.loads(line)["id"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        ((), ["1-0", "2-0", "3-0", "4-0", "5-0", "6-0"]),
+        (("--idle", "30m"), ["1-0", "2-0", "3-0", "4-0"]),
+        (("--deliveries", "5"), ["2-0"]),
+        (("--consumer", "c2"), ["5-0", "6-0"]),
+        (("--consumer", "nobody"), []),
+        (("--limit", "2"), ["1-0", "2-0"]),
+        (("2-0", "5-0", "9-0"), ["2-0", "5-0"]),
+    ],
+)
+def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tuple[str, ...], ids: list[str]) -> None:
+    """By consumer, idle time, deliveries and ID."""
+    assert _ids(cli_of, *words) == ids
+
+
+def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> None:
+    result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
+    assert "6 entries are pending in all" in result.stderr
+
+
+def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
+    """Which ones must be said; those that are not meant stay."""
+    words = ("pending", "ack", "orders", "billing")
+    assert cli_of.result(*words, "--yes").exit_code == 2
+    assert cli_of.result(*words, "5-0", "--all", "--yes").exit_code == 2
+    assert "Would acknowledge 4 of 6 pending entries" in cli_of(*words, "--idle", "30m", "--dry-run")
+    assert cli_of.json(*words, "--idle", "30m", "--yes") == {"acknowledged": 4, "pending": 2}
+    assert cli_of.json(*words, "9-0", "--yes") == {"acknowledged": 0, "pending": 2}
+    assert cli_of.json(*words, "--all", "--yes") == {"acknowledged": 2, "pending": 0}
+
+
+def test_entries_are_claimed_for_another_consumer(cli_of: Cli, stream: redis.Redis) -> None:
+    """Their deliveries are not counted up."""
+    words = ("pending", "claim", "orders", "billing", "--to", "c3", "--consumer", "c1", "--yes")
+    assert cli_of.json(*words) == {"claimed": 4, "pending": 6}
+    assert _ids(cli_of, "--consumer", "c3", "--deliveries", "5") == ["2-0"]
+    assert _ids(cli_of, "--consumer", "c1") == []
+
+
+@pytest.mark.parametrize(("flags", "deliveries"), [((), 5), (("--silent",), 4)])
+def test_entries_that_are_given_back_go_to_the_next_claim(
+    cli_of: Cli, stream: redis.Redis, flags: tuple[str, ...], deliveries: int
+) -> None:
+    """With XNACK or without: whoever claims what was left alone for an hour gets them."""
+    stream.xclaim("orders", "billing", "c1", 0, ["2-0"], idle=0, retrycount=5, justid=True)
+    assert cli_of.json("pending", "nack", "orders", "billing", "2-0", *flags, "-y") == {"returned": 1, "pending": 6}
+    (entry,) = stream.xpending_range("orders", "billing", "2-0", "2-0", 1)
+    assert entry["times_delivered"] == deliveries
+    assert b"2-0" in stream.xautoclaim("orders", "billing", "c9", 3_600_000, justid=True)
+
+
+def test_many_pending_entries_are_asked_for_in_pages(cli_of: Cli, stream: redis.Redis) -> None:
+    """2,500 entries take three pages, and all are acknowledged."""
+    with stream.pipeline() as pipe:
+        for number in range(11, 2511):
+            pipe.xadd("orders", {"n": number}, id=f"{number}-0")
+        pipe.execute()
+    stream.xreadgroup("billing", "c4", {"orders": ">"})
+    assert len(_ids(cli_of, "--consumer", "c4", "--limit", "0")) == 2504
+    assert cli_of.json("pending", "ack", "orders", "billing", "--consumer", "c4", "-y")["acknowledged"] == 2504
+
+
+def test_what_is_missing_is_named(cli_of: Cli, stream: redis.Redis) -> None:
+    assert "[NO_SUCH_STREAM]" in cli_of.failure("pending", "ls", "nope", "billing", status=4)
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("pending", "ls", "orders", "nope", status=4)
+    assert "[NO_SUCH_CONSUMER]" in cli_of.failure("consumers", "rm", "orders", "billing", "c7", "-y", status=4)
+
+
+def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream: redis.Redis) -> None:
+    """--with-pending drops what they have pending."""
+    stream.xgroup_createconsumer("orders", "billing", "c3")
+    words = ("consumers", "rm", "orders", "billing")
+    assert cli_of.json(*words, "--idle", "1h", "-y")["removed"] == []
+    result = cli_of.result(*words, "--idle", "0", "-y", "--json")
+    assert json.loads(result.stdout) == {"removed": ["c3"], "pending": 0}
+    assert "c1" in json.loads(result.stderr)["warning"]["message"]
+    assert cli_of.json(*words, "c1", "--with-pending", "-y") == {"removed": ["c1"], "pending": 4}
+    assert cli_of.result(*words, "-y").exit_code == 2

@@ -1,0 +1,167 @@
+"""`tail` and `consume`: entries as they are and as they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis
+
+from tests import ROOT, servers, tools
+from tests.pystreams.conftest import Cli
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def streams(client: redis.Redis) -> redis.Redis:
+    """`a` has the entries 1, 3, 5, ... 39, `b` 2 and 4; their field `n` says so."""
+    for number in range(1, 40, 2):
+        client.xadd("a", {"n": number, "city": "bonn" if number % 4 == 1 else "köln"}, id=f"{number}-0")
+    for number in (2, 4):
+        client.xadd("b", {"n": number, b"\xff": b"\x1b[2J"}, id=f"{number}-0")
+    return client
+
+
+def _ids(text: str) -> list[int]:
+    return [int(json.loads(line)["id"].split("-")[0]) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (("a",), [21, 23, 25, 27, 29, 31, 33, 35, 37, 39]),
+        (("a", "--from", "-2"), [37, 39]),
+        (("a", "b", "--from", "start", "-n", "5"), [1, 2, 3, 4, 5]),
+        (("?", "--from", "(36-0"), [37, 39]),
+        (("a", "--from", "37"), [37, 39]),
+        (("a", "--from", "1h"), []),
+        (("a", "--from", "start", "--where", "n > 30 and city == 'bonn'"), [33, 37]),
+        (("b", "--from", "start", "--where", "n in (4, 5)"), [4]),
+        (("x*",), []),
+    ],
+)
+def test_entries_are_shown_from_a_position(
+    cli_of: Cli, streams: redis.Redis, words: tuple[str, ...], ids: list[int]
+) -> None:
+    """Of several streams in the order of their IDs."""
+    assert _ids(cli_of("tail", *words, "--json")) == ids
+
+
+def test_lines_for_people_for_programs_and_for_sheets(cli_of: Cli, streams: redis.Redis) -> None:
+    """Fields may be chosen; bytes that are no text are escaped in text, and kept in JSON."""
+    assert cli_of("tail", "a", "--from", "-1") == "39-0  n=39  city=köln\n"
+    assert cli_of("tail", "a", "b", "--from", "-1", "--fields", "n") == "4-0  b  n=4\n39-0  a  n=39\n"
+    assert cli_of("tail", "a", "--from", "-1", "-o", "csv") == "_id,n,city\n39-0,39,köln\n"
+    assert "\\xff=\\x1b[2J" in cli_of("tail", "b")
+    assert json.loads(cli_of("tail", "b", "--from", "-1", "-o", "json"))["fields"] == [
+        ["n", "4"],
+        [{"base64": "/w=="}, "\x1b[2J"],
+    ]
+
+
+def test_what_cannot_be_shown(cli_of: Cli, streams: redis.Redis) -> None:
+    assert "[NO_SUCH_STREAM]" in cli_of.failure("tail", "nope", status=4)
+    for condition in ("n = 5", "__import__('os')", "n.real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):
+        assert "[INVALID_VALUE] --where" in cli_of.failure("tail", "a", "--where", condition, status=2)
+
+
+@contextmanager
+def _started(*words: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command as a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSTREAMS_URL": url, "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-m", "pystreams", *words]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.redis
+def test_following_survives_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The server goes and comes back with what it had: no entry is missing or there twice. Ctrl-C ends it."""
+    directory = tmp_path_factory.mktemp("tail")
+    with (
+        servers.redis("--appendonly", "yes", "--appendfsync", "always") as first,
+        redis.Redis(port=first.port) as client,
+        _started("tail", "s", "-f", "-o", "json", "--option", "retryTimeoutMs=0", url=first.url) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        client.xadd("s", {"n": 1}, id="1-0")
+        assert json.loads(process.stdout.readline())["id"] == "1-0"
+        client.close()
+        servers.stop(first.process)
+        flags = ["--port", str(first.port), "--dir", str(first.directory), "--appendonly", "yes"]
+        command = [*servers.tied_to_us([tools.needed("redis-server")]), *flags]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=directory) as again:
+            try:
+                wait_for(lambda: _answers(client), "the server to be back")
+                client.xadd("s", {"n": 2}, id="2-0")
+                assert json.loads(process.stdout.readline())["id"] == "2-0"
+                process.send_signal(signal.SIGINT)
+                assert process.wait(20) == 130
+                said = process.stderr.read()
+                assert (b"waiting for it" in said, b"Traceback" in said) == (True, False)
+            finally:
+                servers.stop(again)
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
+
+
+def test_a_reader_that_goes_ends_the_command_quietly(place: servers.Running, client: redis.Redis) -> None:
+    """`pystreams tail ... | head -1`: no message, status 0."""
+    with client.pipeline() as pipe:
+        for number in range(1, 6001):
+            pipe.xadd("s", {"n": number, "text": "x" * 100}, id=f"{number}-0")
+        pipe.execute()
+    with _started("tail", "s", "--from", "start", url=place.url) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"1-0")
+        process.stdout.close()
+        assert process.wait(20) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_consumer_gets_new_entries_and_may_acknowledge_them(cli_of: Cli, streams: redis.Redis) -> None:
+    """A consumer without a name leaves nothing behind once all is acknowledged."""
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("consume", "a", "-g", "g", status=4)
+    assert _ids(cli_of("consume", "a", "-g", "g", "--create", "--ack", "-n", "3", "--json")) == [1, 3, 5]
+    assert streams.xinfo_consumers("a", "g") == []
+    result = cli_of.result("consume", "a", "-g", "g", "-n", "2", "-o", "json")
+    assert (_ids(result.stdout), "2 entries are pending" in result.stderr) == ([7, 9], True)
+
+
+def test_a_named_consumer_first_gets_what_is_pending_for_it(cli_of: Cli, streams: redis.Redis) -> None:
+    cli_of("consume", "a", "-g", "g", "-c", "me", "--create", "-n", "2")
+    assert _ids(cli_of("consume", "a", "-g", "g", "-c", "me", "-n", "4", "--ack", "--json")) == [1, 3, 5, 7]
+    assert streams.xpending("a", "g")["pending"] == 0
+
+
+def test_a_follower_gets_what_is_added_later(cli_of: Cli, streams: redis.Redis) -> None:
+    """A consumer that waits at the server gets an entry when it is added."""
+    streams.xgroup_create("a", "g", "$")
+
+    def add() -> None:
+        try:
+            wait_for(lambda: streams.info("clients")["blocked_clients"], "the consumer to wait")
+        finally:
+            streams.xadd("a", {"n": "new"}, id="99-0")
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    assert _ids(cli_of("consume", "a", "-g", "g", "-f", "-n", "1", "--ack", "--json")) == [99]
+    adding.join()

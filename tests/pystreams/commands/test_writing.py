@@ -1,0 +1,88 @@
+"""`produce`: entries from the command line, files, standard input, or made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import redis
+
+from spark_streams.client.slots import checksum
+from tests.pystreams.conftest import Cli
+
+
+def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]:
+    return [fields for _, fields in client.xrange(stream)]
+
+
+def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None:
+    """Any bytes may be given; what is no FIELD=VALUE is refused."""
+    assert cli_of.json("produce", "s", "a=1", b"\xff=\xfe=", "empty=") == {"added": 1}
+    assert _entries(client) == [{b"a": b"1", b"\xff": b"\xfe=", b"empty": b""}]
+    assert "[INVALID_VALUE]" in cli_of.failure("produce", "s", "a", status=2)
+    assert cli_of.result("produce", "s").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "entries"),
+    [
+        ("a.csv", '\ufeffx,y\n1,"a ""b"", c"\n2,\n', [{b"x": b"1", b"y": b'a "b", c'}, {b"x": b"2"}]),
+        (
+            "a.jsonl",
+            '{"x": 1, "y": null, "z": {"k": [true]}}\n\n{"_id": "1-1", "x": "é"}\n'
+            '{"id": "5-5", "fields": [["a", "b"]]}\n',
+            [{b"x": b"1", b"z": b'{"k":[true]}'}, {b"x": "é".encode()}, {b"a": b"b"}],
+        ),
+    ],
+)
+def test_rows_of_files(
+    cli_of: Cli, client: redis.Redis, tmp_path: Path, name: str, text: str, entries: list[dict[bytes, bytes]]
+) -> None:
+    """A value that is missing is a field that the entry does not have; IDs are new."""
+    file = tmp_path / name
+    file.write_text(text)
+    assert "Would add" in cli_of("produce", "s", "-f", str(file), "--dry-run")
+    assert client.exists("s") == 0
+    assert cli_of.json("produce", "s", "-f", str(file)) == {"added": len(entries)}
+    assert _entries(client) == entries
+    assert client.xrange("s")[0][0] > b"1000000000000"
+
+
+def test_lines_of_standard_input(cli_of: Cli, client: redis.Redis) -> None:
+    words = ("produce", "s", "-f", "-", "--format", "lines", "--line-field", "text")
+    assert cli_of.json(*words, stdin=b"one\n\xff\r\nlast") == {"added": 3}
+    assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
+
+
+def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis.Redis) -> None:
+    """Rows with equal keys are in one stream, by CRC16; one without a key is where an empty one would be."""
+    text = "".join(f'{{"k": "key{n % 7}", "n": {n}}}\n' for n in range(50)) + '{"n": 50}\n'
+    words = ("produce", "s", "-f", "-", "--format", "jsonl", "--key-column", "k", "--partitions", "3")
+    assert cli_of.json(*words, stdin=text) == {"added": 51}
+    for number in range(3):
+        for fields in _entries(client, f"s:{{{number}}}"):
+            assert checksum(fields.get(b"k", b"")) % 3 == number
+    assert sum(client.xlen(f"s:{{{number}}}") for number in range(3)) == 51
+
+
+def test_made_up_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> None:
+    """They are numbered; a rate of 200 a second lets the 21st go a tenth of a second after the first."""
+    assert cli_of.json("produce", "s", "--generate", "21", "--rate", "200", "--payload", "10") == {"added": 21}
+    found = client.xrange("s")
+    assert [int(fields[b"n"]) for _, fields in found] == list(range(1, 22))
+    assert len(found[0][1][b"payload"]) == 10
+    assert int(found[-1][0].split(b"-")[0]) - int(found[0][0].split(b"-")[0]) >= 90
+    assert cli_of.json("produce", "t", "--generate", "1000", "--maxlen", "10") == {"added": 1000}
+    assert client.xlen("t") < 1000
+
+
+def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """A malformed row has its number; a server that refuses is quoted; a file that is missing is status 4."""
+    client.set("string", 1)
+    assert "[ROW_REFUSED]" in cli_of.failure("produce", "string", "a=1", status=1)
+    words = ("produce", "s", "-f", "-", "--format")
+    assert "Row 2 of standard input" in cli_of.failure(*words, "jsonl", stdin='{"a": 1}\n[]\n', status=1)
+    assert "it has 1 values, not 2" in cli_of.failure(*words, "csv", stdin="a,b\n1\n", status=1)
+    assert "needs one" in cli_of.failure(*words, "jsonl", stdin="{}\n", status=1)
+    assert "[FILE_UNUSABLE]" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no.csv"), status=4)
+    assert "add --format" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no"), status=2)
