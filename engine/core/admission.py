@@ -120,6 +120,12 @@ class Admission:
         if refuses:
             self._check_readiness(session, command)
 
+    def check_step(self, session: Session, command: Command) -> None:
+        """Raise a CommandError where a command that is done in steps may not go on: now it would not begin either."""
+        if self.refuses and not self._changes.replaying and not session.is_master:
+            self._check_writing(session, command)
+            self._check_readiness(session, command)
+
     def _check_writing(self, session: Session, command: Command) -> None:
         if _may_write(session, command):
             reasons: tuple[Refusal, ...] = _WRITING

@@ -224,7 +224,10 @@ class Core:
         self._ctx.takes_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
-        """Do the next step of a command, then serve those whom it woke: the reply, or ``steps`` if there are more."""
+        """Do the next step of a command, then serve those whom it woke: the reply, or ``steps`` if there are more.
+
+        Where commands of its kind have come to be refused it ends with that error, and what was done stays done.
+        """
         changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
         changes.set_time(now_us)
         self._ctx.enter(session)
@@ -232,6 +235,7 @@ class Core:
         failed = False
         try:
             try:
+                self.admission.check_step(session, command)
                 reply = steps.next()
             except CommandError as error:
                 failed = True

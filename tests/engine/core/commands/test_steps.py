@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.core.admission import Refusal
 from engine.core.commands.data import dump, hashes, keys, scan
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
@@ -112,6 +113,22 @@ def test_a_wrong_id_is_an_error_before_anything_is_done(command):
         pass
     assert isinstance(reply, CommandError)
     assert state(side.core) == state(Side().core)
+
+
+@pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
+def test_a_step_is_refused_where_the_command_would_be(why):
+    """A disk that takes nothing, a server that became a replica, data being loaded: what was done stays, no more is."""
+    side, steps = begun(f"XDEL s {_WORDS}")
+    for _ in range(6):
+        assert go_on(side, steps) is steps
+    before = state(side.core)
+    assert before != state(Side().core)
+    side.core.admission.refuse(why, b"ERR not now")
+    reply = go_on(side, steps)
+    assert isinstance(reply, CommandError)
+    assert reply.text == b"ERR not now"
+    assert state(side.core) == before
+    check_replay(side.core, NOW_US + 5000)
 
 
 def test_steps_are_one_call_in_the_statistics():
