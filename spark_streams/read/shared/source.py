@@ -322,7 +322,9 @@ class SharedSource:
         """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""
         if self._finished >= finished.number:
             return
-        streams = sorted({*finished.reads, *self._selection.streams(server)})
+        everything = sorted({*finished.reads, *self._selection.streams(server)})
+        # An earlier run has left traces anywhere; the batch after the last one in its own streams alone.
+        streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
             gone: list[tuple[str, bytes]] = []
             for stream, consumers in server.consumers_in(streams, self._group).items():
@@ -335,7 +337,7 @@ class SharedSource:
             server.delete_consumers(gone, self._group)
             self._write_done(connection, streams, finished.number)
         if self._options.trims:
-            unfinished = server.first_unfinished_ids(streams)
+            unfinished = server.first_unfinished_ids(everything)
             server.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
 

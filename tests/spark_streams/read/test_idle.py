@@ -82,3 +82,19 @@ def test_a_pattern_is_looked_up_when_its_time_is_over(site: Site, connection: Co
     assert selection.streams(server) == ["in:a"]
     now[0] = 5.0
     assert selection.streams(server) == ["in:a", "in:b"]
+
+
+def test_a_shared_batch_is_acknowledged_where_it_was_read(site: Site) -> None:
+    """A batch with entries of one stream leaves nothing in thirty others, so nothing is asked or written there."""
+    names = [f"s{n}" for n in range(30)]
+    for name in names:
+        site.add(name, 1)
+    query = site.query(streams=",".join(names), group="g", consume="shared", idleWaitMs=0, maxPartitions=2)
+    assert len(query.drain()) == 30
+    site.add("s7", 1, first=1)
+    before = site.client.info("commandstats")
+    assert numbers(query.drain()) == [1]
+    after = site.client.info("commandstats")
+    for name in ("cmdstat_hkeys", "cmdstat_xinfo|consumers", "cmdstat_xgroup|delconsumer"):
+        assert after[name]["calls"] - before[name]["calls"] == 1, name
+    assert site.client.xinfo_consumers("s7", "g") == []
