@@ -36,7 +36,7 @@ from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-_RUN, _EXECUTION = "spark.jobGroup.id", "spark.sql.execution.id"
+_TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"
 _LATE_MS = 600_000
 """How long the fences of a finished batch write are kept, for copies of its tasks that are still running."""
 
@@ -115,7 +115,7 @@ class Sink:
             if not query or not batch:
                 fail("NO_BATCH_IDENTITY")
             return WriterId(query, int(batch), partition, self.attempt)
-        run = context.getLocalProperty(_RUN) if context is not None else None
+        run = foreach_batch.run_in(context.getLocalProperty(_TAGS) or "") if context is not None else None
         execution = context.getLocalProperty(_EXECUTION) if context is not None else None
         if self.options.write_id is not None or not (query and batch and run and execution):
             return WriterId(self.name, 0, partition, self.attempt)

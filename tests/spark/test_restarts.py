@@ -63,11 +63,15 @@ def test_a_batch_that_broke_off_and_comes_in_other_partitions(bench: Bench, tmp_
 
 
 def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
-    """Two equal writes of a batch to one stream both come through; the batch repeated in other partitions adds none."""
+    """Two equal writes of a batch to one stream both come through; the batch repeated in other partitions adds none.
+
+    That holds also where the user's function sets a job group.
+    """
     bench.add("s", 20)
 
     def twice(frame: DataFrame, _batch: int) -> None:
-        for _ in range(2):
+        for name in ("etl", "second"):
+            bench.spark.sparkContext.setJobGroup(name, "the user's own")
             bench.write(frame, stream="out")
 
     def once_more(frame: DataFrame, batch: int) -> None:

@@ -1,11 +1,13 @@
 """The identity of a write from foreachBatch: the query, the batch, and its number among the batch's writes.
 
-Spark tells a task the query, the batch, the run (new after each restart) and the execution (new for each action). The
-executions of a run are counted on the server in the order in which they begin. A repeated batch counts anew, so its
-first write has the number of the first write before.
+Spark tells a task the query, the batch, the run (new whenever a batch is attempted) and the execution (new for each
+action). The executions of a run are counted on the server in the order in which they begin. A repeated batch counts
+anew, so its first write has the number of the first write before.
 """
 
 from __future__ import annotations
+
+import re
 
 import redis
 
@@ -13,6 +15,17 @@ from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, shown
+from spark_streams.write.records.ledger import kept_ms
+
+_RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
+
+
+def run_in(tags: str) -> str | None:
+    """The run among the tags of a job: session and execution of the whole batch. Unlike a job group, users set no such.
+
+    A streaming query has a new session whenever it starts.
+    """
+    return next((tag for tag in tags.split(",") if _RUN_TAG.fullmatch(tag)), None)
 
 
 def number_of_write(
@@ -24,7 +37,7 @@ def number_of_write(
     """
     key = b"%b{%b}:writes" % (PREFIX, query.encode())
     mine = f"{batch}:{run}"
-
+    keep_ms = kept_ms(options, lasting=True)
     link: Link | None = None
 
     def attempt() -> int | None:
@@ -47,8 +60,8 @@ def number_of_write(
         commands: list[Command] = [("HSET", key, mine, ",".join([*known, execution]))]
         if old:
             commands.append(("HDEL", key, *old))
-        if options.fence_retention:
-            commands.append(("PEXPIRE", key, options.fence_retention))
+        if keep_ms:
+            commands.append(("PEXPIRE", key, keep_ms))
         done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
         return None if done is None or isinstance(done, redis.ResponseError) else len(known)
 

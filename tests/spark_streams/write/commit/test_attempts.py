@@ -288,8 +288,11 @@ def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running
 
 
 def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: servers.Running) -> None:
-    """Each execution keeps its number; a run after a restart counts anew, a later batch too, an earlier one fails."""
-    connection, options = Connection(Address(place.url)), WriteOptions(stream="s")
+    """Each execution keeps its number; a run after a restart counts anew, a later batch too, an earlier one fails.
+
+    The count outlives the batch, however short a time the user wants records to be kept.
+    """
+    connection, options = Connection(Address(place.url)), WriteOptions(stream="s", fence_retention=5)
 
     def number(batch: int, run: str, execution: str) -> int:
         return foreach_batch.number_of_write(connection, "q", batch, run, execution, options)
@@ -300,7 +303,16 @@ def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: server
     assert number(1, "b", "4") == 0
     with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
         number(0, "a", "5")
-    assert len(client.keys("*")) == 1
+    (key,) = client.keys("*")
+    assert client.pttl(key) > 80_000_000
+
+
+def test_the_run_is_found_among_a_jobs_tags() -> None:
+    """A user's tags and job groups do not stand in for it."""
+    session = "spark-session-f541ce15-c57b-4f3e-b87f-3bc0b293dc5a"
+    assert foreach_batch.run_in(f"mine,{session},{session}-execution-root-id-2,x") == f"{session}-execution-root-id-2"
+    assert foreach_batch.run_in(f"{session},etl") is None
+    assert foreach_batch.run_in("") is None
 
 
 def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers.Running) -> None:
