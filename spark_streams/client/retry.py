@@ -18,7 +18,17 @@ from spark_streams.client.link import Command
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 #: Error replies that mean "not now" or "not here": the command was not executed, and may succeed later or elsewhere.
-_TRANSIENT = ("MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
+_TRANSIENT = (
+    "MOVED ",
+    "ASK ",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "READONLY",
+    "NOREPLICAS",
+    "BUSY ",  # with somebody's script; BUSYGROUP and BUSYKEY are others
+)
 
 #: Idempotent commands: they may be sent again when it is not known whether they were executed.
 _IDEMPOTENT = frozenset(

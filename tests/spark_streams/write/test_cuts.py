@@ -115,6 +115,7 @@ class Refusing(threading.Thread):
         "READONLY You can't write against a read only replica.",
         "CLUSTERDOWN The cluster is down",
         "TRYAGAIN Multiple keys request during rehashing of slot",
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
     ],
     ids=lambda words: words.split()[0],
 )

@@ -16,10 +16,12 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.sink import Sink
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import servers
 from tests.chaos.proxy import proxy
+from tests.waiting import wait_for
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 
@@ -178,6 +180,32 @@ def test_what_cannot_be_written_is_refused_before_anything_is(client: redis.Redi
     client.xadd("t", {"n": "0"})
     Task(place.url, stream="t", nomkstream=True).feed(table(1, 300)).finish()
     assert numbers(client, "t") == list(range(300))
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("mode", ["exactlyOnce", "staged", "append"])
+def test_a_server_whose_replicas_are_away_is_waited_for(redis_process: servers.Running, mode: str) -> None:
+    """With `min-replicas-to-write` a server refuses to write until they are back: then all rows are there, once."""
+    with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
+        client.flushall()
+        client.config_resetstat()
+        client.config_set("min-replicas-to-write", 1)
+        options = WriteOptions(stream="s", mode=mode, chunk_size=10)  # type: ignore[arg-type]
+        schema = WriteSchema(("n",), False, False, False)
+        sink = Sink(Address(redis_process.url), options, schema)
+        thread = threading.Thread(target=lambda: sink.finish([sink.write(iter([table(0, 25)]))]))
+        thread.start()
+        try:
+            refused = "the server to refuse a write"
+            wait_for(lambda: client.info("errorstats").get("errorstat_NOREPLICAS", {}).get("count", 0) > 1, refused)
+        finally:
+            client.config_set("min-replicas-to-write", 0)
+            thread.join(60)
+        found = numbers(client)
+        assert (sorted(found) if mode == "append" else found) == list(
+            range(25)
+        )  # append sends the next chunk meanwhile
+        client.flushall()
 
 
 @pytest.mark.redis
