@@ -31,6 +31,8 @@ from engine.shell.replication.master.states import Sync, SyncEvent
 from engine.text.messages import server
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
+#: Blocks of less together are put together before they are sent.
+_JOINED = 64 * 1024
 
 
 class Master:
@@ -50,6 +52,9 @@ class Master:
         self._core = core
         self._clients = clients
         self._loop = loop
+        #: What the stream has become in this event-loop iteration.
+        self._outgoing: list[bytes] = []
+        self._is_release_due = False
         self._on_feeding = on_feeding
         self.history = history
         self._roster = Roster()
@@ -82,6 +87,13 @@ class Master:
     def feed(self, effects: Effects) -> Effects:
         """Send the effects of commands to the replicas; the same effects encoded, for whoever wants them as well."""
         pack = hiredis.pack_command
+        if len(effects) == 1 and effects[0][0] == self._db:
+            # As below, for a client that waits for each reply, at as little expense as can be.
+            argv = effects[0][1]
+            block = argv if isinstance(argv, bytes) else pack(tuple(argv))  # type: ignore[arg-type]
+            self.send(block)
+            self.written = self.history.offset
+            return [(self._db, block)]
         packed: Effects = [
             (index, argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
             for index, argv in effects
@@ -98,10 +110,31 @@ class Master:
     def send(self, block: bytes) -> None:
         """The stream goes on with these bytes, which are whole commands."""
         self.history.feed(block)
-        for replica in self._roster.online:
-            replica.peer.send([block])
-        if self._roster.behind:
+        roster = self._roster
+        if roster.online:
+            self._outgoing.append(block)
+            if not self._is_release_due:
+                self._is_release_due = True
+                self._loop.call_soon(self._release_due)
+        if roster.behind:
             self._queue(block)
+
+    def _release_due(self) -> None:
+        self._is_release_due = False
+        self._release()
+
+    def _release(self) -> None:
+        """Send those online what the stream has become. It is not sent at once: what several clients do in one iteration
+        of the event loop goes together, behind the replies to them. To be called before anybody comes online.
+        """
+        blocks, self._outgoing = self._outgoing, []
+        if not blocks:
+            return
+        parts: list[bytes | memoryview] = [*blocks]
+        if len(blocks) > 1 and sum(map(len, blocks)) < _JOINED:
+            parts = [b"".join(blocks)]
+        for replica in self._roster.online:
+            replica.peer.send(parts)
 
     def _queue(self, block: bytes) -> None:
         now, limit = time.monotonic(), self._limit()
@@ -156,6 +189,7 @@ class Master:
         blocks = history.since(offset)
         name = b" " + history.id if b"psync2" in replica.said.capabilities else b""
         replica.fire(SyncEvent.CONTINUED)
+        self._release()
         self._roster.online.append(replica)
         replica.peer.send([b"+CONTINUE%b\r\n" % name, *blocks])
         LOG.info("replica %s goes on from offset %d: %d bytes", replica.name, offset, sum(map(len, blocks)))
@@ -190,6 +224,7 @@ class Master:
 
     def go_online(self, replica: Replica) -> None:
         """A replica has all of its file: it is sent what has waited, and then what happens."""
+        self._release()
         roster = self._roster
         roster.behind.remove(replica)
         roster.online.append(replica)
@@ -321,6 +356,7 @@ class Master:
 
     def close(self) -> None:
         """The end."""
+        self._release()
         self.full_syncs.close()
 
     # -- what is told -------------------------------------------------------------------------------------------------
