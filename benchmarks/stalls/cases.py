@@ -95,7 +95,7 @@ def _read(count: int, position: str) -> Callable[[Bench], bytes]:
 
 LOGGED = Scene("a stream of a million, log on", scenes.stream(MILLION), _LOG)
 PENDING = Scene("a stream of two million, all pending", scenes.pending(2 * MILLION))
-COLD = Scene("a cold stream of two million", scenes.stream(2 * MILLION))
+COLD = Scene("a cold stream of two million", scenes.stream(2 * MILLION), ("--repl-diskless-sync-delay", "0"))
 CONSUMERS = Scene("a group of 200,000 consumers", scenes.consumers)
 STRINGS = Scene("a million strings", scenes.strings)
 EXPIRING = Scene("a million strings that expire", scenes.expiring)
@@ -165,6 +165,7 @@ CASES: list[tuple[Scene, list[Case]]] = [
             Case("RESTORE of a stream", _restore),
             Case("COPY of a stream", _fixed("COPY", KEY, "copied", "REPLACE")),
             Case("BGSAVE, two million entries", _fixed("BGSAVE"), after=_BACKGROUND),
+            Case("a redis-server begins to follow it", scenes.followed_by_redis, spoils=True, after=2 * _BACKGROUND),
             Case("CONFIG SET stream-node-max-entries", _fixed("CONFIG", "SET", "stream-node-max-entries", 50)),
             Case(
                 "XTRIM to the half", lambda bench: command("XTRIM", KEY, "MAXLEN", bench.scaled(MILLION)), spoils=True

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from benchmarks.cases import KEY
 from benchmarks.client import Connection, command
-from benchmarks.servers import Server
+from benchmarks.servers import Server, redis_command, running
 
 T = TypeVar("T")
 
@@ -141,6 +141,14 @@ def collections(bench: Bench) -> None:
         fields = [word for number in page for word in (f"field-{number}", number)]
         bench.connection.lines(command("HSET", "hash", *fields), 1)
         bench.connection.lines(command("RPUSH", "list", *page), 1)
+
+
+def followed_by_redis(bench: Bench) -> bytes:
+    """Start a redis-server that follows the server; a command that is answered at once."""
+    start = redis_command()
+    if start is not None:
+        bench.stack.enter_context(running("replica", [*start, "--replicaof", f"127.0.0.1 {bench.server.port}"]))
+    return command("PING")
 
 
 def nothing(_bench: Bench) -> None:

@@ -124,8 +124,9 @@ class Master:
         self._release()
 
     def _release(self) -> None:
-        """Send those online what the stream has become. It is not sent at once: what several clients do in one iteration
-        of the event loop goes together, behind the replies to them. To be called before anybody comes online.
+        """Send those online what the stream has become; called before anybody comes online.
+
+        It is not sent at once: what several clients do in one event-loop iteration goes together, behind their replies.
         """
         blocks, self._outgoing = self._outgoing, []
         if not blocks:
