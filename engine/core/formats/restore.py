@@ -41,13 +41,18 @@ def bounds(number: int, stream: Stream) -> tuple[int, int]:
 def pending_of(blocks: list[Block]) -> PendingList:
     """A pending list that consists of these blocks."""
     pending = PendingList()
-    pending._blocks = blocks
-    pending._firsts = [block.id_at(0) for block in blocks]
-    pending._size = sum(map(len, blocks))
     for block in blocks:
-        for owner, count in block.tally(0, len(block)).items():
-            pending.per_owner[owner] = pending.per_owner.get(owner, 0) + count
+        add_block(pending, block)
     return pending
+
+
+def add_block(pending: PendingList, block: Block) -> None:
+    """Add a block at the end of a pending list: its IDs are above all that are there."""
+    pending._blocks.append(block)
+    pending._firsts.append(block.id_at(0))
+    pending._size += len(block)
+    for owner, count in block.tally(0, len(block)).items():
+        pending.per_owner[owner] = pending.per_owner.get(owner, 0) + count
 
 
 def last_number(group: Group) -> int:

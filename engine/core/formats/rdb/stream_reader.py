@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 
+from engine.core.formats.rdb.pending_reader import Pending
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
 from engine.core.formats.rdb.stream_forms import (
     DELETED,
-    RECORDS,
     REST_VERSION,
     SAME_FIELDS,
     V7_0,
@@ -29,6 +29,7 @@ from engine.core.streams.position import UNKNOWN, estimate_read
 from engine.core.streams.stream import Stream
 
 _U64 = 1 << 64
+_ID_SIZE = 16
 
 Defaults = Callable[[], tuple[int, int]]
 
@@ -174,29 +175,16 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes,
     if read < UNKNOWN:
         raise BadFormatError
     group = Group(last_id, read if form >= V7_0 else estimate_read(stream, last_id))
-    records: dict[int, tuple[int, int]] = {}
-    for left in range(count, 0, -RECORDS):
-        some = min(left, RECORDS)
-        records.update((yield from whole(reader, lambda: [_load_record(reader) for _ in range(some)])))  # noqa: B023
-        yield False
-    if len(records) != count:
-        raise BadFormatError
-    owners: dict[int, int] = {}
+    pending = Pending()
+    yield from pending.read(reader, count)
     for _ in range((yield from whole(reader, reader.length))):
-        yield from _load_consumer(reader, form, group, owners)
+        yield from _load_consumer(reader, form, group, pending)
     if form == V8_8:
         for _ in range((yield from whole(reader, reader.length))):
-            entry_id = yield from whole(reader, lambda: _load_raw(reader))
-            if entry_id in owners:
-                raise BadFormatError
-            owners[entry_id] = NOBODY
-            group.nacked[entry_id] = None
-    if records.keys() != owners.keys():
-        raise BadFormatError
-    for number, entry_id in enumerate(sorted(records), 1):
-        group.pending.put(entry_id, owners[entry_id], *records[entry_id])
-        if not number % RECORDS:
-            yield False
+            word = yield from whole(reader, lambda: reader.read(_ID_SIZE))
+            pending.own(word, NOBODY)
+            group.nacked[int.from_bytes(word, "big")] = None
+    group.pending = yield from pending.finish()
     return name, group
 
 
@@ -204,7 +192,7 @@ def _load_record(reader: Reader) -> tuple[int, tuple[int, int]]:
     return _load_raw(reader), (reader.unpack("<q"), _load_count(reader))
 
 
-def _load_consumer(reader: Reader, form: int, group: Group, owners: dict[int, int]) -> Steps[None]:
+def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending) -> Steps[None]:
     def header() -> tuple[bytes, int, int, int]:
         name, seen = reader.string(), reader.unpack("<q")
         active = reader.unpack("<q") if form >= V7_2 else seen
@@ -215,15 +203,7 @@ def _load_consumer(reader: Reader, form: int, group: Group, owners: dict[int, in
         raise BadFormatError
     consumer, _ = group.consumer(name, seen)
     consumer.active_time = active
-    for left in range(count, 0, -RECORDS):
-        some = 16 * min(left, RECORDS)
-        data = yield from whole(reader, lambda: reader.read(some))  # noqa: B023
-        for at in range(0, some, 16):
-            entry_id = int.from_bytes(data[at : at + 16], "big")
-            if entry_id in owners:
-                raise BadFormatError
-            owners[entry_id] = consumer.number
-        yield False
+    yield from pending.read_owned(reader, count, consumer.number)
 
 
 def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:

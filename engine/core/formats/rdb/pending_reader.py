@@ -1,0 +1,126 @@
+"""The pending entries of a group from Redis's RDB format, a block of records in a step.
+
+The format has all records first, in the order of their IDs (ID, delivery time, delivery count), and then for each
+consumer the IDs of its own. Here they become the blocks of a pending list at once: a record is looked up in its block
+when its owner is told. IDs are compared as the 16 bytes that they are in the file, which have the order of the numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.core.formats import restore
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, whole
+from engine.core.streams.pending import BLOCK, PendingList
+from engine.core.streams.pending_block import Block
+
+_ID, _RECORD = 16, 25
+#: The owner of a record of which no consumer has been told yet.
+_NOT_YET = 0xFFFF_FFFF
+_Ids = npt.NDArray[np.bytes_]
+_Numbers = npt.NDArray[np.int64]
+
+
+class Pending:
+    """The records of one group while they are read."""
+
+    def __init__(self) -> None:
+        self._ids: list[_Ids] = []
+        #: The first ID of each block, without zeros at its end, as numpy gives it.
+        self._firsts: list[bytes] = []
+        self._times: list[_Numbers] = []
+        self._counts: list[_Numbers] = []
+        self._owners: list[npt.NDArray[np.uint32]] = []
+
+    def read(self, reader: Reader, count: int) -> Steps[None]:
+        """Read so many records."""
+        last = b""
+        for left in range(count, 0, -BLOCK):
+            some = min(left, BLOCK)
+            ids, times, counts = yield from whole(reader, lambda: _records(reader, some))  # noqa: B023
+            if not _ascend(ids) or (self._ids and ids[0] <= last):
+                raise BadFormatError
+            last = ids[-1]
+            self._ids.append(ids)
+            self._firsts.append(bytes(ids[0]))
+            self._times.append(times)
+            self._counts.append(counts)
+            self._owners.append(np.full(some, _NOT_YET, np.uint32))
+            yield False
+
+    def read_owned(self, reader: Reader, count: int, owner: int) -> Steps[None]:
+        """Read the IDs of so many records, whose owner is this one."""
+        for left in range(count, 0, -BLOCK):
+            size = _ID * min(left, BLOCK)
+            data = yield from whole(reader, lambda: reader.read(size))  # noqa: B023
+            self.own(data, owner)
+            yield False
+
+    def own(self, data: bytes, owner: int) -> None:
+        """The records with the IDs in ``data`` have this owner."""
+        ids = np.sort(np.frombuffer(data, f"S{_ID}"))
+        if not _ascend(ids):
+            raise BadFormatError
+        at = 0
+        while at < len(ids):
+            number = bisect_right(self._firsts, bytes(ids[at])) - 1
+            if number < 0:
+                raise BadFormatError
+            end = len(ids)
+            if number + 1 < len(self._firsts):
+                end = int(np.searchsorted(ids, self._ids[number + 1][0]))
+            block, owners, wanted = self._ids[number], self._owners[number], ids[at:end]
+            places = np.searchsorted(block, wanted)
+            if places[-1] >= len(block) or (block[places] != wanted).any() or (owners[places] != _NOT_YET).any():
+                raise BadFormatError
+            owners[places] = owner
+            at = end
+
+    def finish(self) -> Steps[PendingList]:
+        """The pending list, once all owners have been told."""
+        pending = PendingList()
+        for ids, times, counts, owners in zip(self._ids, self._times, self._counts, self._owners, strict=True):
+            if (owners == _NOT_YET).any():
+                raise BadFormatError
+            restore.add_block(pending, _block(ids, times, counts, owners))
+            yield False
+        return pending
+
+
+def _ascend(ids: _Ids) -> bool:
+    return bool((ids[1:] > ids[:-1]).all())
+
+
+def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
+    """IDs, times and counts of the next records."""
+    at = reader.at
+    table = np.frombuffer(reader.read(_RECORD * count), np.uint8).reshape(count, _RECORD)
+    if (table[:, -1] < 64).all():
+        ids = np.ascontiguousarray(table[:, :_ID]).view(f"S{_ID}").ravel()
+        times = np.ascontiguousarray(table[:, _ID:-1]).view("<i8").ravel().astype(np.int64)
+        return ids, times, table[:, -1].astype(np.int64)
+    # Some counts take more than a byte.
+    reader.at = at
+    words, times_of, counts_of = [], [], []
+    for _ in range(count):
+        words.append(reader.read(_ID))
+        times_of.append(reader.unpack("<q"))
+        counts_of.append(reader.length())
+    # (A count that no signed number holds is an OverflowError, which is an error as any other.)
+    ids = np.frombuffer(b"".join(words), f"S{_ID}")
+    return ids, np.array(times_of, np.int64), np.array(counts_of, np.int64)
+
+
+def _block(ids: _Ids, times: _Numbers, counts: _Numbers, owners: npt.NDArray[np.uint32]) -> Block:
+    halves = ids.view(">u8").reshape(-1, 2)
+    columns = [array("Q", halves[:, half].astype(np.uint64).tobytes()) for half in (0, 1)]
+    block = Block(columns[0], columns[1], int(owners[0]), int(times[0]), int(counts[0]))
+    if (owners != owners[0]).any() or (times != times[0]).any() or (counts != counts[0]).any():
+        block.owners = array("I", owners.tobytes())
+        block.times, block.counts = array("q", times.tobytes()), array("q", counts.tobytes())
+        block.oldest = int(times.min())
+    return block
