@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from operator import lt
+from typing import Any
 
 from engine.core.formats.rdb.pending_reader import Pending
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
@@ -120,6 +122,8 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     at = 4 + fields
     if words[at - 1] or live <= 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
+    if not deleted and _add_alike(stream, words, at, names, first_ms, first_seq):
+        return
     ms_of, seq_of = array("Q"), array("Q")
     frames: list[bytes] = []
     last_id = stream.last_id
@@ -153,6 +157,36 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(frames) != live or at != len(words):
         raise BadFormatError
     stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+
+
+def _add_alike(stream: Stream, words: list[Any], at: int, names: list[bytes], first_ms: int, first_seq: int) -> bool:
+    """Add the entries of a node, from ``words[at]`` on, that all have the node's fields: column by column.
+
+    False where there are others, or something is wrong: then nothing was done.
+    """
+    fields = len(names)
+    stride = fields + 4
+    live, rest = divmod(len(words) - at, stride)
+    if rest or live != words[0] or set(words[at::stride]) != {SAME_FIELDS} or not fields:
+        return False
+    if set(words[at + stride - 1 :: stride]) != {fields + 3}:
+        return False
+    try:
+        ms_of = array("Q", [first_ms + delta for delta in words[at + 1 :: stride]])
+        seq_of = array("Q", [first_seq + delta for delta in words[at + 2 :: stride]])
+    except (OverflowError, TypeError):
+        return False
+    pairs = list(zip(ms_of, seq_of, strict=True))
+    if not all(map(lt, pairs, pairs[1:])) or pairs[0] <= ids.split(stream.last_id):
+        return False
+    columns = [list(map(b"%d-%d".__mod__, pairs))]
+    for place in range(at + 3, at + 3 + fields):
+        column = words[place::stride]
+        columns.append(column if set(map(type, column)) == {bytes} else _texts(column))
+    sized = [one for column in columns for one in (map(len, column), column)]
+    frames = list(map(_shape_of(names).__mod__, zip(*sized, strict=True)))
+    stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+    return True
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
