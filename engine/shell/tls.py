@@ -69,6 +69,8 @@ def client_context(config: Config) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     _protocols(context, text("tls-protocols"))
+    if not text("tls-ca-cert-file") and not text("tls-ca-cert-dir"):
+        raise ConfigError("tls-ca-cert-file or tls-ca-cert-dir is needed for tls-replication")
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), b"yes")
     _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
     mine = "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"

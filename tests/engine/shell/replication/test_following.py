@@ -1,0 +1,174 @@
+"""What a replica says and refuses on its way: passwords, TLS, data that are still being read, a master out of reach."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis as redis_py
+
+from tests import servers, topologies
+from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
+from tests.waiting import wait_for
+
+EMPTY_RDB = bytes.fromhex("524544495330303131ff") + bytes(8)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with servers.engine() as running:
+        yield running
+
+
+@pytest.fixture
+def replica(engine):
+    with redis_py.Redis(port=engine.port, socket_timeout=20) as client:
+        yield client
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.config_set("replica-serve-stale-data", "yes")
+        client.flushall()
+
+
+class Master:
+    """A master that says what a test tells it to."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self.port: int = listener.getsockname()[1]
+
+    def accept(self) -> None:
+        """A replica comes, and is taken up to PSYNC."""
+        self.link, _ = self._listener.accept()
+        self.link.settimeout(20)
+        self.until(b"PING\r\n")
+        self.say(b"+PONG\r\n")
+        while True:
+            said = self.until(b"\r\n", b"REPLCONF", b"PSYNC")
+            if b"PSYNC" in said:
+                break
+            self.say(b"+OK\r\n")
+
+    def until(self, *wanted: bytes) -> bytes:
+        """What comes up to something that is wanted."""
+        said = b""
+        while not any(word in said for word in wanted[-2:]) or not said.endswith(b"\r\n"):
+            said += self.link.recv(1 << 16)
+        return said
+
+    def say(self, data: bytes) -> None:
+        self.link.sendall(data)
+
+
+@pytest.fixture
+def master() -> Iterator[Master]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        one = Master(listener)
+        yield one
+        one.link.close()
+
+
+FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"
+
+
+def test_while_the_data_come_and_are_read(replica, master):
+    """While data come the old ones are served; while they are read commands get LOADING, INFO tells how far it is, and
+    an end of the link leaves nothing half loaded.
+    """
+    replica.set("old", "1")
+    follow(replica, master.port)
+    master.accept()
+    master.say(FULL + b"$1000000\r\nREDIS0011")
+    wait_for(lambda: replication(replica)["master_sync_in_progress"], "the data to come")
+    assert replica.execute_command("ROLE")[3] == b"sync"
+    assert replica.get("old") == b"1"
+    assert replication(replica)["master_sync_total_bytes"] == 1_000_000
+    replica.config_set("replica-serve-stale-data", "no")
+    with pytest.raises(redis_py.ResponseError, match="Link with MASTER is down"):
+        replica.get("old")
+    replica.config_set("replica-serve-stale-data", "yes")
+    master.link.close()
+    wait_for(lambda: "closed the connection" in trouble(replica), "the loss of the link")
+    assert replica.get("old") == b"1"
+    assert not replica.info("persistence")["loading"]
+
+
+def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
+    """Damage in the data is an error in INFO; the replica asks again and takes the next ones."""
+    follow(replica, master.port)
+    master.accept()
+    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
+    wait_for(lambda: "byte 9 of its data" in trouble(replica), "the damage to be found")
+    master.link.close()
+    follow(replica, master.port, "localhost")
+    master.accept()
+    master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB)
+    wait_until_up(replica)
+
+
+def test_a_master_that_says_nothing_is_left(replica, master):
+    """After repl-timeout without a sign of life the link is given up, in the handshake as later."""
+    replica.config_set("repl-timeout", 1)
+    follow(replica, master.port)
+    master.accept()
+    wait_for(lambda: "repl-timeout" in trouble(replica), "the link to be given up")
+    replica.config_set("repl-timeout", 60)
+
+
+@contextmanager
+def client_of(running: servers.Running) -> Iterator[redis_py.Redis]:
+    with redis_py.Redis(port=running.port, socket_timeout=20) as client:
+        yield client
+
+
+@pytest.mark.redis
+def test_a_master_with_users(replica):
+    """masteruser and masterauth log in; without them, or with wrong ones, INFO says what the master answers."""
+    with servers.redis("--requirepass", "top", "--repl-diskless-sync-delay", "0") as running:
+        with redis_py.Redis(port=running.port, password="top") as client:
+            client.execute_command("ACL", "SETUSER", "copier", "on", ">secret", "+psync", "+replconf", "+ping")
+        follow(replica, running.port)
+        wait_for(lambda: "NOAUTH" in trouble(replica), "the refusal")
+        replica.config_set("masteruser", "copier")
+        replica.config_set("masterauth", "wrong")
+        follow(replica, running.port, "localhost")
+        wait_for(lambda: "WRONGPASS" in trouble(replica), "the wrong password")
+        replica.config_set("masterauth", "secret")
+        follow(replica, running.port)
+        wait_until_up(replica)
+        replica.config_set("masteruser", "")
+        replica.config_set("masterauth", "top")
+        follow(replica, running.port, "localhost")
+        wait_until_up(replica)
+        replica.config_set("masterauth", "")
+
+
+@pytest.mark.redis
+def test_a_link_over_tls(replica):
+    """With tls-replication the link is TLS: the replica shows its certificate, and the authority knows the master's."""
+    with topologies.encrypted("--repl-diskless-sync-delay", "0") as secure:
+        replica.config_set("tls-replication", "yes")
+        follow(replica, secure.port)
+        wait_for(lambda: "tls-ca-cert-file" in trouble(replica), "the authority to be missed")
+        replica.config_set("tls-ca-cert-file", str(secure.ca))
+        replica.config_set("tls-client-cert-file", str(secure.certificate))
+        replica.config_set("tls-client-key-file", str(secure.key))
+        follow(replica, secure.port, "localhost")
+        wait_until_up(replica)
+        replica.config_set("tls-replication", "no")
+
+
+def test_a_restart_follows_again_and_rewrites_its_configuration(tmp_path):
+    """CONFIG REWRITE keeps the master; a restart with that file follows it, from its own data on until it has its."""
+    file = tmp_path / "engine.conf"
+    file.write_text("save ''\n")
+    with servers.engine(config_file=str(file)) as running, client_of(running) as client:
+        follow(client, 1)
+        client.execute_command("CONFIG", "REWRITE")
+        assert "replicaof 127.0.0.1 1\n" in file.read_text()
+        assert client.config_get("slaveof") == {"slaveof": "127.0.0.1 1"}
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.execute_command("CONFIG", "REWRITE")
+        assert "127.0.0.1 1" not in file.read_text()
