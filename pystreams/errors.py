@@ -55,6 +55,22 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "'pystreams groups describe {stream} {group}' lists its consumers.",
         ),
     ),
+    "NO_SUCH_LETTER": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "The stream '{stream}' has no dead letter {id}.",
+            "'pystreams dlq ls {stream}' lists them.",
+        ),
+    ),
+    "NO_GROUPS": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The stream '{stream}' has no consumer group, so nobody has acknowledged anything.",
+            "Trim it with --maxlen or --older-than.",
+        ),
+    ),
     "GROUP_EXISTS": (
         Status.FAILED,
         Condition(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands import groups, pending, reading, streams, writing
+from pystreams.commands import cleaning, groups, pending, reading, server, streams, writing
 from pystreams.commands.verbs import InOrder, remember, server_options
 
 
@@ -32,7 +32,15 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     remember(ctx, **given)
 
 
-for _verb in (*streams.VERBS, *reading.VERBS, *writing.VERBS, *groups.VERBS, *pending.VERBS):
+for _verb in (
+    *streams.VERBS,
+    *reading.VERBS,
+    *writing.VERBS,
+    *groups.VERBS,
+    *pending.VERBS,
+    *cleaning.VERBS,
+    *server.VERBS,
+):
     cli.add_command(_verb)
 
 

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -48,6 +49,10 @@ class Run:
                 self.out.warn(f"{file} can be read by others: chmod 600 {file}")
             self._connection = connect(self.wanted, self._needs)
         return self._connection
+
+    def use(self, url: str) -> None:
+        """Talk to this server, which was named in another place than --url."""
+        self.wanted = replace(self.wanted, url=url)
 
     @property
     def now(self) -> int:

@@ -145,10 +145,10 @@ def _fail(found: Record | None, log: Path) -> None:
 
 def _start(directory: Path, process: Process, lock: int, settings: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor, which starts the engine and records how far it is; it gets the lock as well."""
-    command = (shlex.split(os.environ.get(COMMAND, "")) or [*_python("engine.__main__"), *_SETTINGS]) + settings
+    command = (shlex.split(os.environ.get(COMMAND, "")) or [*python("engine.__main__"), *_SETTINGS]) + settings
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*_python("spark_streams.embedded.supervisor"), str(directory), str(process), str(lock), *command],
+            [*python("spark_streams.embedded.supervisor"), str(directory), str(process), str(lock), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -158,7 +158,7 @@ def _start(directory: Path, process: Process, lock: int, settings: list[str], lo
         )
 
 
-def _python(module: str) -> list[str]:
+def python(module: str) -> list[str]:
     """The command line that runs a module of this installation; arguments are appended to it."""
     bootstrap = Path(__file__).with_name("bootstrap.py")
     # A file in a zip archive cannot be run by its path, so there its text is given.

@@ -1,0 +1,262 @@
+"""`dlq ls, show, replay, move, purge` and `trim`: entries that were given up, and those that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from pystreams.commands.verbs import NAME, STREAM, Run, stream_argument, together, verb
+from pystreams.errors import fail
+from pystreams.output.entries import fields_json
+from pystreams.output.out import Column
+from pystreams.streams import dead_letters, listing, trimming
+from pystreams.streams.dead_letters import Letter, Which
+from pystreams.values import names, numbers, times
+from spark_streams.stream_id import StreamId
+
+_COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
+
+
+def _document(letter: Letter) -> dict[str, Any]:
+    return {
+        "id": letter.id.decode(),
+        "stream": names.as_json(letter.stream),
+        "original_id": names.as_json(letter.original),
+        "deliveries": letter.deliveries,
+        "reason": names.as_json(letter.reason),
+        "fields": fields_json(letter.words),
+    }
+
+
+def _row(letter: Letter) -> list[str]:
+    return [
+        letter.id.decode(),
+        names.shown(letter.stream),
+        names.shown(letter.original),
+        numbers.count(letter.deliveries),
+        names.shown(letter.reason),
+    ]
+
+
+@verb(
+    "ls",
+    needs="+scan +xinfo|stream +xrange +xrevrange +time",
+    examples=("pystreams dlq ls", "pystreams dlq ls failed --from-stream orders", "pystreams dlq ls failed --json"),
+)
+@click.argument("stream", type=STREAM, required=False)
+@click.option("--from-stream", "origin", type=NAME, help="Letters from this stream.")
+@click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text.")
+@click.option("--limit", default=100, show_default=True, help="Show at most so many; 0 for all.")
+def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
+    """List the dead letters of a stream, or the streams that have some.
+
+    With --json a line for each letter.
+    """
+    if stream is None:
+        found = sorted(dead_letters.holders(run.connection, listing.scan(run.connection)))
+        streams = list(listing.look(run.connection, found, memory=False))
+        if run.out.json:
+            rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
+            run.out.document({"streams": rows})
+        else:
+            cells = [[names.shown(each.name), numbers.count(each.length)] for each in streams]
+            run.out.table([Column("STREAM"), Column("LETTERS", right=True)], cells, empty="No dead letters.")
+        return
+    whole = listing.need(run.connection, stream)
+    shown: list[Letter] = []
+    for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.generated):
+        shown += page
+        if limit and len(shown) >= limit:
+            break
+    shown = shown[:limit] if limit else shown
+    if run.out.json:
+        for letter in shown:
+            run.out.document(_document(letter))
+        return
+    run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letters that were asked for.")
+    if limit and len(shown) == limit < whole.length:
+        run.out.note(f"{whole.length:,} entries are there: this is --limit {limit}.")
+
+
+@verb("show", needs="+xinfo|stream +xrange", examples=("pystreams dlq show failed 1526919030474-0",))
+@stream_argument
+@click.argument("id", type=NAME)
+def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
+    """Show one dead letter with the original's fields."""
+    whole = listing.need(run.connection, stream)
+    letter = next(
+        (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.generated) for each in page),
+        None,
+    )
+    if letter is None:
+        fail("NO_SUCH_LETTER", stream=names.shown(stream), id=names.shown(id))
+    if run.out.json:
+        run.out.document(_document(letter))
+        return
+    for column, cell in zip(_COLUMNS, _row(letter), strict=True):
+        run.out.line(f"{column.title.lower():<12} {cell}")
+    run.out.line()
+    for name, value in zip(letter.words[0::2], letter.words[1::2], strict=True):
+        run.out.line(f"{names.shown(name)} = {names.shown(value)}")
+
+
+def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which letters are meant."""
+    for option in (
+        click.option("--all", "everything", is_flag=True, help="All dead letters of the stream."),
+        click.option("--older-than", metavar="DURATION", help="Letters that were added before so long."),
+        click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text."),
+        click.option("--from-stream", "origin", type=NAME, help="Letters from this stream."),
+        click.argument("ids", nargs=-1, type=NAME, metavar="[ID]..."),
+    ):
+        function = option(function)
+    return function
+
+
+def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Any) -> None:
+    """Do something with the letters that are meant, page by page. `words`: the verb and its past."""
+    older = chosen["older_than"]
+    before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
+    which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
+    if which.is_all != chosen["everything"]:
+        raise click.UsageError(
+            "Say which letters: by ID, --from-stream, --reason or --older-than; or --all, and no other."
+        )
+    # Letters that come from now on are not meant: what is put back may fail again meanwhile.
+    upto = listing.need(run.connection, stream).generated
+    count = 0
+    with run.out.progress("dead letters") as advance:
+        for page in dead_letters.find(run.connection, stream, which, upto):
+            count += len(page)
+            advance(len(page))
+    if not count:
+        run.done("No dead letter was meant.", {words[1]: 0})
+        return
+    if not run.may(f"{words[0]} {count:,} dead letters of {names.shown(stream)}{where}", {"letters": count}):
+        return
+    done = 0
+    with run.out.progress(words[0], count) as advance:
+        for page in dead_letters.find(run.connection, stream, which, upto):
+            act(page)
+            done += len(page)
+            advance(len(page))
+    run.done(f"{words[1].capitalize()} {done:,} dead letters of {names.shown(stream)}{where}.", {words[1]: done})
+
+
+@verb(
+    "replay",
+    needs="+xinfo|stream +xrange +xadd +xdel +type +multi +exec +time",
+    changes=True,
+    examples=(
+        "pystreams dlq replay failed --all --dry-run",
+        "pystreams dlq replay failed 1526919030474-0 --yes",
+        "pystreams dlq replay failed --from-stream orders --to orders-fixed --keep",
+    ),
+)
+@stream_argument
+@_chosen
+@click.option("--to", type=NAME, metavar="STREAM", help="Add them there, not where they came from.")
+@click.option("--keep", is_flag=True, help="Keep the letters.")
+def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
+    """Add the originals of dead letters again, with new IDs, where they came from; the letters are removed.
+
+    Both happen in one transaction, but for streams in different slots of a cluster.
+    """
+
+    def act(page: list[Letter]) -> None:
+        dead_letters.put_back(run.connection, stream, page, to, keep=keep)
+
+    where = " to where they came from" if to is None else f" to {names.shown(to)}"
+    _change(run, stream, chosen, ("replay", "replayed"), where, act)
+
+
+@verb(
+    "move",
+    needs="+xinfo|stream +xrange +xadd +xdel +type +multi +exec +time",
+    changes=True,
+    examples=("pystreams dlq move failed parked --reason 'delivered more than'",),
+)
+@stream_argument
+@click.argument("to", type=STREAM)
+@_chosen
+def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
+    """Move dead letters as they are to the stream TO."""
+    if stream == to:
+        raise click.UsageError("Both streams are the same.")
+
+    def act(page: list[Letter]) -> None:
+        dead_letters.move(run.connection, stream, page, to)
+
+    _change(run, stream, chosen, ("move", "moved"), f" to {names.shown(to)}", act)
+
+
+@verb(
+    "purge",
+    needs="+xinfo|stream +xrange +xdel +time",
+    changes=True,
+    examples=("pystreams dlq purge failed --older-than 30d", "pystreams dlq purge failed --all --yes"),
+)
+@stream_argument
+@_chosen
+def purge(run: Run, stream: bytes, **chosen: Any) -> None:
+    """Remove dead letters for good."""
+
+    def act(page: list[Letter]) -> None:
+        dead_letters.remove(run.connection, stream, page)
+
+    _change(run, stream, chosen, ("remove", "removed"), "", act)
+
+
+@verb(
+    "trim",
+    needs="+xinfo +xpending +xtrim +time",
+    changes=True,
+    examples=(
+        "pystreams trim orders --acked --dry-run",
+        "pystreams trim orders --maxlen 1000000",
+        "pystreams trim orders --older-than 7d --yes",
+    ),
+)
+@stream_argument
+@click.option("--acked", is_flag=True, help="What every group has read and acknowledged.")
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
+@click.option("--older-than", metavar="DURATION", help="What was added before so long.")
+def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
+    """Remove the first entries of a stream: what no group needs, all but the last N, or what is old.
+
+    It is done in steps of ten thousand entries. --maxlen and --older-than remove what groups have not read as well, and
+    say so.
+    """
+    if acked + (maxlen is not None) + (older_than is not None) != 1:
+        raise click.UsageError("Give one of --acked, --maxlen and --older-than.")
+    whole = listing.need(run.connection, stream)
+    needed = trimming.first_needed(run.connection, stream)
+    limit: tuple[str, str | int]
+    if maxlen is not None:
+        limit, count, exact = ("MAXLEN", maxlen), max(0, whole.length - maxlen), True
+    else:
+        if acked and needed is None:
+            fail("NO_GROUPS", stream=names.shown(stream))
+        at = needed if acked else StreamId(max(0, run.now - times.duration(str(older_than), "--older-than")), 0)
+        assert at is not None
+        limit = ("MINID", str(at))
+        count, exact = trimming.about_before(whole, at)
+    if needed is not None and not acked and count and whole.first is not None:
+        unneeded, _ = trimming.about_before(whole, needed)
+        if count > unneeded:
+            run.out.warn(f"Groups still need entries from {needed} on: some of them would be removed.")
+    shown = numbers.count(count, exact=exact)
+    plan = f"remove {shown} of {whole.length:,} entries from {names.shown(stream)} ({limit[0]} {limit[1]})"
+    if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
+        return
+    removed = 0
+    with run.out.progress("removed", count or None) as advance:
+        for step in trimming.trim(run.connection, stream, *limit):
+            removed += step
+            advance(step)
+    run.done(f"Removed {removed:,} entries from {names.shown(stream)}.", {"removed": removed})
+
+
+VERBS = (trim, together("dlq", "Dead letters of the option deadLetterStream.", ls, show, replay, move, purge))

@@ -1,0 +1,86 @@
+"""`doctor` and `serve`: what a server can do, and the engine in the foreground."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from pystreams.commands.verbs import Run, found, verb
+from pystreams.output.out import Column
+from pystreams.streams import checkup
+from pystreams.streams.checkup import Verdict
+from spark_streams.embedded import launcher
+
+
+@verb(
+    "doctor",
+    needs="+@all",
+    examples=(
+        "pystreams doctor",
+        "pystreams doctor redis://reader@streams.example.com",
+        "pystreams doctor --json | jq '.findings[] | select(.verdict == \"problem\")'",
+    ),
+)
+@click.argument("address", metavar="[URL]", required=False)
+def doctor(run: Run, address: str | None) -> None:
+    """Say what a server can do, what the connector does about it, and what to change.
+
+    Looks at the release, the user's permissions command by command, scripts, databases, eviction, memory, persistence
+    and replicas. Nothing is changed. Ends with status 3 if there is a problem.
+    """
+    if address is not None:
+        run.use(address)
+    findings = []
+    with run.out.progress("checks") as advance:
+        for finding in checkup.check(run.connection):
+            findings.append(finding)
+            advance(1)
+    if run.out.json:
+        rows = [
+            {"what": each.what, "verdict": each.verdict.value, "found": each.found, "advice": each.advice}
+            for each in findings
+        ]
+        run.out.document({"url": run.connection.address.shown, "findings": rows})
+    else:
+        columns = [Column("CHECK"), Column("VERDICT", styles=checkup.STYLES), Column("FOUND")]
+        run.out.table(columns, [[each.what, each.verdict.value, each.found] for each in findings])
+        told = [each for each in findings if each.advice and each.verdict != Verdict.OK]
+        if told:
+            run.out.line()
+        for each in told:
+            run.out.line(f"{each.what}: {each.advice}")
+    if any(each.verdict == Verdict.PROBLEM for each in findings):
+        found(run)
+
+
+@click.command("serve", context_settings={"ignore_unknown_options": True})
+@click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
+@click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.argument("directives", nargs=-1, type=click.UNPROCESSED, metavar="[--DIRECTIVE VALUE]...")
+def serve(data: Path | None, port: int, bind: str, directives: tuple[str, ...]) -> None:
+    r"""Run the engine in the foreground, until Ctrl-C or SIGTERM.
+
+    Without --data everything is in memory and gone at the end. With it, what happens is in an append-only file there.
+    All directives of the engine can be given: 'conf/engine.conf' has them, with comments.
+
+    \b
+    Examples:
+      pystreams serve
+      pystreams serve --data /var/lib/streams --appendfsync always
+      pystreams serve --port 7000 --maxmemory 2gb
+    """
+    settings = ["--port", str(port), "--bind", bind]
+    if data is None:
+        settings += ["--save", ""]
+    else:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
+    command = [*launcher.python("engine.__main__"), *settings, *directives]
+    # The engine takes this process's place, so that signals and the exit status are its own.
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+
+
+VERBS = (doctor, serve)

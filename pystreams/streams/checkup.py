@@ -1,0 +1,302 @@
+"""A check-up of a server: what it is, what this user may do, and what may harm streams. Nothing is changed.
+
+Whether a command may be called is found out by calling it with a key that does not exist, in a form that does nothing
+then. So it works for users who may not ask for their rules.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import redis
+
+from spark_streams.client.connection import Command, Connection
+
+_CLOCK_MS = 2000
+_WAIT_MS = 50
+
+
+class Verdict(StrEnum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+STYLES = {
+    Verdict.OK.value: "green",
+    Verdict.NOTE.value: "",
+    Verdict.WARNING.value: "yellow",
+    Verdict.PROBLEM.value: "bold red",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, how it is, and what follows: what the connector does about it, what to change."""
+
+    what: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+
+
+def probes(key: bytes) -> dict[str, tuple[Command, Verdict, str]]:
+    """Commands that do nothing without that key, by name: the command, how bad it is to lack it, what needs it."""
+    need, want = Verdict.PROBLEM, Verdict.NOTE
+    return {
+        "XADD": (("XADD", key, "NOMKSTREAM", "*", "f", "v"), need, "writing"),
+        "XRANGE": (("XRANGE", key, "-", "+", "COUNT", 1), need, "reading"),
+        "XINFO STREAM": (("XINFO", "STREAM", key), need, "reading, and exactly-once writes"),
+        "XINFO GROUPS": (("XINFO", "GROUPS", key), need, "reading with a group"),
+        "XINFO CONSUMERS": (("XINFO", "CONSUMERS", key, "g"), need, "reading with a group"),
+        "XGROUP CREATE": (("XGROUP", "CREATE", key, "g", "$"), need, "reading with a group"),
+        "XGROUP CREATECONSUMER": (("XGROUP", "CREATECONSUMER", key, "g", "c"), want, "marking a query's group"),
+        "XGROUP SETID": (("XGROUP", "SETID", key, "g", "$"), want, "moving groups"),
+        "XGROUP DELCONSUMER": (("XGROUP", "DELCONSUMER", key, "g", "c"), want, "large backlogs, consume=shared"),
+        "XREADGROUP": (
+            ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", key, ">"),
+            need,
+            "reading with a group",
+        ),
+        "XPENDING": (("XPENDING", key, "g"), need, "reading with a group"),
+        "XACK": (("XACK", key, "g", "0-1"), need, "reading with a group"),
+        "XCLAIM": (("XCLAIM", key, "g", "c", 0, "0-1"), want, "claiming with consume=shared"),
+        "XREAD": (("XREAD", "COUNT", 1, "STREAMS", key, "0"), want, "triggers without data at a small cost"),
+        "XLEN": (("XLEN", key), want, "triggers without data at a small cost"),
+        "XTRIM": (("XTRIM", key, "MAXLEN", 0), want, "maxlen, minid, retentionMs, trimOnCommit"),
+        "XDEL": (("XDEL", key, "0-1"), want, "replaying dead letters"),
+        "WATCH": (("WATCH", key), need, "exactly-once writes"),
+        "UNWATCH": (("UNWATCH",), need, "exactly-once writes"),
+        "HMGET": (("HMGET", key, "f"), need, "exactly-once writes"),
+        "HGETALL": (("HGETALL", key), need, "exactly-once writes"),
+        "HDEL": (("HDEL", key, "f"), need, "exactly-once writes"),
+        "PEXPIRE": (("PEXPIRE", key, 1), need, "exactly-once writes, leases of groups"),
+        "SET": (("SET", key, "v", "XX"), want, "leases of groups"),
+        "GET": (("GET", key), want, "leases of groups"),
+        "DEL": (("DEL", key), want, "leases of groups"),
+        "SCAN": (("SCAN", 0, "COUNT", 1), want, "streamPattern, pystreams ls"),
+        "ECHO": (("ECHO", "x"), need, "everything"),
+        "COMMAND INFO": (("COMMAND", "INFO", "XADD"), want, "recognizing the engine"),
+        "MEMORY USAGE": (("MEMORY", "USAGE", key), want, "the size of streams"),
+    }
+
+
+def check(connection: Connection) -> Iterator[Finding]:
+    """All findings, from what the server is to what this user may do."""
+    facts = _info(connection)
+    yield _release(facts)
+    yield _role(facts)
+    yield _clock(connection)
+    yield from _commands(connection)
+    yield from _user(connection)
+    yield _scripts(connection)
+    yield _databases(connection)
+    yield from _settings(connection, facts)
+    yield from _replicas(connection, facts)
+
+
+def _try(connection: Connection, command: Command) -> Any:
+    return connection.pipeline([command])[0]
+
+
+def _info(connection: Connection) -> dict[str, str]:
+    reply = _try(connection, ("INFO",))
+    if not isinstance(reply, bytes):
+        return {}
+    lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
+    return {name: value for name, _, value in lines}
+
+
+def _version(facts: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"[0-9]+", facts.get("redis_version", "0"))[:3]))
+
+
+def _release(facts: Mapping[str, str]) -> Finding:
+    what = "server"
+    if not facts:
+        return Finding(
+            what, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be looked at."
+        )
+    if "engine_release" in facts:
+        return Finding(what, Verdict.OK, f"pystreams engine {facts['engine_release']}")
+    if "valkey_version" in facts:
+        return Finding(what, Verdict.OK, f"Valkey {facts['valkey_version']}")
+    version = _version(facts)
+    name = f"Redis {facts.get('redis_version', '?')}"
+    if version < (5,):
+        return Finding(what, Verdict.PROBLEM, name, "Streams came with Redis 5.")
+    if version < (7,):
+        advice = "It does not tell lag and entries-read, which came with Redis 7: lag is estimated."
+        return Finding(what, Verdict.WARNING, name, advice)
+    return Finding(what, Verdict.OK, name)
+
+
+def _role(facts: Mapping[str, str]) -> Finding:
+    role, mode = facts.get("role", "unknown"), facts.get("redis_mode", "unknown")
+    if role == "slave":
+        return Finding("role", Verdict.PROBLEM, "replica", "It accepts no writes: give the master's URL, or Sentinels.")
+    return Finding("role", Verdict.OK, f"{role}, {mode}")
+
+
+def _clock(connection: Connection) -> Finding:
+    begin = time.time()
+    reply = _try(connection, ("TIME",))
+    if isinstance(reply, redis.ResponseError):
+        return Finding("clock", Verdict.NOTE, "TIME is refused", "Ages are told by this machine's clock.")
+    off = (int(reply[0]) + int(reply[1]) / 1e6 - (begin + time.time()) / 2) * 1000
+    verdict = Verdict.OK if abs(off) < _CLOCK_MS else Verdict.WARNING
+    advice = "" if verdict == Verdict.OK else "IDs are made by the server's clock: see that both are set by NTP."
+    return Finding("clock", verdict, f"{off:+.0f} ms beside this machine", advice)
+
+
+_SINCE = {
+    "XAUTOCLAIM": "Redis 6.2",
+    "XACKDEL": "Redis 8.2",
+    "XDELEX": "Redis 8.2",
+    "XNACK": "Redis 8.8",
+}
+
+
+def _commands(connection: Connection) -> Iterator[Finding]:
+    reply = _try(connection, ("COMMAND", "INFO", *_SINCE, "PS.STATE"))
+    if isinstance(reply, redis.ResponseError):
+        yield Finding(
+            "commands", Verdict.NOTE, "COMMAND INFO is refused", "The connector uses no command of the engine."
+        )
+        return
+    known = dict(zip([*_SINCE, "PS.STATE"], reply, strict=True))
+    missing = [f"{name} ({since})" for name, since in _SINCE.items() if not known[name]]
+    yield Finding(
+        "commands",
+        Verdict.OK if not missing else Verdict.NOTE,
+        "all commands of streams" if not missing else f"without {', '.join(missing)}",
+        "" if not missing else "The connector does without them.",
+    )
+    if known["PS.STATE"]:
+        yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector plans and counts with them.")
+
+
+def _user(connection: Connection) -> Iterator[Finding]:
+    name = _try(connection, ("ACL", "WHOAMI"))
+    shown = (
+        name.decode("utf-8", "replace") if isinstance(name, bytes) else connection.address.login.username or "default"
+    )
+    key = b"pystreams:doctor:" + secrets.token_hex(8).encode()
+    refused: dict[Verdict, list[str]] = {Verdict.PROBLEM: [], Verdict.NOTE: []}
+    keys = False
+    for command, (words, weight, purpose) in probes(key).items():
+        reply = _try(connection, words)
+        if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+            if "key" in str(reply):
+                keys = True
+            else:
+                refused[weight].append(f"{command} ({purpose})")
+    if keys:
+        advice = "Keys are limited to patterns: streams must match them, and so must pystreams:* for groups and writes."
+        yield Finding("keys", Verdict.NOTE, f"{shown} may not use every key", advice)
+    if not any(refused.values()):
+        yield Finding("user", Verdict.OK, f"{shown} may call every command that the connector needs")
+        return
+    for verdict, commands in refused.items():
+        if commands:
+            advice = "docs/connecting.md lists the rules for each use; ACL SETUSER gives them."
+            yield Finding("user", verdict, f"{shown} may not call {', '.join(commands)}", advice)
+
+
+def _scripts(connection: Connection) -> Finding:
+    reply = _try(connection, ("EVAL", "return 1", 0))
+    if reply == 1:
+        return Finding("scripts", Verdict.OK, "EVAL works", "Large entries are planned without being sent.")
+    advice = "The connector does without: entries above 1 KiB may be sent once more for planning."
+    return Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
+
+
+def _databases(connection: Connection) -> Finding:
+    if connection.topology.is_cluster:
+        return Finding("databases", Verdict.OK, "a cluster has database 0 alone")
+    now = connection.address.login.database
+    first, _ = connection.pipeline([("SELECT", 1 if now != 1 else 0), ("SELECT", now)])
+    if isinstance(first, redis.ResponseError):
+        return Finding("databases", Verdict.NOTE, "SELECT is refused", "Use URLs without a database's number.")
+    return Finding("databases", Verdict.OK, "SELECT works")
+
+
+def _settings(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
+    reply = _try(connection, ("CONFIG", "GET", "*"))
+    refused = isinstance(reply, redis.ResponseError)
+    settings = (
+        {}
+        if refused
+        else {k.decode(): v.decode("utf-8", "replace") for k, v in zip(reply[::2], reply[1::2], strict=True)}
+    )
+    if refused:
+        advice = "Many clouds refuse it. Settings are told by INFO where it has them."
+        yield Finding("settings", Verdict.NOTE, "CONFIG is refused", advice)
+    policy = settings.get("maxmemory-policy") or facts.get("maxmemory_policy")
+    if policy is not None:
+        yield _eviction(policy)
+    yield _memory(facts)
+    yield _persistence(settings, facts)
+
+
+def _eviction(policy: str) -> Finding:
+    if policy == "noeviction":
+        return Finding("eviction", Verdict.OK, policy)
+    advice = (
+        "The server may drop streams, groups and the records of exactly-once writes; the connector refuses those "
+        "(RECORDS_EVICTED). CONFIG SET maxmemory-policy noeviction."
+    )
+    return Finding("eviction", Verdict.PROBLEM, policy, advice)
+
+
+def _memory(facts: Mapping[str, str]) -> Finding:
+    used, most = int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+    if not facts or not most:
+        return Finding("memory", Verdict.OK, "no limit is set" if facts else "unknown")
+    part = used / most
+    if part < 0.9:
+        return Finding("memory", Verdict.OK, f"{part:.0%} of maxmemory")
+    advice = "Writes are refused when it is full (OOM): trim streams, or raise maxmemory."
+    return Finding("memory", Verdict.WARNING, f"{part:.0%} of maxmemory", advice)
+
+
+def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Finding:
+    what = "persistence"
+    if facts.get("aof_last_write_status", "ok") != "ok" or facts.get("rdb_last_bgsave_status", "ok") != "ok":
+        return Finding(
+            what, Verdict.PROBLEM, "the last write to the disk failed", "See the server's log, and its disk."
+        )
+    if facts.get("aof_enabled") == "1":
+        sync = settings.get("appendfsync", "unknown")
+        if sync == "always":
+            return Finding(what, Verdict.OK, "append-only file, synced before each reply")
+        advice = "A crash may lose the last second, also of what was acknowledged: appendfsync always keeps it."
+        return Finding(what, Verdict.NOTE, f"append-only file, appendfsync {sync}", advice)
+    saves = settings.get("save")
+    if saves == "" or (saves is None and "rdb_last_save_time" not in facts):
+        advice = "All data are lost when the server stops: set appendonly yes, unless that is meant."
+        return Finding(what, Verdict.WARNING, "none", advice)
+    advice = "A crash loses what came after the last snapshot: set appendonly yes for streams."
+    return Finding(what, Verdict.WARNING, "snapshots alone", advice)
+
+
+def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
+    count = int(facts.get("connected_slaves", 0))
+    if not count:
+        yield Finding("replicas", Verdict.OK, "none")
+        return
+    reply = _try(connection, ("WAIT", 1, _WAIT_MS))
+    if isinstance(reply, redis.ResponseError) or not reply:
+        advice = "The option waitReplicas would fail here: some clouds never confirm. Leave it out."
+        yield Finding("replicas", Verdict.WARNING, f"{count}, but WAIT confirms none", advice)
+    else:
+        yield Finding("replicas", Verdict.OK, f"{count}, and WAIT confirms")

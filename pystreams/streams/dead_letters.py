@@ -1,0 +1,135 @@
+"""Dead letters: the entries that a query with `consume=shared` gave up, in the stream of the option `deadLetterStream`.
+
+A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`; the original's
+fields follow. What is put back or moved is added and removed in one transaction where one node has both streams;
+otherwise it is added first, so that a letter may be there twice rather than not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import redis
+
+from pystreams.streams import entries
+from pystreams.streams.asking import ask, ask_all, failure, pages
+from pystreams.streams.entries import Entry
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.slots import slot_of
+from spark_streams.errors import error
+from spark_streams.stream_id import ZERO, StreamId
+
+_ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
+_CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter. `words`: the original's field names and values in turn."""
+
+    id: bytes
+    stream: bytes
+    original: bytes
+    deliveries: int | None
+    reason: bytes
+    words: list[bytes]
+
+    @property
+    def whole(self) -> list[bytes]:
+        """All its field names and values, as they are in the dead-letter stream."""
+        values = (self.stream, self.original, b"%d" % (self.deliveries or 0), self.reason)
+        return [*(word for pair in zip(_ORIGIN, values, strict=True) for word in pair), *self.words]
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which letters are meant: of these IDs or of all, from this stream, for this reason (a part of it), as old."""
+
+    ids: tuple[bytes, ...] = ()
+    origin: bytes | None = None
+    reason: bytes | None = None
+    before: StreamId | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing narrows it down."""
+        return self == Which()
+
+    def has(self, letter: Letter) -> bool:
+        return (self.origin is None or letter.stream == self.origin) and (
+            self.reason is None or self.reason.lower() in letter.reason.lower()
+        )
+
+
+def parsed(entry: Entry) -> Letter | None:
+    """The letter that an entry is; None if it is none."""
+    entry_id, words = entry
+    if tuple(words[0 : 2 * len(_ORIGIN) : 2]) != _ORIGIN:
+        return None
+    stream, original, deliveries, reason = words[1 : 2 * len(_ORIGIN) : 2]
+    count = int(deliveries) if deliveries.isdigit() else None
+    return Letter(entry_id, stream, original, count, reason, words[2 * len(_ORIGIN) :])
+
+
+def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
+    """Those of these streams whose last entry is a dead letter."""
+    for page in pages(names):
+        commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
+        for name, reply in zip(page, connection.pipeline(commands), strict=True):
+            if isinstance(reply, list) and reply and parsed(reply[0]) is not None:
+                yield name
+
+
+def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:
+    """The letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is passed over."""
+    if which.ids:
+        found = (
+            [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
+            for some in pages(which.ids, _CHUNK)
+        )
+    else:
+        end = upto if which.before is None else min(upto, which.before.before())
+        found = (page for whole in entries.pages(connection, stream, ZERO, end) for page in pages(whole, _CHUNK))
+    for page in found:
+        letters = [letter for letter in map(parsed, page) if letter is not None and which.has(letter)]
+        if letters:
+            yield letters
+
+
+def put_back(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool) -> None:
+    """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept."""
+    by_target: dict[bytes, list[Letter]] = {}
+    for letter in letters:
+        by_target.setdefault(letter.stream if to is None else to, []).append(letter)
+    for target, some in by_target.items():
+        adds: list[Command] = [("XADD", target, "*", *letter.words) for letter in some]
+        _transfer(connection, stream, target, adds, [] if keep else [letter.id for letter in some])
+
+
+def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> None:
+    """Move letters as they are to another dead-letter stream."""
+    adds: list[Command] = [("XADD", to, "*", *letter.whole) for letter in letters]
+    _transfer(connection, stream, to, adds, [letter.id for letter in letters])
+
+
+def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:
+    """Remove letters. How many were still there."""
+    return int(ask(connection, "XDEL", stream, *(letter.id for letter in letters)))
+
+
+def _transfer(
+    connection: Connection, source: bytes, target: bytes, adds: Sequence[Command], gone: Sequence[bytes]
+) -> None:
+    if ask(connection, "TYPE", target) not in (b"stream", b"none"):
+        # XADD alone would fail in the transaction.
+        raise error("NOT_A_STREAM", stream=target.decode("utf-8", "backslashreplace"), address=connection.address)
+    removal: list[Command] = [("XDEL", source, *gone)] if gone else []
+    if removal and (not connection.topology.is_cluster or slot_of(source) == slot_of(target)):
+        *_, results = ask_all(connection, [("MULTI",), *adds, *removal, ("EXEC",)])
+        for command, result in zip([*adds, *removal], results or (), strict=False):
+            if isinstance(result, redis.ResponseError):
+                raise failure(connection, command, result)
+    else:
+        ask_all(connection, adds)
+        ask_all(connection, removal)

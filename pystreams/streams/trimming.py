@@ -1,0 +1,42 @@
+"""Trimming: what no group needs, and removing entries in steps that do not hold up other clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pystreams.streams.asking import ask, ask_all, pairs
+from pystreams.streams.listing import Stream
+from spark_streams.client.connection import Command, Connection
+from spark_streams.stream_id import StreamId
+
+_STEP = 10_000  # entries that one command removes at most
+
+
+def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
+    """The smallest ID that any group has yet to read or to acknowledge; None if the stream has no group."""
+    groups = [pairs(info) for info in ask(connection, "XINFO", "GROUPS", stream)]
+    summaries = ask_all(connection, [("XPENDING", stream, group[b"name"]) for group in groups])
+    needed = [StreamId.parse(group[b"last-delivered-id"]).next() for group in groups]
+    needed += [StreamId.parse(summary[1]) for summary in summaries if summary[0]]
+    return min(needed, default=None)
+
+
+def about_before(stream: Stream, before: StreamId) -> tuple[int, bool]:
+    """How many entries lie before an ID, and whether that is exact; otherwise it is judged by time."""
+    exact = stream.state.exact_backlog(before.before())
+    if exact is not None:
+        return stream.length - exact, True
+    return stream.length - stream.state.backlog(before.before())[0], False
+
+
+def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:
+    """Remove all entries beyond a limit, `MAXLEN n` or `MINID id`, in steps. Gives how many each step removed."""
+    kind, value = limit
+    command: Command = ("XTRIM", stream, kind, "~", value, "LIMIT", _STEP)
+    while True:
+        removed = int(ask(connection, *command))
+        yield removed
+        if not removed:
+            break
+    # What is left to remove lies in the first node of the stream.
+    yield int(ask(connection, "XTRIM", stream, kind, "=", value))

@@ -1,0 +1,115 @@
+"""`dlq` and `trim`: entries that were given up, and those that nobody needs any more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+
+from tests.pystreams.conftest import Cli
+
+
+@pytest.fixture
+def letters(client: redis.Redis) -> redis.Redis:
+    """`failed` has three letters from `orders` and one from a stream whose name is no text."""
+    for number in range(1, 5):
+        origin = {
+            "_original_stream": "orders" if number < 4 else b"\xff",
+            "_original_id": f"{number}-0",
+            "_original_deliveries": 3 + number,
+            "_reason": "delivered more than 3 times" if number > 1 else "poison",
+        }
+        client.xadd("failed", {**origin, "n": number, b"\xfe": b"\x00"}, id=f"{number}00-0")
+    client.xadd("other", {"n": 1})
+    return client
+
+
+def _left(client: redis.Redis, stream: str = "failed") -> list[bytes]:
+    return [entry_id for entry_id, _ in client.xrange(stream)]
+
+
+def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None:
+    """Without a stream those that have some; by origin and by reason."""
+    assert cli_of.json("dlq", "ls") == {"streams": [{"stream": "failed", "length": 4}]}
+    lines = [json.loads(line) for line in cli_of("dlq", "ls", "failed", "--json").splitlines()]
+    assert [(each["id"], each["deliveries"]) for each in lines] == [
+        ("100-0", 4),
+        ("200-0", 5),
+        ("300-0", 6),
+        ("400-0", 7),
+    ]
+    assert lines[3]["stream"] == {"base64": "/w=="}
+    assert len(cli_of("dlq", "ls", "failed", "--from-stream", "orders", "--reason", "DELIVERED").splitlines()) == 3
+    assert "n = 2" in cli_of("dlq", "show", "failed", "200-0")
+    assert "[NO_SUCH_LETTER]" in cli_of.failure("dlq", "show", "failed", "9-0", status=4)
+    assert "[NO_SUCH_STREAM]" in cli_of.failure("dlq", "ls", "nope", status=4)
+
+
+def test_letters_go_back_to_where_they_came_from(cli_of: Cli, letters: redis.Redis) -> None:
+    """The original's fields are added again, and the letter is gone; which ones must be said."""
+    assert cli_of.result("dlq", "replay", "failed", "-y").exit_code == 2
+    assert "Would replay 4 dead letters" in cli_of("dlq", "replay", "failed", "--all", "--dry-run")
+    assert cli_of.json("dlq", "replay", "failed", "--from-stream", "orders", "-y") == {"replayed": 3}
+    assert [fields for _, fields in letters.xrange("orders")] == [
+        {b"n": b"%d" % n, b"\xfe": b"\x00"} for n in (1, 2, 3)
+    ]
+    assert _left(letters) == [b"400-0"]
+    assert cli_of.json("dlq", "replay", "failed", "400-0", "--to", "fixed", "--keep", "-y") == {"replayed": 1}
+    assert (letters.xlen("fixed"), _left(letters)) == (1, [b"400-0"])
+    assert cli_of.json("dlq", "replay", "failed", "9-9", "-y") == {"replayed": 0}
+
+
+def test_no_letter_is_lost_where_its_stream_is_none(cli_of: Cli, letters: redis.Redis) -> None:
+    """A target of another type is refused before anything is changed."""
+    letters.set("orders", 1)
+    assert "[NOT_A_STREAM]" in cli_of.failure("dlq", "replay", "failed", "--all", "-y", status=1)
+    assert len(_left(letters)) == 4
+
+
+def test_letters_are_moved_and_removed(cli_of: Cli, letters: redis.Redis) -> None:
+    """Moved, a letter keeps all its fields; --older-than goes by the letter's own ID."""
+    before = letters.xrange("failed", "100-0", "100-0")[0][1]
+    assert cli_of.json("dlq", "move", "failed", "parked", "--reason", "poison", "-y") == {"moved": 1}
+    assert letters.xrange("parked")[0][1] == before
+    letters.xadd("failed", {**before, "n": 9})
+    assert cli_of.json("dlq", "purge", "failed", "--older-than", "1h", "-y") == {"removed": 3}
+    assert cli_of.json("dlq", "purge", "failed", "--all", "-y") == {"removed": 1}
+    assert cli_of.result("dlq", "move", "parked", "parked", "--all", "-y").exit_code == 2
+
+
+@pytest.fixture
+def stream(client: redis.Redis) -> redis.Redis:
+    """3,000 entries; `slow` has read up to 2000, of which 500 is pending, `fast` all."""
+    with client.pipeline() as pipe:
+        for number in range(1, 3001):
+            pipe.xadd("orders", {"n": number}, id=f"{number}-0")
+        pipe.execute()
+    client.xgroup_create("orders", "fast", "$")
+    client.xgroup_create("orders", "slow", "499-0")
+    client.xreadgroup("slow", "c", {"orders": ">"}, count=1)
+    client.xgroup_setid("orders", "slow", "2000-0")
+    return client
+
+
+def test_what_no_group_needs_is_trimmed(cli_of: Cli, stream: redis.Redis) -> None:
+    """The first pending entry stays, and all behind it; once it is acknowledged, what the slower group has not read."""
+    said = cli_of.json("trim", "orders", "--acked", "--dry-run")
+    assert (said["minid"], 400 < said["entries"] < 600) == ("500-0", True)
+    assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 499}
+    stream.xack("orders", "slow", "500-0")
+    assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 1501}
+    assert stream.xinfo_stream("orders")["first-entry"][0] == b"2001-0"
+    assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 0}
+
+
+def test_other_limits_say_what_groups_lose(cli_of: Cli, stream: redis.Redis) -> None:
+    """The last N, or what is young; a group that has not read all is named in a warning."""
+    result = cli_of.result("trim", "orders", "--maxlen", "10", "-y")
+    assert result.stdout == "Removed 2,990 entries from orders.\n"
+    assert "Groups still need entries from 500-0 on" in result.stderr
+    stream.xadd("orders", {"n": "new"})
+    assert cli_of.json("trim", "orders", "--older-than", "1h", "-y") == {"removed": 10}
+    assert cli_of.result("trim", "orders", "-y").exit_code == 2
+    stream.xadd("alone", {"n": 1})
+    assert "[NO_GROUPS]" in cli_of.failure("trim", "alone", "--acked", "-y", status=1)

@@ -1,0 +1,75 @@
+"""`doctor` and `serve`: what a server can do, and the engine in the foreground."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import redis
+
+from tests import ROOT, servers
+from tests.pystreams.conftest import Cli
+
+
+def _findings(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in json.loads(text)["findings"]:
+        found.setdefault(each["what"], []).append(each["verdict"])
+    return found
+
+
+def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """The servers of the tests keep nothing on a disk, which is a warning; the check leaves no key behind."""
+    found = _findings(cli_of("doctor", place.url, "--json"))
+    assert {"server", "role", "clock", "commands", "user", "scripts", "databases", "eviction"} <= set(found)
+    assert (found["user"], found["eviction"], found["persistence"]) == (["ok"], ["ok"], ["warning"])
+    assert client.dbsize() == 0
+    assert "All data are lost when the server stops" in cli_of("doctor")
+
+
+def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """A user who may not read or ask for settings, and a server that may evict streams; no password is shown."""
+    client.acl_setuser(
+        "poor", enabled=True, passwords=["+hush"], commands=["+@all", "-xreadgroup", "-config", "-eval"], keys=["s*"]
+    )
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        result = cli_of.result("doctor", "--json", "--url", f"redis://poor:hush@{place.host}:{place.port}")
+        assert (result.exit_code, "hush" in result.output) == (3, False)
+        found = _findings(result.stdout)
+        assert (found["eviction"], found["settings"], found["keys"], found["scripts"]) == (
+            ["problem"],
+            ["note"],
+            ["note"],
+            ["note"],
+        )
+        (user,) = [each for each in json.loads(result.stdout)["findings"] if each["what"] == "user"]
+        assert user["found"] == "poor may not call XREADGROUP (reading with a group)"
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.acl_deluser("poor")
+
+
+def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
+    """It says when it is ready, keeps its data in the directory, and ends with SIGTERM as it does by itself."""
+    for length in (1, 2):
+        command = [sys.executable, "-m", "pystreams", "serve", "--port", "0", "--data", "data", "--maxmemory", "1gb"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        output = tmp_path / "errors.txt"
+        with (
+            output.open("wb") as sink,
+            subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=sink) as process,
+        ):
+            try:
+                host, port = servers.ready_line(process, output)
+                with redis.Redis(host=host, port=port) as client:
+                    client.xadd("s", {"f": 1})
+                    assert (client.xlen("s"), client.config_get("maxmemory")["maxmemory"]) == (length, "1073741824")
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) == 0
+            finally:
+                servers.stop(process)
