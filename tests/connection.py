@@ -5,18 +5,25 @@ The contract's tests have clients of their own (``tests.harness.clients``), whic
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from typing import Any, Protocol
 
 import hiredis
 
-from tests.servers import Running
 from tests.waiting import wait_for
+
+
+class Server(Protocol):
+    """Who can be connected to."""
+
+    def connect(self) -> socket.socket:
+        """A new connection."""
 
 
 class Connection:
     """A connection. An error reply is a ``hiredis.ReplyError``, returned rather than raised."""
 
-    def __init__(self, server: Running, proto: int = 2) -> None:
+    def __init__(self, server: Server, proto: int = 2) -> None:
         self.socket = server.connect()
         self._reader = hiredis.Reader(notEnoughData=self)
         if proto == 3:

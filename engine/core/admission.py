@@ -158,16 +158,16 @@ class Admission:
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
-        """Whether CLIENT PAUSE holds the command back at ``now`` (milliseconds); a pause that is over ends here."""
+        """Whether a pause holds the command back at ``now`` (milliseconds); pauses that are over end here."""
         pause = self._pause
         if now >= pause.until:
-            pause.end()
+            pause.clear()
             return False
-        return pause.holds_all or _pause_concerns(session, argv)
+        return now < pause.all_until or _pause_concerns(session, argv)
 
 
 def _pause_concerns(session: Session, argv: list[bytes]) -> bool:
-    """Whether CLIENT PAUSE WRITE holds the command back."""
+    """Whether a pause of what writes holds the command back."""
     try:
         command = look_up(argv)
     except CommandError:

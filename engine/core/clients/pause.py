@@ -1,24 +1,45 @@
-"""CLIENT PAUSE: until when commands are held back, and which."""
+"""What holds commands back, until when, and which commands: CLIENT PAUSE, and what else pauses clients."""
 
 from __future__ import annotations
 
+#: Who pauses clients with CLIENT PAUSE.
+_CLIENT = "client"
+
 
 class Pause:
-    """The pause of one core. The shell holds commands back until ``until``."""
+    """The pauses of one core, each of which has an owner. Times are milliseconds since the epoch.
 
-    __slots__ = ("holds_all", "until")
+    The shell holds back all commands until ``all_until``, and those that write until ``until``.
+    """
+
+    __slots__ = ("_owners", "all_until", "until")
 
     def __init__(self) -> None:
-        #: Milliseconds since the epoch; 0: nothing is held back.
+        #: 0: nothing is held back.
         self.until = 0
-        #: Whether all commands are held back, or only those that write.
-        self.holds_all = False
+        self.all_until = 0
+        self._owners: dict[str, tuple[int, bool]] = {}
 
-    def begin(self, now: int, until: int, *, holds_all: bool) -> None:
-        """Hold commands back. A pause within a pause makes it longer and stricter, never the contrary."""
-        self.holds_all = holds_all or (self.holds_all and self.until > now)
-        self.until = max(self.until, until)
+    def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> None:
+        """Hold commands back. A pause within a pause of its owner makes it longer and stricter, never the contrary."""
+        before, held_all = self._owners.get(owner, (0, False))
+        self._owners[owner] = max(before, until), holds_all or (held_all and before > now)
+        self._sum_up()
 
-    def end(self) -> None:
-        """Hold nothing back any more."""
-        self.until = 0
+    def end(self, owner: str = _CLIENT) -> None:
+        """Hold nothing back any more for this owner."""
+        self._owners.pop(owner, None)
+        self._sum_up()
+
+    def clear(self) -> None:
+        """All pauses are over."""
+        self._owners.clear()
+        self._sum_up()
+
+    def next_end(self, now: int) -> int:
+        """When a pause ends next; 0: there is none."""
+        return min((until for until, _ in self._owners.values() if until > now), default=0)
+
+    def _sum_up(self) -> None:
+        self.until = max((until for until, _ in self._owners.values()), default=0)
+        self.all_until = max((until for until, holds_all in self._owners.values() if holds_all), default=0)

@@ -30,10 +30,12 @@ class Replication(Protocol):
     def publish(self, channel: bytes, message: bytes) -> None:
         """A message was published: subscribers at replicas get it too."""
 
-    def synchronise(self, session: Session, history_id: bytes, offset: int) -> None:
+    def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         """Make the client a replica (PSYNC, SYNC), after the reply of the present command: what it is sent from then
         on is the stream from ``offset`` (the first byte that it lacks, counted from 1) of the history ``history_id``;
         where that is not there any more, or the id is empty, a file with all data comes first.
+
+        ``hands_over``: the client is the master that this server follows, and this server is to lead instead.
         """
 
     def drop(self, session: Session) -> None:
@@ -52,6 +54,15 @@ class Replication(Protocol):
 
     def wake_when_acknowledged(self, session: Session) -> None:
         """Ask replicas how far they are; wake the blocked session once when one of them has said so."""
+
+    def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
+        """Hand over to the first replica that has everything, or to the one at ``target``, and follow it from then on.
+
+        After ``timeout`` milliseconds (0: never) nothing is handed over; with ``force`` the target leads all the same.
+        """
+
+    def abort_failover(self) -> None:
+        """Go on as a master."""
 
     # -- as a replica -----------------------------------------------------------------------------------------------
 
@@ -88,8 +99,8 @@ class WithoutReplicas:
     def publish(self, channel: bytes, message: bytes) -> None:
         """Nobody is far away."""
 
-    def synchronise(self, session: Session, history_id: bytes, offset: int) -> None:
-        del session, history_id, offset
+    def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
+        del session, history_id, offset, hands_over
         raise CommandError(server.NO_REPLICATION)
 
     def drop(self, session: Session) -> None:
@@ -108,6 +119,13 @@ class WithoutReplicas:
 
     def wake_when_acknowledged(self, session: Session) -> None:
         """Nobody will ever acknowledge anything."""
+
+    def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
+        del target, timeout, force
+        raise CommandError(server.FAILOVER_WITHOUT_REPLICAS)
+
+    def abort_failover(self) -> None:
+        raise CommandError(server.NO_FAILOVER)
 
     def follow(self, host: bytes, port: int) -> Reply:
         del host, port

@@ -127,23 +127,24 @@ class Timers:
         if self._core.telemetry.latency_ms:
             self._watchdog.worked(now, b"keys that expire", b"expire-cycle")
 
-    # -- CLIENT PAUSE -------------------------------------------------------------------------------------------------
+    # -- pauses -------------------------------------------------------------------------------------------------------
 
     def follow_pause(self) -> None:
-        """Set the timer for the end of CLIENT PAUSE, which has changed."""
+        """Somebody has begun or ended a pause: whoever is held back is looked at anew, soon and when one ends."""
         if self._pause is not None:
             self._pause.cancel()
-        until = self._core.pause.until
-        delay = max(until * 1000 - now_us(), 0) if until else 0
-        self._pause = self._loop.call_later(delay / 1e6, self._end_pause)
+        self._pause = self._loop.call_later(0, self._look_at_pauses)
 
-    def _end_pause(self) -> None:
+    def _look_at_pauses(self) -> None:
         self._pause = None
-        if self._core.pause.until > now_us() // 1000:
-            self.follow_pause()
-            return
-        self._core.pause.end()
-        self._expire()
+        pause, now = self._core.pause, now_us()
+        end = pause.next_end(now // 1000)
+        if end:
+            delay = min(max(end * 1000 - now, 0), _LONGEST_US)
+            self._pause = self._loop.call_later(delay / 1e6, self._look_at_pauses)
+        else:
+            pause.clear()
+            self._expire()
         for connection in list(self._connections.values()):
             if connection.held_back:
                 connection.held_back = False

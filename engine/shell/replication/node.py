@@ -11,13 +11,16 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.protocol.replies import Reply
+from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.shell.durability.disk import DiskDurability
+from engine.shell.observation.reporting import LOG
+from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.replica.following import Following, Surroundings
 from engine.shell.replication.waiters import AckWaiters
+from engine.text.messages import server
 from engine.wire.encode import encoded
 
 
@@ -44,7 +47,9 @@ class Node:
         self.master.may_serve = lambda: not self.follows or self.following.is_up
         self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1
         self._waiters = AckWaiters(core, loop, clients.settle)
-        self.master.on_acknowledged = self._waiters.wake
+        self._failover = Failover(core, self.master, self, loop, self.offset)
+        self.master.failover_state = lambda: self._failover.shown
+        self.master.on_acknowledged = self._acknowledged
         self._ticker: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -61,6 +66,10 @@ class Node:
         self.feeds = feeds
         self._disk.feed = self.master.feed if feeds else None
 
+    def _acknowledged(self) -> None:
+        self._waiters.wake()
+        self._failover.look_soon()
+
     def _tick(self) -> None:
         # First, so that an error does not end the ticking.
         self._ticker = self._loop.call_later(1.0, self._tick)
@@ -70,6 +79,7 @@ class Node:
         """The end."""
         if self._ticker is not None:
             self._ticker.cancel()
+        self._failover.stop()
         self.following.stop()
         self.master.close()
 
@@ -79,7 +89,9 @@ class Node:
         if self.feeds:
             self.master.send(encoded([b"PUBLISH", channel, message]))
 
-    def synchronise(self, session: Session, history_id: bytes, offset: int) -> None:
+    def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
+        if hands_over:
+            self._take_over(history_id)
         self.master.synchronise(session, history_id, offset)
 
     def drop(self, session: Session) -> None:
@@ -100,16 +112,51 @@ class Node:
         self._waiters.add(session)
         self.master.ask_soon()
 
+    def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
+        self._failover.begin(target, timeout, force=force)
+
+    def abort_failover(self) -> None:
+        self._failover.abort()
+
     # -- as a replica -------------------------------------------------------------------------------------------------
 
     def follow(self, host: bytes, port: int) -> Reply:
+        self._refuse_while_failing_over()
         reply = self.following.follow(host, port)
         self.follows = True
         return reply
 
     def lead(self) -> Reply:
+        self._refuse_while_failing_over()
+        self.take_back()
+        return OK
+
+    def _refuse_while_failing_over(self) -> None:
+        if self._failover.is_on:
+            raise CommandError(server.FAILING_OVER)
+
+    def hand_over(self, host: bytes, port: int) -> None:
+        """Follow a server that is to lead from then on."""
+        self.follows = True
+        self.following.follow(host, port, self._failover)
+        # Those who were blocked get their errors.
+        self._clients.settle()
+
+    def take_back(self) -> None:
+        """Follow nobody any more."""
         self.follows = False
-        return self.following.lead()
+        self.following.lead()
+
+    def _take_over(self, history_id: bytes) -> None:
+        """The master wants this server to lead in its place."""
+        if not self.follows:
+            raise CommandError(server.HANDED_OVER_TO_MASTER)
+        if history_id != self.history.id:
+            raise CommandError(server.HANDED_OVER_BY_ANOTHER)
+        if self.following.is_synchronising:
+            raise CommandError(server.HANDED_OVER_TOO_EARLY)
+        LOG.info("the master hands over")
+        self.take_back()
 
     def tell_master(self) -> None:
         self.following.tell_master()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.replica import AsReplica
 from engine.core.commands.families import generic_command, server_command
-from engine.core.protocol.args import parse_int
+from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
 from engine.text.messages import general, server
 
@@ -62,7 +62,8 @@ def _configure(said: AsReplica, option: bytes, value: bytes) -> None:
 @server_command("psync replicationid offset", "admin noscript no_async_loading no_multi", since="2.8.0", arity=-3)
 def psync(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes the connection a replica, which gets what it lacks and then everything that happens."""
-    ctx.replication.synchronise(ctx.session, argv[1], parse_int(argv[2]))
+    hands_over = len(argv) > 3 and argv[3].upper() == b"FAILOVER"
+    ctx.replication.synchronise(ctx.session, argv[1], parse_int(argv[2]), hands_over=hands_over)
     return NO_REPLY
 
 
@@ -119,8 +120,26 @@ for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
 
 @server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: there is no replica to fail over to."""
-    raise CommandError(server.NO_REPLICAS_TO_FAIL_OVER_TO)
+    """Hands over to a replica that has everything, while clients that write wait, and follows it from then on."""
+    args = Args(argv)
+    if len(argv) == 2 and args.flag(b"ABORT"):
+        ctx.replication.abort_failover()
+        return OK
+    target: tuple[bytes, int] | None = None
+    timeout, force = 0, False
+    while args:
+        if target is None and args.flag(b"TO"):
+            target = args.take(), args.take_int()
+        elif not timeout and args.flag(b"TIMEOUT"):
+            timeout = args.take_int()
+            if timeout <= 0:
+                raise CommandError(server.FAILOVER_TIMEOUT)
+        elif not force and args.flag(b"FORCE"):
+            force = True
+        else:
+            raise CommandError(general.SYNTAX)
+    ctx.replication.fail_over(target, timeout, force=force)
+    return OK
 
 
 # -- both -------------------------------------------------------------------------------------------------------------

@@ -210,6 +210,10 @@ class FullSyncs:
         elif form is Form.RDB_BY_MARK and not replica.without_acks:
             replica.heard = time.monotonic()
             replica.fire(SyncEvent.MARKED)
+            if replica.has_answered:
+                # It was quicker than the loop.
+                replica.fire(SyncEvent.ACKNOWLEDGED)
+                self._owner.go_online(replica)
         else:
             replica.fire(SyncEvent.SENT)
             self._owner.go_online(replica)

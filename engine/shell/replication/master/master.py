@@ -73,6 +73,8 @@ class Master:
         self.leads = True
         #: Whether replicas may be served: not while a master of its own is out of reach.
         self.may_serve: Callable[[], bool] = lambda: True
+        #: How INFO calls what a failover is doing.
+        self.failover_state: Callable[[], str] = lambda: "no-failover"
         #: Called when a replica has acknowledged something.
         self.on_acknowledged: Callable[[], None] = lambda: None
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
@@ -234,6 +236,11 @@ class Master:
         LOG.info("replica %s is online", replica.name)
         self.judge()
 
+    @property
+    def roster(self) -> Roster:
+        """The replicas."""
+        return self._roster
+
     # -- acknowledgements ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
@@ -242,6 +249,7 @@ class Master:
         if replica is None:
             return
         replica.heard = time.monotonic()
+        replica.has_answered = True
         moved = offset > replica.offset or on_disk > replica.on_disk
         replica.offset = max(replica.offset, offset)
         replica.on_disk = max(replica.on_disk, on_disk)
@@ -321,11 +329,12 @@ class Master:
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
-    def begin_following(self) -> None:
+    def begin_following(self, *, keep_replicas: bool = False) -> None:
         """The server has a master from now on: what happens here is no part of the stream."""
         self._clients.settle()
         self.leads = False
-        self.cut_off_all()
+        if not keep_replicas:
+            self.cut_off_all()
         self._core.changes.record_for("replicas", False)
         self._on_feeding(False)
         self.judge()
@@ -377,7 +386,7 @@ class Master:
             count,
             *good,
             *replicas,
-            ("master_failover_state", "no-failover"),
+            ("master_failover_state", self.failover_state()),
             ("master_replid", history.id.decode()),
             ("master_replid2", history.second_id.decode()),
             ("master_repl_offset", history.offset),

@@ -36,6 +36,7 @@ class Replica:
     __slots__ = (
         "_machine",
         "_over_soft_since",
+        "has_answered",
         "heard",
         "offset",
         "on_disk",
@@ -57,6 +58,8 @@ class Replica:
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
+        #: It has acknowledged something: it has found the end of its file.
+        self.has_answered = False
         #: Up to where it has done the stream, and has it on its disk.
         self.offset = self.on_disk = 0
         #: When it last said so; when it last took bytes of the file.

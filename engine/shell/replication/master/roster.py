@@ -22,6 +22,14 @@ class Roster:
         """Those who are to get a file that is not being written yet."""
         return [one for one in self.all.values() if one.state is Sync.WAITING]
 
+    def at(self, address: tuple[str, int]) -> Replica | None:
+        """The replica that says that it can be reached there."""
+        return next((one for one in self.all.values() if one.address == address), None)
+
+    def reachable(self) -> list[Replica]:
+        """Those online that have said where they can be reached."""
+        return [one for one in self.online if one.said.port]
+
     def described(self) -> list[list[bytes]]:
         """Those online, as ROLE tells of them."""
         told = ((*one.address, one.offset) for one in self.online)

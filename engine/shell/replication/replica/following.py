@@ -88,11 +88,23 @@ class Downstream(Protocol):
     def cut_off_all(self) -> None:
         """The history is another one, or called otherwise: they have to ask again."""
 
-    def begin_following(self) -> None:
-        """The server has a master from now on, and does not make the stream."""
+    def begin_following(self, *, keep_replicas: bool) -> None:
+        """The server has a master from now on, and does not make the stream. Replicas have to ask again, or stay where
+        the history goes on.
+        """
 
     def begin_leading(self) -> None:
         """The server has no master any more."""
+
+
+class Handover(Protocol):
+    """Who hands over to the server that is followed from then on, once, and hears how that ends."""
+
+    def accepted(self) -> None:
+        """The other server leads."""
+
+    def rejected(self, why: str) -> None:
+        """It does not: this server is to lead again."""
 
 
 class Following:
@@ -117,6 +129,8 @@ class Following:
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
+        #: This server was the master until now, and hands over to the one that it follows.
+        self._handover: Handover | None = None
         self._lines = b""
         self._transfer: Transfer | None = None
         #: The history that the data being transferred belong to.
@@ -156,19 +170,27 @@ class Following:
         return self._machine.state is Link.FOLLOWING
 
     @property
+    def is_synchronising(self) -> bool:
+        """Whether all data of the master are on their way: what is here is not what it has."""
+        return self._machine.state in (Link.TRANSFER, Link.LOADING)
+
+    @property
     def stream_db(self) -> int:
         """The database that the master's next command is about."""
         return self._db if self._session is None else self._session.db
 
-    def follow(self, host: bytes, port: int) -> Reply:
-        """Be a replica of another server from now on. The link is opened after the present command."""
+    def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
+        """Be a replica of another server from now on. The link is opened after the present command.
+
+        With a ``handover`` this server was its master so far.
+        """
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
             return Simple(server.ALREADY_FOLLOWS)
         LOG.info("following the master %s:%d from now on", host.decode("utf-8", "backslashreplace"), port)
         was_on = self.is_on
         self._let_go()
         self._machine.fire(LinkEvent.FOLLOW)
-        self._host, self._port = host, port
+        self._host, self._port, self._handover = host, port, handover
         self._core.config.note("replicaof", (host, b"%d" % port))
         if not was_on:
             # As a master it had a history of its own only where somebody got it.
@@ -183,7 +205,7 @@ class Following:
     def _begin_role(self) -> None:
         core = self._core
         core.changes.hold_expiry("master", NEVER)
-        self._downstream.begin_following()
+        self._downstream.begin_following(keep_replicas=self._handover is not None)
         waiting = core.sessions.blocked()
         for session in waiting:
             core.sessions.end_wait(session, CommandError(server.ROLE_CHANGED))
@@ -195,12 +217,13 @@ class Following:
         core.host.after_reply(finish)
         self._tick()
 
-    def lead(self) -> Reply:
+    def lead(self) -> None:
         """Follow nobody any more. The data stay; the history goes on under a new name."""
         if not self.is_on:
-            return OK
+            return
         LOG.info("following no master any more; the history has %d bytes so far", self._history.offset)
         self._let_go()
+        self._handover = None
         self._machine.fire(LinkEvent.LEAD)
         self._core.config.note("replicaof", ())
         if self._timer is not None:
@@ -212,7 +235,6 @@ class Following:
         self._core.changes.hold_expiry("master", 0)
         self._follow_directives()
         self._downstream.begin_leading()
-        return OK
 
     def stop(self) -> None:
         """The process ends."""
@@ -264,7 +286,8 @@ class Following:
             version=REDIS_VERSION.encode(),
         )
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
-        self._handshake, self._lines = Handshake(who, asked), b""
+        self._handshake = Handshake(who, asked, hands_over=self._handover is not None)
+        self._lines = b""
         self._send(self._handshake.begin())
 
     def _capabilities(self) -> tuple[bytes, ...]:
@@ -299,6 +322,7 @@ class Following:
             self._down_since = self._clock()
             self._pause = _SHORTEST_PAUSE
         self.trouble = why
+        is_rejected = self._handshake is not None and self._handshake.has_asked
         pause = self._costly_pause if costly or state is Link.TRANSFER else self._pause
         self._let_go()
         self._machine.fire(LinkEvent.LOST)
@@ -308,6 +332,8 @@ class Following:
         else:
             self._pause = min(2 * pause, _LONGEST_PAUSE)
         self._retry = asyncio.get_running_loop().call_later(pause, self._connect)
+        if self._handover is not None and is_rejected:
+            self._handover.rejected(why)
 
     def _refuse(self, why: str) -> None:
         """Follow no further: what the master sends cannot be taken."""
@@ -376,10 +402,13 @@ class Following:
                 return
         outcome, rest, self._lines = self._handshake.outcome, self._lines, b""
         self._handshake = None
+        handover, self._handover = self._handover, None
         if isinstance(outcome, Full):
             self._begin_transfer(outcome)
         else:
             self._go_on(outcome)
+        if handover is not None:
+            handover.accepted()
         if rest:
             self.received(rest)
 
@@ -607,7 +636,7 @@ class Following:
         """The first lines of INFO replication of a replica."""
         config, state, now = self._core.config, self._machine.state, self._clock()
         heard = int(now - self._link.heard_at) if self._link is not None and self.is_up else -1
-        syncing = state in (Link.TRANSFER, Link.LOADING)
+        syncing = self.is_synchronising
         offset = self._history.offset if self._has_history else 0
         lines: list[tuple[str, Any]] = [
             ("master_host", self._host.decode("utf-8", "backslashreplace")),

@@ -51,11 +51,19 @@ class Continue:
 
 
 class Handshake:
-    """One handshake. ``history`` is the ID and the first offset that is missing here; None: everything is."""
+    """One handshake. ``history`` is the ID and the first offset that is missing here; None: everything is.
 
-    def __init__(self, introduction: Introduction, history: tuple[bytes, int] | None) -> None:
+    ``hands_over``: the other side is a replica that is told to lead from now on.
+    """
+
+    def __init__(
+        self, introduction: Introduction, history: tuple[bytes, int] | None, *, hands_over: bool = False
+    ) -> None:
         self._introduction = introduction
         self._history = history
+        self._last = (b"FAILOVER",) if hands_over else ()
+        #: PSYNC has been sent: what happens from then on is the answer to it.
+        self.has_asked = False
         self._steps = self._run()
         #: What the master's last line means; None until it has come.
         self.outcome: Full | Continue | None = None
@@ -95,7 +103,8 @@ class Handshake:
         if who.version:
             yield command(b"REPLCONF", b"version", who.version)
         history, offset = self._history or (b"?", -1)
-        self._conclude((yield command(b"PSYNC", history, b"%d" % offset)))
+        self.has_asked = True
+        self._conclude((yield command(b"PSYNC", history, b"%d" % offset, *self._last)))
 
     def _conclude(self, line: bytes) -> None:
         full, goes_on = _FULL.fullmatch(line), _CONTINUE.fullmatch(line)

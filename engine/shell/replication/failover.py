@@ -1,0 +1,215 @@
+"""FAILOVER: a master hands over to one of its replicas, and follows it from then on.
+
+                BEGIN                  SYNCED                     ACCEPTED, REJECTED, ABORT
+    NONE ───────────────> WAITING ─────────────────> HANDING_OVER ──────────────────────────> NONE
+                             │
+                             └── GIVEN_UP, ABORT ──> NONE
+
+While it goes on commands that write wait, so that a replica can come to have everything. WAITING ends when one has, at
+its time, or by FAILOVER ABORT. From then on this server is a replica, which says so in its PSYNC: whoever gets that
+leads. If the answer is no, this server leads again, under a new name of the history. Where no answer comes because the
+other one cannot be reached, it is tried again until FAILOVER ABORT: it may have accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+from engine.core.dispatch import Core
+from engine.core.keyspace.changes import NEVER
+from engine.core.protocol.replies import CommandError
+from engine.shell.durability.states.machine import Machine
+from engine.shell.observation.reporting import LOG
+from engine.shell.replication.master.master import Master
+from engine.shell.replication.master.replica import Replica
+from engine.shell.replication.master.states import Sync
+from engine.text.messages import server
+
+#: Whose pause of commands that write it is, and who lets no key expire.
+_OWNER = "failover"
+
+
+class Stage(Enum):
+    """How far a failover is. The values are INFO's words."""
+
+    NONE = "no-failover"
+    #: No replica has everything yet.
+    WAITING = "waiting-for-sync"
+    #: One has been told to lead.
+    HANDING_OVER = "failover-in-progress"
+
+
+class FailoverEvent(Enum):
+    """What happens to it."""
+
+    BEGIN = auto()
+    SYNCED = auto()
+    GIVEN_UP = auto()
+    ACCEPTED = auto()
+    REJECTED = auto()
+    ABORT = auto()
+
+
+_S, _E = Stage, FailoverEvent
+TABLE = {
+    (_S.NONE, _E.BEGIN): _S.WAITING,
+    (_S.WAITING, _E.SYNCED): _S.HANDING_OVER,
+    (_S.WAITING, _E.GIVEN_UP): _S.NONE,
+    (_S.WAITING, _E.ABORT): _S.NONE,
+    (_S.HANDING_OVER, _E.ACCEPTED): _S.NONE,
+    (_S.HANDING_OVER, _E.REJECTED): _S.NONE,
+    (_S.HANDING_OVER, _E.ABORT): _S.NONE,
+}
+
+
+def failover() -> Machine[Stage, FailoverEvent]:
+    """A machine of a server that does not fail over."""
+    return Machine("the failover", TABLE, Stage.NONE)
+
+
+class Roles(Protocol):
+    """What decides whom this server follows."""
+
+    follows: bool
+
+    def hand_over(self, host: bytes, port: int) -> None:
+        """Follow a server that is to lead from then on."""
+
+    def take_back(self) -> None:
+        """Lead again."""
+
+
+class Failover:
+    """One server's. ``offset`` tells where the stream ends that everything so far has made."""
+
+    def __init__(
+        self, core: Core, master: Master, roles: Roles, loop: asyncio.AbstractEventLoop, offset: Callable[[], int]
+    ) -> None:
+        self._core = core
+        self._master = master
+        self._roles = roles
+        self._loop = loop
+        self._offset = offset
+        self._machine = failover()
+        self._target: tuple[str, int] | None = None
+        self._force = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether one goes on."""
+        return self._machine.state is not Stage.NONE
+
+    @property
+    def shown(self) -> str:
+        """INFO's word for what it does."""
+        return str(self._machine.state.value)
+
+    # -- commands -----------------------------------------------------------------------------------------------------
+
+    def begin(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
+        """FAILOVER; see :class:`engine.core.environment.replication.Replication`."""
+        if self.is_on:
+            raise CommandError(server.FAILOVER_IS_ON)
+        if self._roles.follows:
+            raise CommandError(server.FAILOVER_ON_REPLICA)
+        if not self._master.roster.all:
+            raise CommandError(server.FAILOVER_WITHOUT_REPLICAS)
+        if force and not (target and timeout):
+            raise CommandError(server.FAILOVER_FORCE)
+        address = (target[0].decode("utf-8", "replace"), target[1]) if target else None
+        if address is not None:
+            replica = self._master.roster.at(address)
+            if replica is None:
+                raise CommandError(server.NO_SUCH_REPLICA)
+            if replica.state is not Sync.ONLINE:
+                raise CommandError(server.REPLICA_NOT_ONLINE)
+        LOG.info("failover to %s begins: clients that write wait", _named(address))
+        self._machine.fire(FailoverEvent.BEGIN)
+        self._target, self._force = address, force
+        self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=_OWNER)
+        self._core.changes.hold_expiry(_OWNER, NEVER)
+        if timeout:
+            self._timer = self._loop.call_later(timeout / 1000, self._time_out)
+        self._master.ask_soon()
+        self.look_soon()
+
+    def abort(self) -> None:
+        """FAILOVER ABORT."""
+        if not self.is_on:
+            raise CommandError(server.NO_FAILOVER)
+        self._lead_again(FailoverEvent.ABORT, "FAILOVER ABORT")
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def look_soon(self) -> None:
+        """A replica may have everything now. (Looked at when the present command has left its effects.)"""
+        if self._machine.state is Stage.WAITING and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_due = False
+        if self._machine.state is not Stage.WAITING:
+            return
+        offset = self._offset()
+        for replica in self._master.roster.reachable():
+            if replica.offset >= offset and self._target in (None, replica.address):
+                self._hand_over(replica)
+                return
+
+    def _time_out(self) -> None:
+        if self._force and self._target is not None:
+            LOG.warning("failover: %s does not have everything yet, and leads all the same", _named(self._target))
+            self._hand_over_to(*self._target)
+        else:
+            self._lead_again(FailoverEvent.GIVEN_UP, "no replica had everything in time")
+
+    def _hand_over(self, replica: Replica) -> None:
+        LOG.info("failover: %s has everything, and is told to lead", replica.name)
+        self._hand_over_to(*replica.address)
+
+    def _hand_over_to(self, host: str, port: int) -> None:
+        self._machine.fire(FailoverEvent.SYNCED)
+        self._stop_timer()
+        self._roles.hand_over(host.encode(), port)
+
+    def accepted(self) -> None:
+        """The other server leads."""
+        self._machine.fire(FailoverEvent.ACCEPTED)
+        LOG.info("failover done")
+        self._let_clients_go()
+
+    def rejected(self, why: str) -> None:
+        """It does not."""
+        self._lead_again(FailoverEvent.REJECTED, why)
+
+    def _lead_again(self, event: FailoverEvent, why: str) -> None:
+        LOG.warning("failover to %s ends, and this server goes on as master: %s", _named(self._target), why)
+        self._machine.fire(event)
+        if self._roles.follows:
+            self._roles.take_back()
+        self._let_clients_go()
+
+    def _let_clients_go(self) -> None:
+        self._stop_timer()
+        self._core.pause.end(_OWNER)
+        self._core.changes.hold_expiry(_OWNER, 0)
+        self._core.host.follow_pause()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stop(self) -> None:
+        """The process ends."""
+        self._stop_timer()
+
+
+def _named(address: tuple[str, int] | None) -> str:
+    return f"{address[0]}:{address[1]}" if address is not None else "any replica"

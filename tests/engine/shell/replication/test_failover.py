@@ -1,0 +1,249 @@
+"""FAILOVER: a master hands over to a replica, engines and real servers; what comes of it when that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from engine.shell.durability.states.machine import IllegalTransitionError
+from engine.shell.replication import failover
+from engine.shell.replication.failover import TABLE, FailoverEvent, Stage
+from tests.connection import Connection
+from tests.sentinels import Member, members
+from tests.waiting import wait_for
+
+WAYS = {Stage.NONE: "", Stage.WAITING: "BEGIN", Stage.HANDING_OVER: "BEGIN SYNCED"}
+
+
+@pytest.mark.parametrize("state", Stage)
+def test_every_move_of_the_table_is_made_and_no_other(state):
+    """From each stage each event leads where the table and the drawing say; every other one is refused."""
+    for event in FailoverEvent:
+        assert event.name in (failover.__doc__ or "")
+        machine = failover.failover()
+        for word in WAYS[state].split():
+            machine.fire(FailoverEvent[word])
+        if (state, event) in TABLE:
+            assert machine.fire(event) is TABLE[state, event]
+        else:
+            with pytest.raises(IllegalTransitionError):
+                machine.fire(event)
+            assert machine.state is state
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, Member]]:
+    """Two engines and a real server."""
+    with members("engine", "engine", "redis") as (one, other, real):
+        yield {"engine": one, "other engine": other, "redis": real}
+
+
+@contextmanager
+def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Member]]:
+    """An empty master and its replica."""
+    master, replica = (servers[name] for name in names.split(" > "))
+    for member in servers.values():
+        member.run("REPLICAOF", "NO", "ONE")
+        member.run("FLUSHALL")
+    replica.run("REPLICAOF", "127.0.0.1", master.port)
+    wait_for(lambda: is_online(master, replica), "the replica to follow")
+    yield master, replica
+
+
+def is_online(master: Member, replica: Member) -> bool:
+    """Whether the master has this replica alone, and sends it what happens."""
+    info = master.info()
+    told: Any = info.get("slave0") or {}
+    return (info["connected_slaves"], told.get("port"), told.get("state")) == (1, replica.port, "online")
+
+
+def stage(member: Member) -> Any:
+    return member.info()["master_failover_state"]
+
+
+def synchronisations(*members: Member) -> int:
+    """How often they have sent all data to somebody."""
+    count = 0
+    for member in members:
+        with member.client() as client:
+            count += client.info("stats")["sync_full"]
+    return count
+
+
+class Writer(threading.Thread):
+    """Writes entries to whoever is the master, until it is told to end; each that was confirmed counts."""
+
+    def __init__(self, master: Member, replica: Member) -> None:
+        super().__init__(daemon=True)
+        self._members = (master, replica)
+        self._ended = threading.Event()
+        self.confirmed = 0
+        self.errors: set[str] = set()
+
+    def run(self) -> None:
+        clients = [member.client() for member in self._members]
+        at = 0
+        while not self._ended.is_set():
+            try:
+                clients[at].xadd("s", {"n": self.confirmed + 1}, id=f"{self.confirmed + 1}-1")
+                self.confirmed += 1
+            except redis.ReadOnlyError:
+                at = 1 - at
+            except redis.RedisError as error:
+                self.errors.add(str(error))
+        for client in clients:
+            client.close()
+
+    def __enter__(self) -> Writer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join(20)
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("names", ["engine > other engine", "engine > redis", "redis > engine"])
+def test_a_replica_takes_over_while_clients_write(servers, names):
+    """FAILOVER changes the roles and the master's name; what was confirmed before and after is at both, and no data are
+    sent anew. Clients that write wait and hear READONLY of the old master, nothing else.
+    """
+    with pair(servers, names) as (master, replica), Writer(master, replica) as writer:
+        wait_for(lambda: writer.confirmed > 50, "entries")
+        full = synchronisations(master, replica)
+        master.run("FAILOVER", "TO", "127.0.0.1", replica.port, "TIMEOUT", 15_000)
+        wait_for(lambda: stage(master) == "no-failover" and master.follows(replica), "the failover")
+        before = writer.confirmed
+        wait_for(lambda: writer.confirmed > before + 50, "entries at the new master")
+        # The other way round, to whichever replica has everything first.
+        wait_for(lambda: is_online(replica, master), "the old master to follow")
+        replica.run("FAILOVER")
+        wait_for(lambda: stage(replica) == "no-failover" and replica.follows(master), "the failover back")
+        before = writer.confirmed
+        wait_for(lambda: writer.confirmed > before + 50, "entries at the first master")
+    wait_for(lambda: replica.has_all_of(master), "all entries")
+    for member in (master, replica):
+        with member.client() as client:
+            assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == list(range(1, writer.confirmed + 1))
+    assert synchronisations(master, replica) == full
+    assert writer.errors == set()
+
+
+@pytest.mark.redis
+def test_without_a_replica_that_has_everything_nothing_changes(servers):
+    """While no replica has everything clients that write wait, others do not; after TIMEOUT or ABORT they go on. Other
+    commands about roles are refused meanwhile.
+    """
+    with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
+        assert replica.process is not None
+        os.kill(replica.process.pid, signal.SIGSTOP)
+        try:
+            client.set("k", "1")
+            client.execute_command("FAILOVER", "TIMEOUT", 60)
+            assert stage(master) == "waiting-for-sync"
+            assert client.get("k") == b"1"
+            client.client_unpause()
+            for words, error in (
+                (("FAILOVER",), "already in progress"),
+                (("REPLICAOF", "127.0.0.1", 1), "REPLICAOF not allowed while failing over"),
+                (("REPLICAOF", "NO", "ONE"), "REPLICAOF not allowed while failing over"),
+            ):
+                with pytest.raises(redis.ResponseError, match=error):
+                    client.execute_command(*words)
+            client.set("k", "2")  # it waits for the end
+            assert stage(master) == "no-failover"
+            client.execute_command("FAILOVER")
+            with Connection(master) as waiting:
+                waiting.send("SET", "k", "3")
+                assert client.get("k") == b"2"
+                client.execute_command("FAILOVER", "ABORT")
+                assert waiting.receive() == b"OK"
+            assert client.get("k") == b"3"
+            assert client.info("replication")["role"] == "master"
+        finally:
+            os.kill(replica.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.redis
+def test_a_replica_that_lacks_something_leads_with_force(servers):
+    """After TIMEOUT with FORCE the target is asked in any case, again and again; ABORT makes the old master one again,
+    and the replica has what the master has.
+    """
+    with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
+        assert replica.process is not None
+        os.kill(replica.process.pid, signal.SIGSTOP)
+        try:
+            client.set("k", "1")
+            client.execute_command("FAILOVER", "TO", "127.0.0.1", replica.port, "TIMEOUT", 30, "FORCE")
+            wait_for(lambda: stage(master) == "failover-in-progress", "the time to be over")
+            assert client.info("replication")["role"] == "slave"
+            client.execute_command("FAILOVER", "ABORT")
+            assert client.info("replication")["role"] == "master"
+            client.set("k", "2")
+        finally:
+            os.kill(replica.process.pid, signal.SIGCONT)
+        wait_for(lambda: replica.has_all_of(master), "the replica to have everything")
+        assert replica.run("GET", "k") == b"2"
+
+
+@pytest.mark.redis
+def test_who_does_not_want_to_lead_is_left_alone(servers):
+    """A replica that refuses PSYNC ... FAILOVER: the master is the master again, and clients that waited go on."""
+    with pair(servers, "engine > redis") as (master, replica), master.client() as client:
+        name = client.info("replication")["master_replid"]
+        replica.run("ACL", "SETUSER", "default", "-psync")
+        try:
+            client.execute_command("FAILOVER")
+            client.set("k", "1")
+            info = client.info("replication")
+            assert (info["role"], info["master_replid2"]) == ("master", name)
+        finally:
+            replica.run("ACL", "SETUSER", "default", "+psync")
+        wait_for(lambda: replica.has_all_of(master), "the replica to follow again")
+
+
+@pytest.mark.redis
+def test_only_the_own_master_hands_over(servers):
+    """PSYNC ... FAILOVER is refused by a master, and by a replica where the history is another one."""
+    with pair(servers, "engine > other engine") as (master, replica):
+        name = str(master.info()["master_replid"])
+        for member, words, error in (
+            (master, (name, 1), "can't be sent to a master"),
+            (replica, ("a" * 40, 1), "replid must match my replid"),
+        ):
+            with pytest.raises(redis.ResponseError, match=error):
+                member.run("PSYNC", *words, "FAILOVER")
+        assert replica.follows(master)
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("TO 127.0.0.1", "syntax error"),
+        ("TO 127.0.0.1 x", "not an integer"),
+        ("TO 127.0.0.1 1", "target HOST and PORT is not a replica"),
+        ("TIMEOUT 0", "timeout must be greater than 0"),
+        ("TIMEOUT 5 TIMEOUT 6", "syntax error"),
+        ("TIMEOUT 5 FORCE", "force option requires both"),
+        ("FORCE", "force option requires both"),
+        ("ABORT", "No failover in progress"),
+        ("ABORT TIMEOUT 5", "syntax error"),
+    ],
+)
+def test_what_is_wrong_is_said_as_redis_says_it(servers, words, error):
+    """Wrong arguments of FAILOVER have the errors of a real server, at a master that has a replica."""
+    master = servers["engine"]
+    if not is_online(master, servers["redis"]):
+        with pair(servers, "engine > redis"):
+            pass
+    with pytest.raises(redis.ResponseError, match=error):
+        master.run("FAILOVER", *words.split())

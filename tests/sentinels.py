@@ -1,0 +1,199 @@
+"""Families of servers that replicate, engines and real ones, each of which can be killed and come back; and Sentinels
+that watch them.
+
+Each context manager leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import redis
+
+from tests import ROOT, servers, tools
+from tests.waiting import wait_for
+
+#: Seconds for a failover, with what surrounds it.
+PATIENCE = 30.0
+#: What makes Sentinels quick: periods in milliseconds.
+_QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-period": 100, "election-timeout": 1000}
+#: No moment for other replicas to come; replicas hear of their master often.
+_FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+
+
+class Member:
+    """A server on a port that stays the same however often it is killed, with a configuration file that it may rewrite.
+
+    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server.
+    """
+
+    def __init__(self, kind: str, directory: Path, *flags: str) -> None:
+        self.kind = kind
+        self.port = servers.free_port()
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        self.output = directory / "output.txt"
+        self.config = directory / "server.conf"
+        self.config.write_text(f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n")
+        if kind == "engine":
+            program = [sys.executable, "-m", "engine"]
+        else:
+            program = [tools.needed("redis-server") if kind == "redis" else kind]
+        self._command = servers.tied_to_us([*program, str(self.config), *_FLAGS, *flags])
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process, and wait until it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start the process."""
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+
+    def wait(self) -> None:
+        """Wait until the process answers."""
+        wait_for(self._answers, f"the {self.kind} to answer", 60)
+
+    def _answers(self) -> bool:
+        with suppress(redis.RedisError, OSError), self.client() as client:
+            return bool(client.ping())
+        assert self.process is not None
+        assert self.process.poll() is None, self.output.read_text()
+        return False
+
+    def client(self) -> redis.Redis:
+        """A new client, which waits for no reply forever."""
+        return redis.Redis(port=self.port, protocol=2, socket_timeout=20)
+
+    def connect(self) -> socket.socket:
+        """A new connection."""
+        return socket.create_connection(("127.0.0.1", self.port), 20)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(30)
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self.process is not None:
+            servers.stop(self.process)
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    def run(self, *words: str | bytes | int) -> object:
+        """The reply of one command, as it came."""
+        with self.client() as client:
+            return client.execute_command(*words)
+
+    def info(self) -> dict[str, object]:
+        """INFO replication; nothing where the server is away."""
+        with suppress(redis.RedisError, OSError), self.client() as client:
+            found: dict[str, object] = client.info("replication")
+            return found
+        return {}
+
+    def follows(self, master: Member) -> bool:
+        """Whether it is a replica of ``master`` and has its data."""
+        info = self.info()
+        return (info.get("master_port"), info.get("master_link_status")) == (master.port, "up")
+
+    def has_all_of(self, master: Member) -> bool:
+        """Whether it follows ``master`` and has done everything that it has."""
+        info = self.info()
+        return (
+            info.get("master_port") == master.port
+            and info.get("master_link_status") == "up"
+            and info.get("slave_repl_offset") == master.info().get("master_repl_offset")
+        )
+
+
+@contextmanager
+def members(*kinds: str, flags: tuple[str, ...] = ()) -> Iterator[list[Member]]:
+    """Servers, each its own master."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
+        found = [Member(kind, place / f"{number}", *flags) for number, kind in enumerate(kinds)]
+        for member in found:
+            stack.callback(member.stop)
+            member.launch()
+        for member in found:
+            member.wait()
+        yield found
+
+
+@contextmanager
+def family(*kinds: str, flags: tuple[str, ...] = ()) -> Iterator[list[Member]]:
+    """A master and its replicas, which have its data."""
+    with members(*kinds, flags=flags) as found:
+        master, *replicas = found
+        for replica in replicas:
+            replica.run("REPLICAOF", "127.0.0.1", master.port)
+        for replica in replicas:
+            wait_for(lambda: replica.follows(master), "a replica to follow", PATIENCE)  # noqa: B023
+        yield found
+
+
+class Sentinels:
+    """Three Sentinels."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self.ports = ports
+
+    def url(self, name: str) -> str:
+        """The connector's URL of the master ``name``."""
+        return "redis+sentinel://" + ",".join(f"127.0.0.1:{port}" for port in self.ports) + f"/{name}"
+
+    def client(self, number: int = 0) -> redis.Redis:
+        """A client of one of them."""
+        return redis.Redis(port=self.ports[number], protocol=2, socket_timeout=5)
+
+    def master(self, name: str) -> int:
+        """The port of the master, as the first one says."""
+        with self.client() as client:
+            return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)[1])
+
+    @contextmanager
+    def watching(self, name: str, found: list[Member], down_after: int = 500) -> Iterator[None]:
+        """They watch a family, and know all of it and each other."""
+        for number in range(len(self.ports)):
+            with self.client(number) as client:
+                client.execute_command("SENTINEL", "MONITOR", name, "127.0.0.1", found[0].port, 2)
+                options = {"down-after-milliseconds": down_after, "failover-timeout": 3000, "parallel-syncs": 2}
+                for option, value in options.items():
+                    client.execute_command("SENTINEL", "SET", name, option, value)
+        try:
+            for number in range(len(self.ports)):
+                wait_for(lambda: self._knows(number, name, len(found) - 1), "the Sentinels to know all", PATIENCE)  # noqa: B023
+            yield
+        finally:
+            for number in range(len(self.ports)):
+                with self.client(number) as client:
+                    client.execute_command("SENTINEL", "REMOVE", name)
+
+    def _knows(self, number: int, name: str, replicas: int) -> bool:
+        with self.client(number) as client:
+            said = client.sentinel_master(name)
+        return int(said["num-other-sentinels"]) == len(self.ports) - 1 and int(said["num-slaves"]) == replicas
+
+
+@contextmanager
+def sentinels() -> Iterator[Sentinels]:
+    """Three Sentinels that look around much more often than real ones."""
+    with ExitStack() as stack:
+        found = Sentinels([stack.enter_context(servers.sentinel()).port for _ in range(3)])
+        for number in range(len(found.ports)):
+            with found.client(number) as client:
+                client.execute_command("SENTINEL", "DEBUG", *(word for pair in _QUICK.items() for word in pair))
+        yield found
