@@ -71,6 +71,34 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Trim it with --maxlen or --older-than.",
         ),
     ),
+    "FILE_EXISTS": (
+        Status.FAILED,
+        Condition(CommandError, "The file {file} exists.", "Write to another one, or go on with it: --resume."),
+    ),
+    "STREAM_NOT_EMPTY": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The stream '{stream}' has had entries up to {last}.",
+            "Choose another one. If earlier work was broken off, --resume goes on behind that entry.",
+        ),
+    ),
+    "STREAM_DIFFERS": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The stream '{stream}' ends at {last}, which {other} does not have: it holds something else.",
+            "Choose another stream, or remove this one and begin again.",
+        ),
+    ),
+    "ID_NOT_RISING": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The stream '{stream}' does not take the ID {id}: it has a later one.",
+            "Sort the file by ID; see that nobody else adds to the stream; or give --ids new.",
+        ),
+    ),
     "GROUP_EXISTS": (
         Status.FAILED,
         Condition(

@@ -9,11 +9,10 @@ import click
 
 from pystreams.commands.verbs import NAME, STREAM, Run, stream_argument, together, verb
 from pystreams.errors import fail
-from pystreams.output.entries import fields_json
 from pystreams.output.out import Column
 from pystreams.streams import dead_letters, listing, trimming
 from pystreams.streams.dead_letters import Letter, Which
-from pystreams.values import names, numbers, times
+from pystreams.values import fields, names, numbers, times
 from spark_streams.stream_id import StreamId
 
 _COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
@@ -26,7 +25,7 @@ def _document(letter: Letter) -> dict[str, Any]:
         "original_id": names.as_json(letter.original),
         "deliveries": letter.deliveries,
         "reason": names.as_json(letter.reason),
-        "fields": fields_json(letter.words),
+        "fields": fields.as_json(letter.words),
     }
 
 

@@ -11,10 +11,11 @@ import click
 
 from pystreams.commands.choosing import is_glob
 from pystreams.commands.verbs import NAME, Run, stream_argument, verb
-from pystreams.output.entries import FORMATS, Lines, as_text
+from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import consuming, entries, following, listing, seeking
 from pystreams.streams.following import Found
 from pystreams.values import names, positions, where
+from pystreams.values.fields import Entry, as_text
 from spark_streams.stream_id import ZERO, StreamId
 
 
@@ -165,7 +166,7 @@ def consume(
                 run.out.note(f"{pending:,} entries are pending for the consumer {names.shown(name)}.")
 
 
-def _write(run: Run, lines: Lines, stream: bytes, page: Sequence[entries.Entry]) -> None:
+def _write(run: Run, lines: Lines, stream: bytes, page: Sequence[Entry]) -> None:
     for entry_id, words in page:
         lines.write(stream, entry_id, words)
     run.out.flush()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands import cleaning, groups, pending, reading, server, streams, writing
+from pystreams.commands import archiving, cleaning, groups, pending, reading, server, streams, writing
 from pystreams.commands.verbs import InOrder, remember, server_options
 
 
@@ -39,6 +39,7 @@ for _verb in (
     *groups.VERBS,
     *pending.VERBS,
     *cleaning.VERBS,
+    *archiving.VERBS,
     *server.VERBS,
 ):
     cli.add_command(_verb)

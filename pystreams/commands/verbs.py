@@ -38,6 +38,7 @@ class Run:
         self.wanted = wanted
         self._needs = needs
         self._connection: Connection | None = None
+        self._others: list[Connection] = []
         self._now: int | None = None
 
     @property
@@ -49,6 +50,11 @@ class Run:
                 self.out.warn(f"{file} can be read by others: chmod 600 {file}")
             self._connection = connect(self.wanted, self._needs)
         return self._connection
+
+    def other(self, wanted: Wanted) -> Connection:
+        """A connection to a second server."""
+        self._others.append(connect(wanted, self._needs))
+        return self._others[-1]
 
     def use(self, url: str) -> None:
         """Talk to this server, which was named in another place than --url."""
@@ -90,9 +96,10 @@ class Run:
             self.out.line(sentence)
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
+        """Close the connections."""
+        for connection in (self._connection, *self._others):
+            if connection is not None:
+                connection.close()
 
 
 class Name(click.ParamType[bytes]):

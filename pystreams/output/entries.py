@@ -5,29 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
 
 from pystreams.output.out import Output
+from pystreams.values import fields as values
 from pystreams.values import names
 
 FORMATS = ("table", "json", "csv")
-
-
-def fields_json(words: Sequence[bytes]) -> Any:
-    """Field names and values in turn as an object; as a list of pairs where a name occurs twice or is no text."""
-    pairs = list(zip(words[0::2], words[1::2], strict=True))
-    keys = [names.as_json(name) for name, _ in pairs]
-    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
-        return {key: names.as_json(value) for key, (_, value) in zip(keys, pairs, strict=True)}
-    return [[key, names.as_json(value)] for key, (_, value) in zip(keys, pairs, strict=True)]
-
-
-def as_text(words: Sequence[bytes]) -> dict[str, str]:
-    """Fields as texts, for conditions; of a name that occurs twice the last."""
-    return {
-        names.shown(name): value.decode("utf-8", "replace")
-        for name, value in zip(words[0::2], words[1::2], strict=True)
-    }
 
 
 class Lines:
@@ -53,7 +36,7 @@ class Lines:
             words = [word for name in self._fields if name in wanted for word in (name, wanted[name])]
         if self._form == "json":
             where = {"stream": names.as_json(stream)} if self._several else {}
-            self._out.document({**where, "id": entry_id.decode(), "fields": fields_json(words)})
+            self._out.document({**where, "id": entry_id.decode(), "fields": values.as_json(words)})
             return
         pairs = (
             f"{names.shown(name)}={names.shown(value)}" for name, value in zip(words[0::2], words[1::2], strict=True)

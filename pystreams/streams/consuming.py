@@ -8,7 +8,7 @@ import redis
 
 from pystreams.streams import following
 from pystreams.streams.asking import ask
-from pystreams.streams.entries import Entry
+from pystreams.values.fields import Entry
 from spark_streams.client.connection import BROKEN, Connection
 from spark_streams.errors import PystreamsError
 

@@ -14,7 +14,7 @@ import redis
 
 from pystreams.streams import entries
 from pystreams.streams.asking import ask, ask_all, failure, pages
-from pystreams.streams.entries import Entry
+from pystreams.values.fields import Entry
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import slot_of
 from spark_streams.errors import error

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from pystreams.streams.asking import ask
 from pystreams.streams.listing import Stream
+from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Connection
 from spark_streams.server.page_size import PageSize
 from spark_streams.stream_id import LAST, ZERO, StreamId
-
-Entry = tuple[bytes, list[bytes]]
-"""An entry's ID, and its field names and values in turn."""
 
 _LARGEST_PAGE = 2000
 

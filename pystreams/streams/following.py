@@ -12,7 +12,7 @@ from typing import Any
 
 from pystreams.streams import entries
 from pystreams.streams.asking import ask_all
-from pystreams.streams.entries import Entry
+from pystreams.values.fields import Entry
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.slots import slot_of
 from spark_streams.errors import PystreamsError

@@ -1,0 +1,258 @@
+"""`export`, `import` and `copy`: streams to files and back, and from server to server. All go on where they stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
+from pystreams.connect.server import Wanted
+from pystreams.errors import fail
+from pystreams.files import archives, rows
+from pystreams.streams import entries, listing, pending, transfer
+from pystreams.streams import groups as of_groups
+from pystreams.streams.asking import pages
+from pystreams.streams.listing import Stream
+from pystreams.values import names, positions
+from spark_streams.client.connection import Connection
+from spark_streams.stream_id import ZERO, StreamId
+
+_FORMS = ("jsonl", "csv", "parquet")
+_CHUNK = 500
+
+
+@verb(
+    "export",
+    needs="+xinfo|stream +xrange +xrevrange +time",
+    examples=(
+        "pystreams export orders orders.jsonl",
+        "pystreams export orders day.parquet --from 2024-06-01 --before 2024-06-02",
+        "pystreams export orders orders.csv --columns customer,price",
+        "pystreams export orders orders.jsonl --resume   # also: what was added since",
+    ),
+)
+@stream_argument
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
+@click.option("--from", "start", default="start", show_default=True, metavar="POSITION", help="An ID, a time, 15m, -N.")
+@click.option("--before", default="end", show_default=True, metavar="POSITION", help="Only entries before it.")
+@click.option("--columns", metavar="NAME,...", help="The columns of CSV or Parquet; others go to _other.")
+@click.option("--resume", is_flag=True, help="Go on behind the last entry that is in the file.")
+def export(
+    run: Run, stream: bytes, file: Path, form: str | None, start: str, before: str, columns: str | None, resume: bool
+) -> None:
+    """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
+
+    JSON lines keep everything. In CSV and Parquet each field of the first entries is a column of text, or each of
+    --columns; what fits no column is in _other. The column _id has the ID.
+    """
+    form = form or rows.form_of(str(file))
+    if form not in _FORMS:
+        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
+    begin, end = positions.parse(start, "--from"), positions.parse(before, "--before")
+    source = listing.need(run.connection, stream)
+    after = entries.after_of(run.connection, source, begin, run.now)
+    upto = min(entries.after_of(run.connection, source, end, run.now), source.generated)
+    chosen = None if columns is None else [name for name in columns.split(",") if name]
+    archive = archives.open_archive(file, str(form), chosen, resume=resume)
+    if archive.last is not None:
+        after = max(after, StreamId.parse(archive.last))
+    written, whole = 0, False
+    try:
+        with run.out.progress("entries", _about(source, after) or None) as advance:
+            for page in entries.pages(run.connection, stream, after, upto):
+                archive.write(page)
+                written += len(page)
+                advance(len(page))
+        whole = True
+    finally:
+        archive.close(whole=whole)
+        if not whole:
+            run.out.note(f"Broken off after {written:,} entries: --resume goes on.")
+    run.done(f"Wrote {written:,} entries to {file}.", {"written": written, "file": str(file), "upto": str(upto)})
+
+
+def _about(source: Stream, after: StreamId) -> int:
+    return source.state.backlog(after)[0]
+
+
+@verb(
+    "import",
+    needs="+xinfo|stream +xadd +get +set +del +multi +exec",
+    adds=True,
+    examples=(
+        "pystreams import orders.jsonl orders",
+        "pystreams import day.parquet orders --ids new",
+        "pystreams import orders.jsonl orders --resume",
+    ),
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@stream_argument
+@click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
+@click.option("--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs to use.")
+@click.option("--resume", is_flag=True, help="With --ids keep: leave out what the stream has already.")
+def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
+    """Add the entries of a file to a stream, with their own IDs or new ones.
+
+    With --ids new an import that was broken off goes on by itself: the server counts the rows that are in (a key beside
+    the stream, for a week). No entry is added twice.
+    """
+    form = form or rows.form_of(str(file))
+    if form not in _FORMS:
+        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
+    if run.dry_run:
+        count = sum(1 for _ in _read(file, str(form)))
+        run.done(f"Would add {count:,} entries to {names.shown(stream)}.", {"dry_run": True, "entries": count})
+        return
+    if ids == "new":
+        added, skipped = _with_new_ids(run, file, str(form), stream)
+    else:
+        added, skipped = _with_own_ids(run, file, str(form), stream, resume=resume)
+    left_out = f", {skipped:,} were there already" if skipped else ""
+    run.done(f"Added {added:,} entries to {names.shown(stream)}{left_out}.", {"added": added, "skipped": skipped})
+
+
+def _read(file: Path, form: str) -> Iterator[rows.Row]:
+    if form == "parquet":
+        if not file.exists():
+            raise FileNotFoundError(2, "No such file or directory", str(file))
+        yield from rows.read_parquet(file)
+        return
+    with file.open("rb") as source:
+        yield from rows.read(source, form, str(file))
+
+
+def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
+    """Add what lies behind the stream's last ID. How many were added, and left out."""
+    there = transfer.find(run.connection, stream)
+    end = ZERO if there is None else there.generated
+    if there is not None and end > ZERO and not resume:
+        fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
+    added, skipped, met = 0, 0, end == ZERO
+    with run.out.progress("entries") as advance:
+        for number, page in enumerate(pages(_read(file, form), _CHUNK)):
+            new: list[tuple[bytes, list[bytes]]] = []
+            for at, row in enumerate(page, number * _CHUNK + 1):
+                if row.id is None:
+                    fail("MALFORMED_ROW", file=file, row=at, reason="it has no ID: give --ids new")
+                entry_id = _parsed(row.id, file, at)
+                met = met or entry_id == end
+                if entry_id <= end:
+                    skipped += 1
+                    continue
+                if not met:
+                    fail("STREAM_DIFFERS", stream=names.shown(stream), last=end, other=file)
+                new.append((row.id, row.words))
+            transfer.add(run.connection, stream, new)
+            added += len(new)
+            advance(len(page))
+    return added, skipped
+
+
+def _parsed(text: bytes, file: Path, row: int) -> StreamId:
+    try:
+        return StreamId.parse(text)
+    except ValueError:
+        return fail("MALFORMED_ROW", file=file, row=row, reason=f"'{names.shown(text)}' is no ID")
+
+
+def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, int]:
+    """Add the rows that are not counted yet. How many were added, and left out."""
+    about = file.stat()
+    name = f"{file.absolute()}|{about.st_size}|{about.st_mtime_ns}"
+    counted = transfer.Counted(run.connection, stream, hashlib.sha256(name.encode()).hexdigest()[:16].encode())
+    skipped = counted.done
+    if skipped:
+        run.out.note(f"An earlier import of this file was broken off after {skipped:,} entries: going on there.")
+    with run.out.progress("entries") as advance:
+        seen = 0
+        for page in pages(_read(file, form), _CHUNK):
+            new = [row.words for row in page[max(0, skipped - seen) :]]
+            seen += len(page)
+            if new:
+                counted.add(new)
+            advance(len(page))
+    added = counted.done - skipped
+    counted.finish()
+    return added, skipped
+
+
+@verb(
+    "copy",
+    needs="+xinfo +xrange +xpending +time, and at the target +xinfo|stream +xadd +xsetid +xgroup +xclaim",
+    adds=True,
+    examples=(
+        "pystreams copy orders --to-url redis://other:6379",
+        "pystreams copy orders orders-copy --no-groups",
+        "pystreams copy orders --to-profile production --resume",
+    ),
+)
+@stream_argument
+@click.argument("target", type=STREAM, required=False)
+@click.option("--to-url", metavar="URL", help="The server to copy to. Without it, this one.")
+@click.option("--to-profile", metavar="NAME", help="The same by a profile.")
+@click.option("--groups/--no-groups", default=True, show_default=True, help="Also groups, with what is pending.")
+@click.option("--resume", is_flag=True, help="Go on behind the last entry that is there.")
+def copy(
+    run: Run,
+    stream: bytes,
+    target: bytes | None,
+    to_url: str | None,
+    to_profile: str | None,
+    groups: bool,
+    resume: bool,
+) -> None:
+    """Copy a stream with its IDs, and its groups with their positions and pending entries.
+
+    TARGET is its name there, by default the same. What is added while it is copied may be left out: --resume brings it.
+    """
+    elsewhere = to_url is not None or to_profile is not None
+    name = target or stream
+    if not elsewhere and name == stream:
+        raise click.UsageError("Give --to-url, --to-profile or another name.")
+    source = listing.need(run.connection, stream)
+    there = run.other(Wanted(to_url, to_profile)) if elsewhere else run.connection
+    found = transfer.find(there, name)
+    after = ZERO if found is None else found.generated
+    if after > ZERO and not resume:
+        fail("STREAM_NOT_EMPTY", stream=names.shown(name), last=after)
+    if found is not None and found.last is not None and not _has(run.connection, stream, found.last):
+        fail("STREAM_DIFFERS", stream=names.shown(name), last=found.last, other=names.shown(stream))
+    members = list(of_groups.groups(run.connection, [stream], run.now, details=False)) if groups else []
+    if run.dry_run:
+        count = _about(source, after)
+        sentence = f"Would copy about {count:,} entries and {len(members)} groups to {names.shown(name)}."
+        run.done(sentence, {"dry_run": True, "entries": count, "groups": len(members)})
+        return
+    copied = 0
+    with run.out.progress("entries", _about(source, after) or None) as advance:
+        for page in entries.pages(run.connection, stream, after, source.generated):
+            transfer.add(there, name, page)
+            copied += len(page)
+            advance(len(page))
+    if not copied and found is None and members:
+        transfer.copy_group(there, members[0], name)  # the source is empty: this makes the stream
+    if copied or members or found is not None:
+        transfer.set_end(there, source, name)
+    claimed = 0
+    with run.out.progress("pending entries") as advance:
+        for group in members:
+            transfer.copy_group(there, group, name)
+            for pending_page in pending.find(run.connection, stream, group.name, pending.Which()):
+                transfer.copy_pending(there, name, group.name, pending_page)
+                claimed += len(pending_page)
+                advance(len(pending_page))
+    run.done(
+        f"Copied {copied:,} entries, {len(members)} groups and {claimed:,} pending entries to {names.shown(name)}.",
+        {"copied": copied, "groups": len(members), "pending": claimed},
+    )
+
+
+def _has(connection: Connection, stream: bytes, entry_id: StreamId) -> bool:
+    return any(True for _ in entries.pages(connection, stream, entry_id.before(), entry_id))
+
+
+VERBS = (export, import_, copy)

@@ -1,0 +1,230 @@
+"""Files that a stream is exported to, written so that the work can stop anywhere and go on behind the last whole entry.
+
+JSON lines and CSV are one file each, which is appended to; a torn last line is cut off first. Parquet is a directory of
+files, each of which gets its name when it is whole: `part-<number>_<last ID>.parquet`. `pystreams.files.rows` reads
+them back: the forms are described there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from pystreams.errors import fail
+from pystreams.files.rows import ID, OTHER
+from pystreams.values import fields
+from pystreams.values.fields import Entry
+
+_PART_ENTRIES = 100_000
+_PART_BYTES = 64 << 20
+_TAIL = 1 << 16
+
+
+class Archive(Protocol):
+    """What is written to. `last`: the ID of the last entry that is in it; None if it is new."""
+
+    last: bytes | None
+
+    def write(self, page: Sequence[Entry]) -> None:
+        """Add entries. The first ones of a new archive decide its columns."""
+        ...
+
+    def close(self, *, whole: bool) -> None:
+        """End the work. `whole`: whether all that was to be written was."""
+        ...
+
+
+def open_archive(path: Path, form: str, columns: Sequence[str] | None, *, resume: bool) -> Archive:
+    """The archive of a path: a new one, or with `resume` the one that is there. Raises FILE_EXISTS, MALFORMED_ROW."""
+    if path.exists() and not resume:
+        fail("FILE_EXISTS", file=path)
+    if form == "jsonl":
+        return JsonLines(path)
+    if form == "csv":
+        return Csv(path, columns)
+    return Parquet(path, columns)
+
+
+def _columns_of(page: Sequence[Entry]) -> list[str]:
+    """The field names of these entries that can be columns, in the order of their first occurrence."""
+    found: dict[bytes, None] = {}
+    for _, words in page:
+        found.update(dict.fromkeys(words[0::2]))
+    return [name.decode() for name in found if _is_text(name) and name and name.decode() not in (ID, OTHER)]
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Lines:
+    """A file of which each line is an entry. What follows its last line break is cut off."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO = path.open("r+b" if path.exists() else "w+b")
+        size = self._file.seek(0, os.SEEK_END)
+        self.last_line, end = self._find_last(size)
+        self._file.truncate(end)
+        self._file.seek(end)
+
+    def _find_last(self, size: int) -> tuple[bytes, int]:
+        """The last whole line, and where it ends."""
+        known = _TAIL
+        while True:
+            self._file.seek(max(0, size - known))
+            tail = self._file.read()
+            end = tail.rfind(b"\n")
+            begin = tail.rfind(b"\n", 0, max(end, 0))
+            if begin >= 0 or known >= size:
+                return tail[begin + 1 : max(end, 0)], size - len(tail) + end + 1
+            known *= 4
+
+    def _append(self, text: str) -> None:
+        self._file.write(text.encode("utf-8", "surrogateescape"))
+
+    def close(self, *, whole: bool) -> None:
+        del whole
+        self._file.close()
+
+
+class JsonLines(_Lines):
+    """`{"id": ..., "fields": {...}}` for each entry; nothing of an entry is lost."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.last: bytes | None = None
+        if self.last_line:
+            try:
+                self.last = str(json.loads(self.last_line)["id"]).encode()
+            except (ValueError, KeyError, TypeError):
+                fail("MALFORMED_ROW", file=path, row="last", reason="it is no entry of an export")
+
+    def write(self, page: Sequence[Entry]) -> None:
+        self._append(
+            "".join(
+                json.dumps({"id": entry_id.decode(), "fields": fields.as_json(words)}, ensure_ascii=False) + "\n"
+                for entry_id, words in page
+            )
+        )
+
+
+class _Table:
+    """Splits an entry into columns and what does not fit into them: fields that come twice, have no column, ..."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = list(columns)
+        self._at = {name.encode(): at for at, name in enumerate(columns)}
+
+    def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
+        """The values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
+        cells: list[str | None] = [None] * len(self.columns)
+        others: list[tuple[bytes, bytes]] = []
+        for name, value in fields.pairs(words):
+            at = self._at.get(name)
+            fits = at is not None and cells[at] is None and _is_text(value) and (empty or _fits_a_line(value))
+            if at is not None and fits:
+                cells[at] = value.decode()
+            else:
+                others.append((name, value))
+        return cells, others
+
+
+def _fits_a_line(value: bytes) -> bool:
+    """Whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not there."""
+    return bool(value) and b"\n" not in value and b"\r" not in value
+
+
+class Csv(_Lines):
+    """A header, then a line for each entry; `_other` has as JSON what fits no column."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+        super().__init__(path)
+        self.last: bytes | None = None
+        self._table = None if columns is None else _Table(columns)
+        if self.last_line:
+            with path.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
+                header = next(csv.reader(source))
+            if header[:1] != [ID] or header[-1:] != [OTHER]:
+                fail("MALFORMED_ROW", file=path, row=1, reason="it is no header of an export")
+            self._table = _Table(header[1:-1])
+            (cells,) = csv.reader([self.last_line.decode("utf-8", "surrogateescape")])
+            self.last = None if cells == header else cells[0].encode()
+
+    def write(self, page: Sequence[Entry]) -> None:
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        if not self.last_line:
+            self._table = self._table or _Table(_columns_of(page))
+            writer.writerow([ID, *self._table.columns, OTHER])
+            self.last_line = b"header"
+        assert self._table is not None
+        for entry_id, words in page:
+            cells, others = self._table.split(words, empty=False)
+            left = [word for pair in others for word in pair]
+            other = json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""
+            writer.writerow([entry_id.decode(), *(cell or "" for cell in cells), other])
+        self._append(buffer.getvalue())
+
+
+class Parquet:
+    """A directory of Parquet files: a column of text for each field, `_other` with what fits none."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+
+        if path.exists() and not path.is_dir():
+            fail("MALFORMED_ROW", file=path, row=1, reason="an export to Parquet is a directory")
+        path.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._table = None if columns is None else _Table(columns)
+        self._rows: list[tuple[str, list[str | None], list[tuple[bytes, bytes]]]] = []
+        self._bytes = 0
+        parts = sorted(path.glob("part-*_*.parquet"))
+        self._number = len(parts)
+        self.last: bytes | None = None
+        if parts:
+            self.last = parts[-1].stem.rpartition("_")[2].encode()
+            self._table = _Table(pq.read_schema(parts[-1]).names[1:-1])
+
+    def write(self, page: Sequence[Entry]) -> None:
+        self._table = self._table or _Table(_columns_of(page))
+        for entry_id, words in page:
+            self._rows.append((entry_id.decode(), *self._table.split(words, empty=True)))
+            self._bytes += sum(map(len, words))
+            if len(self._rows) >= _PART_ENTRIES or self._bytes >= _PART_BYTES:
+                self._finish_part()
+
+    def _finish_part(self) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+        assert self._table is not None
+        if not self._rows:
+            return
+        ids, cells, others = zip(*self._rows, strict=True)
+        texts: list[Any] = list(zip(*cells, strict=True)) or []
+        arrays = [pa.array(column, pa.string()) for column in (ids, *texts)]
+        arrays.append(pa.array([each or None for each in others], pa.map_(pa.binary(), pa.binary())))
+        self._number += 1
+        place = self._path / f"part-{self._number:06}_{ids[-1]}.parquet"
+        unfinished = place.with_suffix(".unfinished")
+        pq.write_table(pa.table(arrays, names=[ID, *self._table.columns, OTHER]), unfinished)
+        unfinished.rename(place)
+        self._rows, self._bytes = [], 0
+
+    def close(self, *, whole: bool) -> None:
+        if whole:
+            self._finish_part()
+        else:
+            for torn in self._path.glob("*.unfinished"):
+                torn.unlink()

@@ -1,0 +1,118 @@
+"""Whole streams on the way: added with their IDs, once each, though the work stops in the middle and begins again.
+
+With their own IDs entries can be added but once: a stream accepts rising IDs alone, so what is in it tells where to go
+on. With new IDs a key beside the stream counts the rows that are in it; it is written in one transaction with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import redis
+
+from pystreams.errors import fail
+from pystreams.streams.asking import ask, ask_all, failure
+from pystreams.streams.groups import Group
+from pystreams.streams.listing import Stream, parsed
+from pystreams.streams.pending import Pending
+from pystreams.values.names import shown
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.slots import same_slot_tag
+from spark_streams.stream_id import ZERO, StreamId
+
+_KEPT_SECONDS = 7 * 86_400
+"""How long the count of an import that was broken off is kept."""
+
+
+def find(connection: Connection, stream: bytes) -> Stream | None:
+    """A stream that may be missing. Raises NOT_A_STREAM."""
+    command: Command = ("XINFO", "STREAM", stream)
+    (reply,) = connection.pipeline([command])
+    if isinstance(reply, redis.ResponseError):
+        problem = failure(connection, command, reply)
+        if problem.condition == "NO_SUCH_STREAM":
+            return None
+        raise problem
+    return parsed(stream, reply)
+
+
+def end_of(connection: Connection, stream: bytes) -> StreamId:
+    """The last ID ever made in a stream; 0-0 if there is none."""
+    found = find(connection, stream)
+    return ZERO if found is None else found.generated
+
+
+def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Sequence[bytes]]]) -> None:
+    """Add entries with their IDs, in rising order."""
+    commands: list[Command] = [("XADD", stream, entry_id, *words) for entry_id, words in rows]
+    for (entry_id, _), reply in zip(rows, connection.pipeline(commands), strict=True):
+        if isinstance(reply, redis.ResponseError):
+            if "equal or smaller" in str(reply):
+                fail("ID_NOT_RISING", stream=shown(stream), id=shown(entry_id))
+            raise failure(connection, ("XADD", stream), reply)
+
+
+class Counted:
+    """An import with new IDs. `done`: how many rows are in the stream already. `name` tells the imports apart."""
+
+    def __init__(self, connection: Connection, stream: bytes, name: bytes) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._key = b"pystreams:{" + same_slot_tag(stream) + b"}:import:" + name
+        self.done = int(ask(connection, "GET", self._key) or 0)
+
+    def add(self, rows: Sequence[Sequence[bytes]]) -> None:
+        """Add rows and count them, in one transaction. Raises what a row is refused for; then none of them is added."""
+        total = self.done + len(rows)
+        adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
+        count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
+        results = ask_all(self._connection, [("MULTI",), *adds, count, ("EXEC",)])[-1]
+        for command, result in zip([*adds, count], results, strict=True):
+            if isinstance(result, redis.ResponseError):
+                raise failure(self._connection, command, result)
+        self.done = total
+
+    def finish(self) -> None:
+        """All rows are in: forget the count."""
+        ask(self._connection, "DEL", self._key)
+
+
+def set_end(connection: Connection, source: Stream, target: bytes) -> None:
+    """Make the copy's last ID and counts those of the source, so that lags are told as there (Redis 7)."""
+    if source.added is None:
+        ask(connection, "XSETID", target, str(source.generated))
+        return
+    counts: Command = ("ENTRIESADDED", source.added, "MAXDELETEDID", str(source.deleted))
+    ask(connection, "XSETID", target, str(source.generated), *counts)
+
+
+def copy_group(connection: Connection, group: Group, target: bytes) -> None:
+    """Create a group where the source's is, or move the one that is there."""
+    read: Command = () if group.read is None else ("ENTRIESREAD", group.read)
+    command: Command = ("XGROUP", "CREATE", target, group.name, str(group.position), "MKSTREAM", *read)
+    (reply,) = connection.pipeline([command])
+    if isinstance(reply, redis.ResponseError):
+        if "BUSYGROUP" not in str(reply):
+            raise failure(connection, command, reply)
+        ask(connection, "XGROUP", "SETID", target, group.name, str(group.position), *read)
+
+
+def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> None:
+    """Make entries pending as they are at the source: for the same consumers, as long alone, as often delivered.
+
+    Those that were given back (XNACK) are so again, where the server knows that.
+    """
+    claims: list[Command] = [
+        (
+            *("XCLAIM", target, group, entry.consumer, 0, entry.id, "IDLE", entry.idle_ms),
+            *("RETRYCOUNT", entry.deliveries, "FORCE", "JUSTID"),
+        )
+        for entry in page
+        if entry.consumer
+    ]
+    returned: list[Command] = [
+        ("XNACK", target, group, "FAIL", "IDS", 1, entry.id, "RETRYCOUNT", entry.deliveries, "FORCE")
+        for entry in page
+        if not entry.consumer
+    ]
+    ask_all(connection, [*claims, *returned])

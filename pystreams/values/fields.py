@@ -1,0 +1,30 @@
+"""Entries as values: an ID, and field names and values in turn; and what they are in JSON and for conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pystreams.values import names
+
+Entry = tuple[bytes, list[bytes]]
+"""An entry's ID, and its field names and values in turn."""
+
+
+def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """Names and values in turn as pairs."""
+    return list(zip(words[0::2], words[1::2], strict=True))
+
+
+def as_json(words: Sequence[bytes]) -> Any:
+    """Field names and values in turn as an object; as a list of pairs where a name occurs twice or is no text."""
+    found = [(names.as_json(name), names.as_json(value)) for name, value in pairs(words)]
+    keys = [key for key, _ in found]
+    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
+        return dict(found)
+    return [list(pair) for pair in found]
+
+
+def as_text(words: Sequence[bytes]) -> dict[str, str]:
+    """Fields as texts, for conditions; of a name that occurs twice the last."""
+    return {names.shown(name): value.decode("utf-8", "replace") for name, value in pairs(words)}

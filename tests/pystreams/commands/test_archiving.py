@@ -1,0 +1,188 @@
+"""`export`, `import`, `copy`: to files and back, from server to server, and going on after being broken off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from pystreams.streams import transfer
+from tests.pystreams.conftest import Cli
+
+
+@pytest.fixture
+def stream(client: redis.Redis) -> redis.Redis:
+    """1,200 plain entries; behind each hundredth one with bytes, an empty value, line breaks, quotes, a field twice."""
+    with client.pipeline() as pipe:
+        for number in range(1, 1201):
+            pipe.xadd("orders", {"n": number, "city": "köln"}, id=f"{number}-0")
+            if number % 100 == 0:
+                odd = ["n", "", "city", 'a\n"b",c\r\n', "raw", b"\xff\x00", b"\xfe", "v", "n", "twice"]
+                pipe.execute_command("XADD", "orders", f"{number}-5", *odd)
+        pipe.execute()
+    return client
+
+
+def _all(client: redis.Redis, name: str) -> list[Any]:
+    """IDs and fields as they are: a field may be there twice."""
+    return [(entry[0], sorted(zip(entry[1][0::2], entry[1][1::2], strict=True))) for entry in _raw(client, name)]
+
+
+def _raw(client: redis.Redis, name: str) -> list[Any]:
+    connection = client.connection_pool.get_connection()
+    try:
+        connection.send_command("XRANGE", name, "-", "+")
+        found: list[Any] = connection.read_response()
+        return found
+    finally:
+        client.connection_pool.release(connection)
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
+def test_what_is_exported_can_be_imported_without_loss(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
+) -> None:
+    """Every byte of every entry, with its ID; only the order of fields within an entry may change."""
+    file = str(tmp_path / name)
+    assert cli_of.json("export", "orders", file)["written"] == 1212
+    assert "Would add 1,212" in cli_of("import", file, "copy", "--dry-run")
+    assert cli_of.json("import", file, "copy") == {"added": 1212, "skipped": 0}
+    assert _all(stream, "copy") == _all(stream, "orders")
+    assert "[STREAM_NOT_EMPTY]" in cli_of.failure("import", file, "copy", status=1)
+    assert "[FILE_EXISTS]" in cli_of.failure("export", "orders", file, status=1)
+    assert cli_of.json("import", file, "new", "--ids", "new") == {"added": 1212, "skipped": 0}
+    assert [words for _, words in _all(stream, "new")] == [words for _, words in _all(stream, "orders")]
+    assert not list(stream.scan_iter("pystreams:*"))
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
+def test_an_export_goes_on_behind_its_last_whole_entry(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
+) -> None:
+    """A torn last line is cut off. What was added later is exported by the same words."""
+    file = tmp_path / name
+    cli_of("export", "orders", str(file), "--before", "700")
+    if file.is_file():
+        file.write_bytes(file.read_bytes()[:-7])
+    else:
+        (file / "part-000002_9.unfinished").write_bytes(b"torn")
+    written = cli_of.json("export", "orders", str(file), "--resume")["written"]
+    assert written == (508 if file.is_file() else 507)
+    assert cli_of.json("export", "orders", str(file), "--resume")["written"] == 0
+    cli_of("import", str(file), "copy")
+    assert _all(stream, "copy") == _all(stream, "orders")
+
+
+def test_spans_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
+    """From a position, before another; fields without a column are in _other."""
+    file = tmp_path / "o.csv"
+    cli_of("export", "orders", str(file), "--from", "5", "--before", "7-0", "--columns", "city")
+    assert file.read_text() == '_id,city,_other\n5-0,köln,"{""n"": ""5""}"\n6-0,köln,"{""n"": ""6""}"\n'
+
+
+def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -> None:
+    """Ctrl-C comes after so many calls."""
+    whole = getattr(owner, name)
+    left = [calls]
+
+    def broken(*arguments: Any) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return whole(*arguments)
+
+    monkeypatch.setattr(owner, name, broken)
+
+
+@pytest.mark.parametrize("ids", ["keep", "new"])
+def test_an_import_that_was_broken_off_goes_on(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str
+) -> None:
+    """Ctrl-C after the second of three batches is status 130; the next run adds the rest, and nothing twice."""
+    file = str(tmp_path / "o.jsonl")
+    cli_of("export", "orders", file)
+    words = ("import", file, "copy", "--ids", ids)
+    with monkeypatch.context() as patch:
+        _break(patch, *((transfer, "add") if ids == "keep" else (transfer.Counted, "add")), calls=2)
+        assert cli_of.result(*words).exit_code == 130
+    assert stream.xlen("copy") == 1000
+    assert cli_of.json(*words, *(["--resume"] if ids == "keep" else [])) == {"added": 212, "skipped": 1000}
+    assert [words for _, words in _all(stream, "copy")] == [words for _, words in _all(stream, "orders")]
+
+
+def test_a_file_of_another_stream_does_not_go_on(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
+    """The stream's last entry is not in the file; rows without IDs, with falling ones, or none at all, are named."""
+    file = tmp_path / "o.jsonl"
+    cli_of("export", "orders", str(file))
+    stream.xadd("copy", {"f": 1}, id="7-7")
+    assert "[STREAM_DIFFERS]" in cli_of.failure("import", str(file), "copy", "--resume", status=1)
+    for text, said in [
+        ('{"a": 1}\n', "it has no ID"),
+        ('{"_id": "x", "a": 1}\n', "'x' is no ID"),
+        ('{"_id": "2-0", "a": 1}\n{"_id": "1-0", "a": 1}\n', "[ID_NOT_RISING]"),
+    ]:
+        file.write_text(text)
+        assert said in cli_of.failure("import", str(file), "fresh", status=1)
+        stream.delete("fresh")
+    assert "[FILE_UNUSABLE]" in cli_of.failure("import", str(tmp_path / "no.parquet"), "s", status=4)
+
+
+def test_a_stream_is_copied_with_its_groups(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries, counts, positions, lags and pending entries are the same there, though it was broken off."""
+    stream.xdel("orders", "3-0")
+    stream.xgroup_create("orders", "g", 0)
+    stream.xgroup_create("orders", "end", "$")
+    stream.xreadgroup("g", "c\udcff".encode("utf-8", "surrogateescape"), {"orders": ">"}, count=20)
+    stream.xclaim("orders", "g", "d", 0, ["5-0"], idle=500_000, retrycount=7)
+    assert "2 groups" in cli_of("copy", "orders", "copy", "--dry-run")
+    with monkeypatch.context() as patch:
+        _break(patch, transfer, "add", calls=1)
+        assert cli_of.result("copy", "orders", "copy").exit_code == 130
+    assert "[STREAM_NOT_EMPTY]" in cli_of.failure("copy", "orders", "copy", status=1)
+    cli_of("copy", "orders", "copy", "--resume")
+    assert _all(stream, "copy") == _all(stream, "orders")
+    ours, theirs = (cli_of.json("info", name) for name in ("orders", "copy"))
+    assert {**ours, "stream": "", "bytes": 0, "average_bytes": 0} == {
+        **theirs,
+        "stream": "",
+        "bytes": 0,
+        "average_bytes": 0,
+    }
+    ours, theirs = (
+        stream.xpending_range("orders", "g", "-", "+", 100),
+        stream.xpending_range("copy", "g", "-", "+", 100),
+    )
+    for one in (*ours, *theirs):
+        one.pop("time_since_delivered")
+    assert ours == theirs
+    (one,) = stream.xpending_range("copy", "g", "5-0", "5-0", 1)
+    assert (one["consumer"], one["times_delivered"], one["time_since_delivered"] >= 500_000) == (b"d", 7, True)
+
+
+def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) -> None:
+    """An empty stream with a group is copied as such; a stream of other entries is left alone."""
+    stream.xgroup_create("empty", "g", "$", mkstream=True)
+    assert cli_of.json("copy", "empty", "copied") == {"copied": 0, "groups": 1, "pending": 0}
+    assert stream.xinfo_stream("copied")["groups"] == 1
+    stream.xadd("other", {"f": 1}, id="1-7")
+    assert "[STREAM_DIFFERS]" in cli_of.failure("copy", "orders", "other", "--resume", status=1)
+    assert cli_of.result("copy", "orders").exit_code == 2
+
+
+@pytest.mark.redis
+def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, request: pytest.FixtureRequest) -> None:
+    """From Redis to the engine and back."""
+    others = [request.getfixturevalue(name) for name in ("engine_process", "redis_process")]
+    (other,) = [each for each in others if each.port != stream.connection_pool.connection_kwargs["port"]]
+    with redis.Redis(port=other.port, protocol=2) as target:
+        target.flushall()
+        stream.xgroup_create("orders", "g", "600")
+        result = json.loads(cli_of("copy", "orders", "--to-url", other.url, "--json"))
+        assert (result["copied"], _all(target, "orders") == _all(stream, "orders")) == (1212, True)
+        assert target.xinfo_groups("orders")[0]["last-delivered-id"] == b"600-0"
+        target.flushall()
