@@ -367,6 +367,14 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
     assert b"# Commandstats\r\ncmdstat_" in server.run("INFO everything")
 
 
+def test_versions_in_info_are_numbers(server: Server) -> None:
+    """Clients read what INFO calls a version as numbers with dots."""
+    lines = [line.split(b":", 1) for line in server.run("INFO everything").splitlines() if b":" in line]
+    versions = {name.decode(): value for name, value in lines if name.endswith(b"_version")}
+    assert "redis_version" in versions
+    assert [name for name, value in versions.items() if not re.fullmatch(rb"[0-9.]+", value)] == []
+
+
 def test_info_counts_keys_per_database(server: Server) -> None:
     """The keyspace section has a line for each database that has keys, with how many of them expire."""
     server.given("FLUSHALL", "SET a 1", "SET b 1 EX 1000", "XADD s * f v")

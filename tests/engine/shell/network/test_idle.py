@@ -1,10 +1,11 @@
-"""``timeout``: which clients are cut off, without a socket and without waiting."""
+"""Who is cut off as time passes, without a socket and without waiting: ``timeout``, the soft limit of output."""
 
 from __future__ import annotations
 
 import pytest
 
 from engine.core.keyspace.changes import NEVER
+from engine.shell.network import connection as connection_module
 from engine.shell.network.connection import Connection
 from tests.engine.shell.network.without_sockets import Shell
 
@@ -68,3 +69,21 @@ def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> N
     assert not transport.ended
     look(shell, connection, 11)
     assert transport.ended == "aborted"
+
+
+def test_a_silent_client_above_the_soft_output_limit_is_cut_off(monkeypatch, shell: Shell) -> None:
+    """So many seconds above the soft limit, without a break, and nothing that the client does is needed for it."""
+    connection, transport = shell.client()
+    shell.runner.core.config.change([(b"client-output-buffer-limit", b"normal 1mb 10kb 5"), (b"timeout", b"0")])
+    connection.data_received(b"PING\r\n")
+    connection.pause_writing()
+
+    def at(seconds: float, waiting: int) -> str:
+        monkeypatch.setattr(connection_module, "now_us", lambda: int((1000 + seconds) * 1_000_000))
+        transport.waiting = waiting
+        shell.runner.tick()
+        return transport.ended
+
+    for seconds, waiting in [(0, 20_000), (4.9, 20_000), (5, 5000), (6, 20_000), (10.9, 20_000)]:
+        assert not at(seconds, waiting)
+    assert at(11, 20_000) == "aborted"
