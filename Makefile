@@ -31,7 +31,7 @@ demo: install ## run the main job on the embedded engine and check every figure 
 	@$(BIN)/spark-submit jobs/flight_delays.py
 
 test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
 crash: install ## kill the engine 300 times while it writes, and compare its data with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash

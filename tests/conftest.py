@@ -20,6 +20,7 @@ from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.releases import NEWEST
 from tests.jvm import start_quickly
+from tests.order import arranged
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
 # Machines are shared and may be slow; how long an example takes says nothing.
@@ -83,7 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = arranged(kept, processes) if processes > 1 else kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

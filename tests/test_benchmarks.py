@@ -121,6 +121,7 @@ def test_a_ratio_is_judged_by_its_target() -> None:
 
 
 @pytest.mark.redis
+@pytest.mark.slow
 def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: Running, tmp_path: Path) -> None:
     """The fixture is asked for its rule alone: without a redis-server there is nothing to compare with."""
     output = tmp_path / "figures.json"

@@ -229,6 +229,7 @@ def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
     assert found - {"PKG-INFO"} == {name for name in listed if (ROOT / name).exists()}
 
 
+@pytest.mark.slow
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""
     some = [

@@ -53,6 +53,7 @@ def numbers(client: Any, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
+@pytest.mark.slow
 def test_a_failover_is_followed() -> None:
     """Through Sentinels the master is found; after a failover the new one, in the middle of a write."""
     with topologies.watched() as watched:

@@ -1,0 +1,31 @@
+"""In which order the processes of a run have the tests: long ones first, and those of the Spark session in one process.
+
+`--dist worksteal` gives each process an equal part of the list, from its front; whoever is done takes from the end of
+the longest part that is left. So what stands first in a part stays there, and what is taken is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+
+def arranged(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
+    """These tests in another order: at the front of the first process's part those that share a Spark session.
+
+    At the front of the other parts are those that are marked as slow.
+    """
+    shared = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+    placed = {id(item) for item in shared}
+    long = [item for item in items if item.get_closest_marker("slow") and id(item) not in placed]
+    placed |= {id(item) for item in long}
+    short = [item for item in items if id(item) not in placed]
+    fronts = [shared, *(long[at :: processes - 1] for at in range(processes - 1))]
+    order: list[pytest.Item] = []
+    for at, front in enumerate(fronts):
+        part = (len(items) - len(order)) // (processes - at)
+        fill = max(0, part - len(front))
+        order += [*front, *short[:fill]]
+        short = short[fill:]
+    return order
