@@ -298,6 +298,14 @@ KEPT = """
 """
 
 
+def runs(tmp_path: Path) -> bool:
+    """Whether an engine with data of its own has left its state there."""
+    try:
+        return any(tmp_path.glob("pystreams-*/*/*/state.json"))
+    except FileNotFoundError:  # a directory went while it was looked into
+        return True
+
+
 def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
     """With a data directory the next driver finds what the last one left; the engine in memory is another one."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: f"{sys.executable} -m engine --port 0"}
@@ -306,7 +314,7 @@ def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None
         assert program.stdout is not None
         assert program.stdout.readline().split() == [str(lives), "0"]
         program.wait()
-        wait_for(lambda: not any(tmp_path.glob("pystreams-*/*/*/state.json")), "the engine to end with its driver")
+        wait_for(lambda: not runs(tmp_path), "the engine to end with its driver")
     assert (tmp_path / "home" / "readings" / "appendonlydir").is_dir()
 
 

@@ -122,8 +122,6 @@ COMMANDS = [
     "LRANGE l 28 -1",
     "KEYS *",
     "SCAN 0 COUNT 1000",
-    "SCAN 0 COUNT 1000 MATCH key*",
-    "KEYS key-*",
     "HRANDFIELD h 40",
     "LPOP l 45",
     "MGET " + " ".join(f"key-{number}" for number in range(60)),

@@ -15,7 +15,7 @@ from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.formats.rdb import checksum, primitives, stream_forms
 from engine.core.keyspace import image
-from engine.core.protocol.replies import OK, CommandError
+from engine.core.protocol.replies import OK, CommandError, Pages
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.log.replay import Replay
@@ -44,7 +44,10 @@ class Side:
         if self.connection is not None:
             return self.connection.run(*words)
         argv = [word.encode() if isinstance(word, str) else word for word in words]
-        return self.core.execute(self.session, argv, NOW_US)
+        reply = self.core.execute(self.session, argv, NOW_US)
+        if type(reply) is Pages:  # a long payload
+            return b"".join(chunk for page in reply.pages for several in page for chunk in several.parts)[: reply.size]
+        return reply
 
 
 @given(st.lists(WORDS, max_size=12))
