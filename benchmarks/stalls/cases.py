@@ -110,6 +110,12 @@ CASES: list[tuple[Scene, list[Case]]] = [
         EMPTY,
         [
             Case("PING (nothing beside it)", _fixed("PING"), after=2.0),
+            Case(
+                "it begins to follow a redis-server of two million",
+                scenes.following_redis(2 * MILLION),
+                spoils=True,
+                after=3 * _BACKGROUND,
+            ),
             Case("XADD, 200,000 in one write", _pipeline, spoils=True),
             Case("MULTI, 100,000 XADDs, EXEC", _transaction, spoils=True),
         ],

@@ -153,3 +153,18 @@ def followed_by_redis(bench: Bench) -> bytes:
 
 def nothing(_bench: Bench) -> None:
     """An empty server."""
+
+
+def following_redis(entries: int) -> Callable[[Bench], bytes]:
+    """The command that makes the server follow a redis-server with a stream of so many entries, all pending."""
+
+    def request(bench: Bench) -> bytes:
+        start = redis_command()
+        if start is None:
+            return command("PING")
+        server = bench.stack.enter_context(running("master", [*start, "--repl-diskless-sync-delay", "0"]))
+        connection = bench.stack.enter_context(Connection(server.port))
+        pending(entries)(Bench(server, connection, bench.scale, bench.stack))
+        return command("REPLICAOF", "127.0.0.1", server.port)
+
+    return request
