@@ -71,6 +71,22 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Trim it with --maxlen or --older-than.",
         ),
     ),
+    "NO_CHECKPOINT": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "There is no checkpoint of a streaming query in {directory}, or it has no batch yet.",
+            "Name the directory of the option checkpointLocation: it has the directories offsets and commits.",
+        ),
+    ),
+    "CHECKPOINT_MALFORMED": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The checkpoint in {file} cannot be read: {reason}.",
+            "Name the checkpoint of a query that reads with format pystreams, and see that it is whole.",
+        ),
+    ),
     "FILE_EXISTS": (
         Status.FAILED,
         Condition(CommandError, "The file {file} exists.", "Write to another one, or go on with it: --resume."),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands import archiving, cleaning, groups, pending, reading, server, streams, writing
+from pystreams.commands import archiving, checkpoint, cleaning, groups, pending, reading, server, streams, writing
 from pystreams.commands.verbs import InOrder, remember, server_options
 
 
@@ -40,6 +40,7 @@ for _verb in (
     *pending.VERBS,
     *cleaning.VERBS,
     *archiving.VERBS,
+    *checkpoint.VERBS,
     *server.VERBS,
 ):
     cli.add_command(_verb)

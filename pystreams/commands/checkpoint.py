@@ -1,0 +1,158 @@
+"""`checkpoint show, diff`: the offsets of a Spark query's checkpoint beside the streams and the groups' positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pystreams.commands.verbs import NAME, Run, found, together, verb
+from pystreams.files import checkpoints
+from pystreams.files.checkpoints import Checkpoint, Source
+from pystreams.output.out import Column
+from pystreams.streams import groups as of_groups
+from pystreams.streams import transfer
+from pystreams.streams.groups import Group
+from pystreams.streams.listing import Stream
+from pystreams.values import names, numbers
+from spark_streams.stream_id import ZERO, StreamId
+
+_READS = "+xinfo +time"
+_COLUMNS = [Column("STREAM"), Column("COMMITTED"), Column("PLANNED"), Column("END"), Column("LEFT", right=True)]
+_COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"-": "green"})]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A stream of a checkpoint beside what the server has. `difference` is empty where they fit."""
+
+    name: str
+    source: Source
+    stream: Stream | None
+    group: Group | None
+    difference: str
+
+    @property
+    def planned(self) -> StreamId:
+        return self.source.planned[self.name]
+
+    @property
+    def committed(self) -> StreamId | None:
+        return self.source.committed.get(self.name)
+
+
+def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Beside]:
+    rows: list[Beside] = []
+    for source in checkpoint.sources:
+        wanted = group or (None if source.group is None else source.group.encode())
+        streams = {name: transfer.find(run.connection, name.encode()) for name in source.planned}
+        there = [stream for stream in streams.values() if stream is not None]
+        members = {
+            each.stream.name: each
+            for each in of_groups.groups_of(run.connection, there, run.now, details=False)
+            if each.name == wanted
+        }
+        for name, stream in sorted(streams.items()):
+            member = members.get(name.encode())
+            rows.append(Beside(name, source, stream, member, _difference(name, source, stream, wanted, member)))
+    return rows
+
+
+def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
+    """What does not fit, and what the query will do about it."""
+    planned = source.planned[name]
+    if stream is None:
+        return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
+    if stream.generated < planned:
+        return "the stream ends before the checkpoint: STREAM_LOST"
+    known = source.added.get(name)
+    if known is not None and stream.removed is not None and not stream.has_gaps and stream.removed > known:
+        return f"{stream.removed - known:,} entries were removed before they were read: ENTRIES_LOST"
+    if wanted is None:
+        return ""
+    if group is None:
+        return "the group is gone: it is made anew" if source.consume == "range" else "the group is gone: GROUP_LOST"
+    if source.consume != "range":
+        return ""
+    if group.position < source.committed.get(name, ZERO):
+        return "the group is behind the checkpoint: GROUP_BEHIND"
+    if group.position > planned:
+        return "the group is ahead of the checkpoint: all is read, and what it passed is never pending"
+    return ""
+
+
+def _document(row: Beside) -> dict[str, Any]:
+    return {
+        "source": row.source.number,
+        "consume": row.source.consume,
+        "stream": row.name,
+        "committed": None if row.committed is None else str(row.committed),
+        "planned": str(row.planned),
+        "end": None if row.stream is None else str(row.stream.generated),
+        "left": None if row.stream is None else row.stream.state.backlog(row.committed or ZERO)[0],
+        "group": None if row.group is None else names.as_json(row.group.name),
+        "position": None if row.group is None else str(row.group.position),
+        "difference": row.difference or None,
+    }
+
+
+def _cells(row: Beside) -> list[str]:
+    left = None if row.stream is None else row.stream.state.backlog(row.committed or ZERO)[0]
+    exact = row.stream is not None and row.stream.state.exact_backlog(row.committed or ZERO) is not None
+    return [
+        names.shown(row.name.encode()),
+        "-" if row.committed is None else str(row.committed),
+        str(row.planned),
+        "-" if row.stream is None else str(row.stream.generated),
+        numbers.count(left, exact=exact),
+        "-" if row.group is None else names.shown(row.group.name),
+        "-" if row.group is None else str(row.group.position),
+        row.difference or "-",
+    ]
+
+
+def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> None:
+    if run.out.json:
+        head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
+        run.out.document({**head, "streams": [_document(row) for row in rows]})
+        return
+    finished = "none is committed" if checkpoint.finished is None else f"{checkpoint.finished} is committed"
+    run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was begun, {finished}.")
+    run.out.table(_COLUMNS, [_cells(row) for row in rows], empty=empty)
+
+
+@verb(
+    "show",
+    needs=_READS,
+    examples=("pystreams checkpoint show /data/checkpoints/orders", "pystreams checkpoint show checkpoint --group g"),
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
+def show(run: Run, directory: Path, group: bytes | None) -> None:
+    """Show the offsets of a Spark query's checkpoint beside its streams and its group.
+
+    COMMITTED: up to where batches are finished. PLANNED: up to where the last one goes, which is repeated after a
+    restart unless it is committed. LEFT: entries behind COMMITTED.
+    """
+    checkpoint = checkpoints.read(directory)
+    _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
+
+
+@verb("diff", needs=_READS, examples=("pystreams checkpoint diff /data/checkpoints/orders || echo look closer",))
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
+def diff(run: Run, directory: Path, group: bytes | None) -> None:
+    """Show the streams where checkpoint and server do not fit, and what the query will do there.
+
+    Ends with status 3 if there is one.
+    """
+    checkpoint = checkpoints.read(directory)
+    rows = [row for row in _compare(run, checkpoint, group) if row.difference]
+    _show(run, checkpoint, rows, "Checkpoint and server fit.")
+    if rows:
+        found(run)
+
+
+VERBS = (together("checkpoint", "Checkpoints of Spark queries.", show, diff),)

@@ -1,0 +1,109 @@
+"""Checkpoints of Spark's streaming queries: what a query has planned and committed, as its files tell.
+
+Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, and the offsets of the source pystreams in them
+(`spark_streams.read.query.offsets` writes them). Sources of other kinds are passed over. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pystreams.errors import fail
+from spark_streams.stream_id import StreamId
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of a query. `planned`: the offsets of the batch that was begun last; `committed`: finished last.
+
+    `added`: how many entries had ever been added up to the planned offset, by stream, where that is known.
+    """
+
+    number: int
+    consume: str
+    group: str | None
+    planned: Mapping[str, StreamId]
+    committed: Mapping[str, StreamId]
+    added: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A query's checkpoint. `batch`: the number of the last batch that was begun; `finished`: of the last committed."""
+
+    query: str
+    batch: int
+    finished: int | None
+    sources: tuple[Source, ...]
+
+
+def read(directory: Path) -> Checkpoint:
+    """The checkpoint in a directory. Raises NO_CHECKPOINT and CHECKPOINT_MALFORMED."""
+    batches, commits = _numbers(directory / "offsets"), _numbers(directory / "commits")
+    if not batches:
+        fail("NO_CHECKPOINT", directory=directory)
+    last = batches[-1]
+    finished = next((number for number in reversed(commits) if number in batches), None)
+    planned = _offsets(directory, last)
+    committed = {} if finished is None else _offsets(directory, finished)
+    sources = [_source(directory, number, form, committed.get(number)) for number, form in sorted(planned.items())]
+    if not sources:
+        fail("CHECKPOINT_MALFORMED", file=directory, reason="none of its sources is one of pystreams")
+    return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
+
+
+def _numbers(directory: Path) -> list[int]:
+    if not directory.is_dir():
+        return []
+    return sorted(int(each.name) for each in directory.iterdir() if each.name.isdigit())
+
+
+def _query(directory: Path) -> str:
+    try:
+        return str(json.loads((directory / "metadata").read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _offsets(directory: Path, batch: int) -> dict[int, dict[str, Any]]:
+    """The offsets of the sources of pystreams in a batch, by the source's number: a version line, settings, sources."""
+    file = directory / "offsets" / str(batch)
+    lines = file.read_text().splitlines()
+    if not lines or lines[0] != "v1":
+        fail("CHECKPOINT_MALFORMED", file=file, reason=f"its version is '{lines[0] if lines else ''}', not v1")
+    found: dict[int, dict[str, Any]] = {}
+    for number, line in enumerate(lines[2:]):
+        try:
+            form = json.loads(line)
+        except ValueError:
+            continue  # a source without an offset is "-", and others have forms of their own
+        if isinstance(form, dict) and isinstance(form.get("streams"), dict) and "version" in form:
+            found[number] = form
+    return found
+
+
+def _source(directory: Path, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
+    try:
+        streams = _ids(form)
+        added = form.get("added", {})
+        if isinstance(added, list):
+            added = {name: count for name, count in zip(sorted(streams), added, strict=True) if count is not None}
+        source = form.get("source") or {}
+        return Source(
+            number,
+            str(source.get("consume", "range")),
+            source.get("group"),
+            streams,
+            {} if committed is None else _ids(committed),
+            {str(name): int(count) for name, count in added.items()},
+        )
+    except (ValueError, TypeError, AttributeError) as cause:
+        return fail("CHECKPOINT_MALFORMED", file=directory, reason=f"the offset of source {number}: {cause}")
+
+
+def _ids(form: dict[str, Any]) -> dict[str, StreamId]:
+    return {str(name): StreamId.parse(str(text)) for name, text in form["streams"].items()}

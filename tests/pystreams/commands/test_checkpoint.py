@@ -1,0 +1,93 @@
+"""`checkpoint`: a query's offsets beside its streams and its group."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.query.offsets import Source as OfQuery
+from spark_streams.stream_id import StreamId
+from tests.pystreams.conftest import Cli
+
+
+@pytest.fixture
+def checkpoint(client: redis.Redis, tmp_path: Path) -> Path:
+    """Batch 1 went up to 6-0 of ten entries and was committed; batch 2 goes up to 8-0; the group is there."""
+    for number in range(1, 11):
+        client.xadd("orders", {"n": number}, id=f"{number}-0")
+    client.xgroup_create("orders", "spark", "8-0")
+    directory = tmp_path / "checkpoint"
+    for name in ("offsets", "commits"):
+        (directory / name).mkdir(parents=True)
+    (directory / "metadata").write_text('{"id":"d3b0"}')
+    for batch, upto in ((1, 6), (2, 8)):
+        offsets = Offsets(
+            {"orders": StreamId(upto, 0)},
+            {"orders": upto},
+            source=OfQuery("range", ("orders",), group="spark", query="q"),
+        )
+        text = f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(offsets.to_json())}\n-\n{{"other": 5}}'
+        (directory / "offsets" / str(batch)).write_text(text)
+        (directory / "offsets" / f".{batch}.crc").write_bytes(b"crc")
+    (directory / "commits" / "1").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return directory
+
+
+def _only(document: Any) -> Any:
+    (row,) = document["streams"]
+    return row
+
+
+def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
+    """What is committed, what is planned, where the stream ends and the group is; they fit."""
+    found = cli_of.json("checkpoint", "show", str(checkpoint))
+    assert (found["query"], found["batch"], found["committed_batch"]) == ("d3b0", 2, 1)
+    assert _only(found) == {
+        "source": 0,
+        "consume": "range",
+        "stream": "orders",
+        "committed": "6-0",
+        "planned": "8-0",
+        "end": "10-0",
+        "left": 4,
+        "group": "spark",
+        "position": "8-0",
+        "difference": None,
+    }
+    assert "orders" in cli_of("checkpoint", "show", str(checkpoint))
+    assert cli_of.json("checkpoint", "diff", str(checkpoint))["streams"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("XGROUP SETID orders spark 5-0", "GROUP_BEHIND"),
+        ("XGROUP SETID orders spark 10-0", "ahead"),
+        ("XGROUP DESTROY orders spark", "made anew"),
+        ("XTRIM orders MAXLEN 1", "1 entries were removed before they were read: ENTRIES_LOST"),
+        ("DEL orders", "STREAM_LOST"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_is_status_3(
+    cli_of: Cli, checkpoint: Path, client: redis.Redis, command: str, said: str
+) -> None:
+    """With the error that the query will end with."""
+    client.execute_command(*command.split())
+    result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
+    assert result.exit_code == 3
+    assert said in _only(json.loads(result.stdout))["difference"]
+
+
+def test_what_is_no_checkpoint(cli_of: Cli, checkpoint: Path) -> None:
+    assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", str(checkpoint / "commits"), status=4)
+    (checkpoint / "offsets" / "2").write_text("v2\n{}\n{}")
+    assert "its version is 'v2'" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
+    (checkpoint / "offsets" / "2").write_text('v1\n{}\n{"version": 4, "streams": {"a": "x"}}')
+    assert "[CHECKPOINT_MALFORMED]" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
+    (checkpoint / "offsets" / "2").write_text("v1\n{}\n{}")
+    assert "none of its sources" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
