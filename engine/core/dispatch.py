@@ -9,7 +9,9 @@ A method that raises a :class:`engine.core.environment.failures.FatalError`, or 
 must not be used any more. What is then in the effects is whole: the effects of the call that failed are dropped.
 
 The parts do the work: :mod:`engine.core.admission` says whether a command may run, its handler does it with a
-:class:`engine.core.environment.context.Context`, :mod:`engine.core.waiting` serves those whom it woke.
+:class:`engine.core.environment.context.Context`, :mod:`engine.core.waiting` serves those whom it woke. It is one file
+of some four hundred lines, because each way on which a command runs (at once, queued, after waiting, step by step, as
+one of a run of XADDs) has the same frame: time, effects, errors, counts, and who is served behind it.
 """
 
 from __future__ import annotations
