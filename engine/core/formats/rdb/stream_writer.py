@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from engine.core.formats.rdb.alike_nodes import alike_node
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
 from engine.core.formats.rdb.stream_forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
 from engine.core.protocol import ids
@@ -62,6 +63,12 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
     for first, last in segment.runs(0, len(segment)):
         while first < last:
             end = min(first + size - len(frames), last)
+            if not frames and end - first > 1 and (end - first == size or end == len(segment)):
+                node = alike_node(b"".join(segment.views(first, end)), *segment.id_columns(first, end))
+                if node is not None:
+                    yield node
+                    first = end
+                    continue
             frames += segment.frames(first, end)
             more_ms, more_seq = segment.id_columns(first, end)
             ms += more_ms

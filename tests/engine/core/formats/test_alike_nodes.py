@@ -1,0 +1,73 @@
+"""The quick way to write a node of a stream says what the slow one says, or declines."""
+
+from __future__ import annotations
+
+from array import array
+from random import Random
+
+from engine.core.formats.rdb.alike_nodes import alike_node
+from engine.core.formats.rdb.stream_writer import _node
+from engine.core.streams.frames import frame
+
+WORDS = [
+    b"",
+    b"0",
+    b"-1",
+    b"007",
+    b"12",
+    b"4095",
+    b"4096",
+    b"99999999999",
+    b"x",
+    b"21.5",
+    b"y" * 63,
+    b"-",
+    b"-x",
+    b"*2",
+    b"$1",
+]
+#: What makes a value look like lines of the protocol.
+EVIL = [b"\r\n", b"a\r\nb", b"$1\r\nx\r\n", b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n", b"z" * 64]
+
+
+def entries(random: Random) -> tuple[list[bytes], array[int], array[int]]:
+    count, width = random.randint(1, 12), random.randint(1, 4)
+    names = [random.choice(WORDS) for _ in range(width)]
+    first = random.choice((0, 1, 1795322050333, (1 << 64) - 10_000_000))
+    steps = random.choice(([0], [0, 1, 3], [5000, 1_000_000 // 12]))
+    frames, ms, seq = [], array("Q"), array("Q")
+    time, number = first, random.choice((0, 7, (1 << 64) - 1))
+    for _ in range(count):
+        values = [random.choice(WORDS) for _ in names]
+        fields = [word for pair in zip(names, values, strict=True) for word in pair]
+        if random.random() < 0.08:
+            fields[random.randrange(len(fields))] = random.choice(EVIL)
+        if random.random() < 0.03:
+            fields = fields[: -2 if width > 1 else None]
+        frames.append(frame(b"%d-%d" % (time, number), fields))
+        ms.append(time)
+        seq.append(number)
+        step = random.choice(steps)
+        time, number = time + step, random.randint(0, 9) if step else min(number + 1, (1 << 64) - 1)
+    return frames, ms, seq
+
+
+def test_both_ways_write_the_same_node():
+    """Whatever the entries, the quick way gives the slow one's bytes or none, and for most that are alike some."""
+    random = Random(5)
+    taken = 0
+    for _ in range(1500):
+        frames, ms, seq = entries(random)
+        quick = alike_node(b"".join(frames), ms, seq)
+        if quick is not None:
+            taken += 1
+            assert quick == _node(frames, ms, seq)
+    assert 600 < taken < 1450
+
+
+def test_values_that_look_like_frames_are_not_taken_for_some():
+    """A value with a whole frame in it beside an entry that lacks as many lines is declined."""
+    ms, seq = array("Q", [1, 1, 1]), array("Q", [1, 2, 3])
+    evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
+    frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]
+    assert alike_node(b"".join(frames), ms, seq) is None
