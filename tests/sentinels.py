@@ -170,7 +170,7 @@ class Sentinels:
         for number in range(len(self.ports)):
             with self.client(number) as client:
                 client.execute_command("SENTINEL", "MONITOR", name, "127.0.0.1", found[0].port, 2)
-                options = {"down-after-milliseconds": down_after, "failover-timeout": 3000, "parallel-syncs": 2}
+                options = {"down-after-milliseconds": down_after, "failover-timeout": 1000, "parallel-syncs": 2}
                 for option, value in options.items():
                     client.execute_command("SENTINEL", "SET", name, option, value)
         try:

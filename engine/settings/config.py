@@ -239,7 +239,9 @@ class Config:
                 lines.append(line)
             elif name not in done:
                 done.add(name)
-                lines.append(self._line(name))
+                # (Servers that read the file later may not know a replicaof without a master.)
+                if name != "replicaof" or self._values[name]:
+                    lines.append(self._line(name))
         if "user" not in done:
             lines += self.shown_users()
         for name, one in DIRECTIVES.items():

@@ -203,6 +203,15 @@ def test_a_master_is_a_host_and_a_port():
             Config().load(["--replicaof", *wrong.split()])
 
 
+def test_a_server_without_a_master_has_no_line_of_one():
+    """CONFIG REWRITE leaves out replicaof, under either name, where the server follows nobody any more."""
+    config = Config()
+    config.load(["--replicaof", "localhost 6379"])
+    assert b"replicaof localhost 6379" in config.rewritten(b"port 1\nslaveof other 1\n").splitlines()
+    config.note("replicaof", ())
+    assert b"of" not in config.rewritten(b"port 1\nslaveof other 1\nreplicaof other 1\n").replace(b"off", b"")
+
+
 def test_a_flag_and_its_value_may_be_one_word():
     """A shell's quotes around a whole directive do no harm, as with redis-server."""
     config = Config()

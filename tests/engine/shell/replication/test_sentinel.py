@@ -1,0 +1,116 @@
+"""Three real Sentinels watch engines and real servers; one is killed, another leads, the killed one comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.client.connection import Connection as ConnectorConnection
+from spark_streams.config.address import Address
+from tests import servers
+from tests.connection import Connection
+from tests.sentinels import PATIENCE, Member, Sentinels, family, sentinels
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.redis
+
+
+def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Member) -> None:
+    """Kill the master; Sentinels make the expected one lead, as its priority says; the killed one comes back as its
+    replica.
+    """
+    expected.run("CONFIG", "SET", "replica-priority", 10)
+    other.run("CONFIG", "SET", "replica-priority", 0)
+    wait_for(lambda: announced(watching) == {(expected.port, 10), (other.port, 0)}, "the Sentinels to know that")
+    dead.kill()
+    wait_for(lambda: watching.master("main") == expected.port, "another master", PATIENCE)
+    wait_for(lambda: expected.info().get("role") == "master", "the role of the new master", PATIENCE)
+    dead.start()
+    wait_for(lambda: dead.has_all_of(expected), "the killed one to follow", PATIENCE)
+    # The Sentinels told it with CONFIG REWRITE: it would also follow after a restart.
+    assert f"replicaof 127.0.0.1 {expected.port}" in dead.config.read_text()
+    assert "replicaof" not in expected.config.read_text()
+
+
+def written(client: Any, connection: ConnectorConnection, number: int) -> None:
+    """Add an entry with each client, both of which find the master."""
+
+    def add() -> bool:
+        try:
+            return bool(client.xadd("s", {"by": "redis-py"}, id=f"{number}-1"))
+        except redis.ResponseError as refusal:
+            return "equal or smaller" in str(refusal)
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False
+
+    wait_for(add, "redis-py to find the master", PATIENCE)
+    # (What it may have done twice it does not repeat by itself; a question it does.)
+    assert connection.command("XLEN", "s")
+    assert connection.command("XADD", "s", f"{number}-2", "by", "connector") == f"{number}-2".encode()
+
+
+def test_masters_die_and_clients_follow():
+    """An engine dies and a redis-server leads, then it dies and another engine leads; redis-py's Sentinel client and
+    the connector follow, each killed one becomes a replica, and nothing that replicas had is lost.
+    """
+    with sentinels() as watching, family("engine", "redis", "engine") as (first, real, last):
+        last.run("CONFIG", "SET", "replica-announced", "no")
+        with watching.watching("main", [first, real, last]):
+            wait_for(lambda: announced(watching) == {(real.port, 100)}, "one that is not announced to be left out")
+            last.run("CONFIG", "SET", "replica-announced", "yes")
+            found = redis.Sentinel([("127.0.0.1", port) for port in watching.ports], socket_timeout=5)
+            client = found.master_for("main", protocol=2, retry=None)
+            connection = ConnectorConnection(Address(watching.url("main"), retry_ms=20_000))
+            written(client, connection, 1)
+            assert first.run("WAIT", 2, 20_000) == 2
+            fails_over(watching, first, real, last)
+            written(client, connection, 2)
+            wait_for(lambda: last.has_all_of(real), "the other engine to follow", PATIENCE)
+            fails_over(watching, real, last, first)
+            written(client, connection, 3)
+            connection.close()
+            client.close()
+            for member in (first, real, last):
+                wait_for(lambda: member is last or member.has_all_of(last), "all to have everything", PATIENCE)  # noqa: B023
+                with member.client() as reader:
+                    ids = [entry for entry, _ in reader.xrange("s")]
+                assert ids == [b"%d-%d" % (number, by) for number in (1, 2, 3) for by in (1, 2)]
+
+
+def announced(watching: Sentinels) -> set[tuple[int, int]]:
+    """The replicas that Sentinels tell clients of, with their priorities; nothing where they do not agree."""
+    found = []
+    for number in range(len(watching.ports)):
+        with watching.client(number) as sentinel:
+            found.append({(int(one["port"]), int(one["slave-priority"])) for one in sentinel.sentinel_slaves("main")})
+    return found[0] if found[0] == found[1] == found[2] else set()
+
+
+def test_what_sentinels_say_to_a_server():
+    """A Sentinel's transaction promotes a server, has it write its configuration file (where there is none that is an
+    error within the transaction) and closes other clients; what it publishes arrives.
+    """
+    with (
+        servers.engine() as running,
+        Connection(running) as sentinel,
+        Connection(running) as other,
+        Connection(running) as subscriber,
+    ):
+        other.run("PING")
+        subscriber.run("SUBSCRIBE", "__sentinel__:hello")
+        sentinel.run("SLAVEOF", "127.0.0.1", 1)
+        assert sentinel.run("CLIENT", "SETNAME", "sentinel-1-cmd") == b"OK"
+        assert sentinel.run("PUBLISH", "__sentinel__:hello", "hi") == 1
+        sentinel.run("MULTI")
+        for words in ("SLAVEOF NO ONE", "CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
+            assert sentinel.run(*words.split()) == b"QUEUED"
+        promoted, rewritten, *killed = sentinel.run("EXEC")
+        assert (promoted, killed) == (b"OK", [1, 1])
+        assert "without a config file" in str(rewritten)
+        assert subscriber.rest().endswith(b"$2\r\nhi\r\n")
+        assert other.rest() == b""
+        info = sentinel.run("INFO").decode()
+        for line in ("role:master", "run_id:", "slave_priority:", "master_link_status:"):
+            assert (line in info) is (not line.startswith(("slave", "master_link")))
