@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-_FIRST_PAGE = 50
+_FIRST_PAGE = 8  # entries of unknown size: they may have many megabytes each
 _TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
-_GROWTH = 16
+_GROWTH = 100
 
 
 class PageSize:

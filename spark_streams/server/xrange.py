@@ -22,6 +22,8 @@ from spark_streams.server.page_size import PageSize
 from spark_streams.stream_id import LAST, StreamId
 
 _COUNT_PAGE = 10_000
+_SAMPLE_BYTES = 1 << 18
+_SAMPLE_GROWTH = 10
 _ALL = 2**62
 _HEAD = b"*2\r\n$"
 
@@ -155,10 +157,24 @@ def short_ends(
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
-    """The average size on the wire, in bytes, of the next `sample` entries behind `after`; 0 if there are none."""
-    buffer, stop = connection.receive(connection.request([command(stream, after, LAST, sample)]))
-    page = _page(connection, stream, buffer, stop)
-    return stop / page.count if page is not None else 0.0
+    """The average size on the wire, in bytes, of the next entries behind `after`; 0 if there are none.
+
+    At most `sample` of them are read: one, then more and more until they have some hundred kilobytes together.
+    """
+    found = size = 0
+    asked = 1
+    while found < sample and size < _SAMPLE_BYTES:
+        buffer, stop = connection.receive(
+            connection.request([command(stream, after, LAST, min(asked, sample - found))])
+        )
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            break
+        found, size, after = found + page.count, size + stop, StreamId.parse(page.last_id())
+        if page.count < asked:
+            break
+        asked *= _SAMPLE_GROWTH
+    return size / found if found else 0.0
 
 
 def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:

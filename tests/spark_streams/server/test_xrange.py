@@ -49,7 +49,7 @@ def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connecti
     counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
     assert sum(counts) == 570
     assert counts[1:6] == [1, 1, 1, 1, 1]
-    assert max(counts) > 50
+    assert (counts[0] <= 10, max(counts) > 50) == (True, True)
 
 
 @pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
