@@ -20,9 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
-
-import redis
+from typing import Any, NoReturn
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
@@ -42,6 +40,7 @@ from spark_streams.write.records.batch_record import (
     roll_key,
 )
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
+from spark_streams.write.records.guarded import change
 from spark_streams.write.records.ledger import Account, Ledger, has_ledger, kept_ms
 from spark_streams.write.records.stream_state import StreamState
 from spark_streams.write.rows.digest import RowDigest
@@ -82,10 +81,11 @@ class Publisher:
                 self._refuse(account.rows, account.streams, brought)
             self._warn(account.rows.rows, mine.rows)
         rows = account.rows if is_over else mine
-        looks = None if account.prepared in ("", self._writer.attempt) else self._finish_other(account)
+        is_whole = account.is_committed or account.prepared in ("", self._writer.attempt)
+        looks = None if is_whole else self._finish_other(account)
         if looks is None:
             try:
-                looks = self._publish_own(account.streams, own, is_over)
+                looks = self._publish_own(account, own, is_over)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
                     self._forget(each.key for each in brought if each.chunks)
@@ -105,14 +105,12 @@ class Publisher:
             rows,
         )
 
-    def _publish_own(
-        self, streams: Sequence[bytes], own: dict[bytes, list[TaskRows]], is_over: bool
-    ) -> dict[bytes, Look]:
+    def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_over: bool) -> dict[bytes, Look]:
         """Bring this attempt's rows into all streams, or into none. Returns what the streams' records say then.
 
         `is_over`: a committed batch comes again, with whatever rows; those of streams that were deleted are left.
         """
-        address = self._connection.address
+        address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
             looks = look_at(self._connection, self._writer, streams, seals=self._ledger is not None)
             left = [
@@ -126,7 +124,7 @@ class Publisher:
                 continue
             if left:
                 if self._ledger is not None:
-                    self._ledger.prepared()
+                    self._ledger.prepared(account)
                 self._write(self._writer, [each for stream in left for each in own[stream]])
                 looks |= self._after(looks, claims)
             return looks
@@ -165,22 +163,19 @@ class Publisher:
         floor = look.record.floor if again else str(_floor(look, staged))
         manifest = manifest_of(staged)
 
-        def attempt() -> BatchRecord | bool | None:
-            link = self._connection.link(stream)
-            watched = [record, roll_key(writer, stream), *fences.values()]
-            reads = [("HMGET", record, *RECORD_FIELDS), *(("HMGET", key, *FIELDS) for key in fences.values())]
-            _, values, *states = link.pipeline([("WATCH", *watched), *reads])
-            for reply in (values, *states):
-                if isinstance(reply, redis.ResponseError):
-                    self._connection.learn_or_raise(reply, "HMGET", link)
-                    return None
+        watched = [record, roll_key(writer, stream), *fences.values()]
+        claimed: BatchRecord | None = None
+
+        def decide(replies: list[Any]) -> list[Command]:
+            nonlocal claimed
+            values, *states = replies
             now = BatchRecord.parse(values)
             if now.allows(writer, "prepared"):
-                link.pipeline([("UNWATCH",)])
-                return now
+                claimed = now
+                return []
             if now != look.record or [FenceState.parse(each) for each in states] != [*look.fences.values()]:
-                link.pipeline([("UNWATCH",)])
-                return False
+                claimed = None
+                return []
             commands: list[Command] = []
             if look.is_gone:
                 commands += [("PEXPIRE", key, 0) for key in fences.values()]
@@ -188,12 +183,7 @@ class Publisher:
             commands.append(claim(writer, stream, "prepared", added, last, floor, manifest))
             if self._keep_ms:
                 commands.append(("PEXPIRE", record, self._keep_ms))
-            done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
-            if isinstance(done, redis.ResponseError):
-                self._connection.learn_or_raise(done, "EXEC", link)
-            if not isinstance(done, list):
-                return None
-            return replace(
+            claimed = replace(
                 now,
                 batch=writer.batch,
                 attempt=writer.attempt,
@@ -202,9 +192,11 @@ class Publisher:
                 floor=floor,
                 manifest=manifest,
             )
+            return commands
 
-        claimed = self._connection.retry(attempt, lambda: self._connection.drop(None))
-        return claimed if isinstance(claimed, BatchRecord) else None
+        reads = [("HMGET", record, *RECORD_FIELDS), *(("HMGET", key, *FIELDS) for key in fences.values())]
+        change(self._connection, watched, reads, decide)
+        return claimed
 
     def _write(self, writer: WriterId, staged: Sequence[TaskRows]) -> None:
         """Publish stream by stream, partition by partition, in their order."""

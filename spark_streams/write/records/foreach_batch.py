@@ -8,13 +8,13 @@ anew, so its first write has the number of the first write before.
 from __future__ import annotations
 
 import re
+from typing import Any
 
-import redis
-
-from spark_streams.client.connection import Command, Connection, Link
+from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, shown
+from spark_streams.write.records.guarded import change
 from spark_streams.write.records.ledger import kept_ms
 
 _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
@@ -38,34 +38,26 @@ def number_of_write(
     key = b"%b{%b}:writes" % (PREFIX, query.encode())
     mine = f"{batch}:{run}"
     keep_ms = kept_ms(options, lasting=True)
-    link: Link | None = None
+    number = 0
 
-    def attempt() -> int | None:
-        nonlocal link
-        link = None
-        link = connection.link(key)
-        watched, found = link.pipeline([("WATCH", key), ("HGETALL", key)])
-        for reply in (watched, found):
-            if isinstance(reply, redis.ResponseError):
-                connection.learn_from(str(reply), link)
-                return None
+    def decide(replies: list[Any]) -> list[Command]:
+        nonlocal number
+        (found,) = replies
         runs = {name.decode(): value.decode() for name, value in zip(found[::2], found[1::2], strict=True)}
         known = [each for each in runs.get(mine, "").split(",") if each]
         if execution in known:
-            link.pipeline([("UNWATCH",)])
-            return known.index(execution)
+            number = known.index(execution)
+            return []
         if any(int(name.partition(":")[0]) > batch for name in runs):
             fail("ATTEMPT_REPLACED", stream=shown(key), batch=batch)
+        number = len(known)
         old = [name for name in runs if int(name.partition(":")[0]) < batch]
         commands: list[Command] = [("HSET", key, mine, ",".join([*known, execution]))]
         if old:
             commands.append(("HDEL", key, *old))
         if keep_ms:
             commands.append(("PEXPIRE", key, keep_ms))
-        done = link.pipeline([("MULTI",), *commands, ("EXEC",)])[-1]
-        return None if done is None or isinstance(done, redis.ResponseError) else len(known)
+        return commands
 
-    number = connection.retry(attempt, lambda: connection.drop(link))
-    if number is None:
-        fail("WRITE_CONTENDED", address=connection.address)
+    change(connection, [key], [("HGETALL", key)], decide)
     return number

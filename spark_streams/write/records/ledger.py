@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -28,6 +29,7 @@ from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, WriterId, shown
+from spark_streams.write.records.guarded import change
 from spark_streams.write.rows.digest import RowDigest
 
 _REMOVED_AT_ONCE = 1000
@@ -57,7 +59,7 @@ def ledger_key(name: str) -> bytes:
 class Account:
     """What a ledger says of one batch.
 
-    `prepared`: the attempt whose publication is to be finished, or empty. `rows`: those of the batch if it was
+    `prepared`: the attempt that was the last to claim all streams, or empty. `rows`: those of the batch if it was
     committed (None: not known). `old`: fields that are of no use any more.
     """
 
@@ -147,13 +149,22 @@ class Ledger:
                 count, _, digest = value.decode().partition(" ")
                 rows = RowDigest.parse(int(count), digest)
         self._check_order(committed)
-        if committed < batch:
-            return Account(tuple(touched), tuple(staged), prepared, old=tuple(old))
-        return Account(tuple(touched), tuple(staged), "", True, rows, tuple(old))
+        is_committed = committed == batch
+        return Account(
+            tuple(touched), tuple(staged), prepared, is_committed, rows if is_committed else None, tuple(old)
+        )
 
-    def prepared(self) -> None:
-        """All streams are claimed by this attempt."""
-        self._connection.commands([("HSET", self._key, f"prepared:{self._writer.batch}", self._writer.attempt)])
+    def prepared(self, account: Account) -> None:
+        """All streams are claimed by this attempt. Raises ATTEMPT_REPLACED if another driver has come in between."""
+        mine, name = self._writer.attempt, f"prepared:{self._writer.batch}"
+
+        def decide(replies: list[Any]) -> list[Command]:
+            found = (replies[0] or b"").decode()
+            if found not in (account.prepared, mine):
+                fail("ATTEMPT_REPLACED", stream=shown(self._key), batch=self._writer.batch)
+            return [] if found == mine else [("HSET", self._key, name, mine)]
+
+        change(self._connection, [self._key], [("HGET", self._key, name)], decide)
 
     def committing(self, account: Account, rows: RowDigest | None) -> list[Command]:
         """The commands that mark the batch as committed, with these rows, and forget what is of no use any more."""

@@ -25,6 +25,7 @@ from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records import foreach_batch
 from spark_streams.write.records.batch_record import TaskRows, manifest_of, parse_manifest
 from spark_streams.write.records.fence import WriterId
+from spark_streams.write.records.ledger import Account, Ledger
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.sink import Sink, plan
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
@@ -194,6 +195,40 @@ def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
     assert numbers(client) == list(range(40))
     Attempt(place.url, "third", "staged", batch=1).task(0, range(40, 45)).commit()
     assert numbers(client) == list(range(45))
+
+
+def test_a_driver_that_is_late_does_not_take_over_a_publication(
+    client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver stands still between its claims and its word that it has them; another one publishes, and dies.
+
+    The first one fails, and a third one finishes what the second had begun.
+    """
+    first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
+    second = Attempt(place.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
+    prepared, move, left = Ledger.prepared, Mover.move, [1]
+
+    def die(self: Mover, number: int, state: ChunkState) -> bool:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return move(self, number, state)
+
+    def stand_still(self: Ledger, account: Account) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "prepared", prepared)
+            patch.setattr(Mover, "move", die)
+            with pytest.raises(KeyboardInterrupt):
+                second.commit()
+        prepared(self, account)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "prepared", stand_still)
+        with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
+            first.commit()
+    Attempt(place.url, "third", "staged").task(0, range(40)).commit()
+    assert (numbers(client), numbers(client, "t")) == ([*range(25)], [*range(25, 40)])
+    assert client.keys("*staged*") == []
 
 
 def test_staged_rows_of_an_attempt_that_died_are_never_published(client: redis.Redis, place: servers.Running) -> None:
