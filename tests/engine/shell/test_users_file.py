@@ -8,6 +8,7 @@ import pytest
 
 from tests import servers
 from tests.connection import Connection
+from tests.engine.shell.refused_starts import refused
 
 
 @pytest.fixture
@@ -61,17 +62,17 @@ def test_wrong_users_stop_the_start(directory: Path) -> None:
     """And what is wrong is said."""
     file = directory / "users.acl"
     file.write_text("user q on +foo\nbar\n")
-    for arguments, says in (
+    cases = (
         (("--aclfile", str(file)), f"{file}:1: Error in applying operation '+foo': Unknown command"),
         (("--aclfile", str(directory / "none")), "cannot read the aclfile"),
         (("--aclfile", str(file), "--user", "a"), "users are declared in the configuration and in an aclfile"),
         (("--user", "a", "+foo"), "user a: Error in ACL SETUSER modifier '+foo': Unknown command"),
         (("--user", "a", "--user", "a"), "Duplicate user 'a' found"),
         (("--rename-command", "GET", "x"), "rename-command is not supported; ACL rules say who may call which command"),
-    ):
-        done = servers.run_engine("--port", "0", "--dir", str(directory), "--save", "", *arguments)
-        assert done.returncode == 1
-        assert says in done.stderr
+    )
+    base = ("--port", "0", "--dir", str(directory), "--save", "")
+    for (_, says), said in zip(cases, refused([(*base, *arguments) for arguments, _ in cases]), strict=True):
+        assert says in said
 
 
 def test_the_log_is_replayed_whatever_users_may_do(directory: Path) -> None:
