@@ -156,10 +156,17 @@ _ROWS, _FEW_ROWS = 500, 20
 
 
 def paged(items: list[Reply]) -> Reply:
-    """The reply that a list, Map or Set of simple elements is, in pages if it is long. It must not change any more."""
-    if len(items) <= _SHORT:
-        return items
-    return Pages(type(items), len(items), (items[at : at + _WORDS] for at in range(0, len(items), _WORDS)))
+    """The reply that a list, Map or Set of simple elements is, in pages if it is long. Nobody else may use it."""
+    return items if len(items) <= _SHORT else Pages(type(items), len(items), _parts(items))
+
+
+def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
+    """Parts of a list, which loses them: letting all of it go at the end would take long."""
+    items.reverse()
+    while items:
+        part = items[: -_WORDS - 1 : -1]
+        del items[-_WORDS:]
+        yield part
 
 
 def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:

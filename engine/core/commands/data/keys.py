@@ -131,8 +131,10 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         found: list[Reply] = []
-        for at in range(0, len(keys), _MANY):
-            found += filter(matches, keys[at : at + _MANY])
+        while keys:
+            found += filter(matches, keys[-_MANY:])
+            # (Letting all of them go at the end would take long.)
+            del keys[-_MANY:]
             yield
         return paged(found)
 
