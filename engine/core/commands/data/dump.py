@@ -33,7 +33,7 @@ _TAIL = struct.Struct("<HQ")
 _LONGEST_IDLE = (1 << 24) - 1
 #: A stream of more entries and pending entries, a hash or list of more elements, and a payload of more bytes, are
 #: written and read in steps: of so many nodes, and for the check sum of so many bytes.
-_LONG, _LONG_PAYLOAD = 2000, 200_000
+_LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
 _NODES, _CHECKED = 4, 256 * 1024
 
 
@@ -123,9 +123,9 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
         if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
             # (A copy shares what does not change, and has a cache of its own.)
             work = _dump_in_steps(*values.dumped(value.copy(Storage())))
-    elif isinstance(value, deque) and len(value) >= _LONG:
+    elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*values.dumped(deque(value)))
-    elif isinstance(value, Hash) and value.big and len(value) >= _LONG:
+    elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
         work = _dump_fields(value)
     if work is not None:
         return ctx.in_steps(argv, work)

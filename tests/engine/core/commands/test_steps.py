@@ -11,7 +11,7 @@ from engine.core.commands.data import dump, hashes, keys, scan
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
-from engine.core.formats.rdb import stream_reader, stream_writer, values
+from engine.core.formats.rdb import stream_writer, values
 from engine.core.keyspace import changes, hash  # noqa: A004 - the module
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
@@ -168,8 +168,7 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
         monkeypatch.setattr(dump, name, value)
     monkeypatch.setattr(stream_writer, "_NODE_ENTRIES", 10)
-    for module in (stream_reader, stream_writer):
-        monkeypatch.setattr(module, "RECORDS", 20)
+    monkeypatch.setattr(stream_writer, "RECORDS", 20)
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
@@ -211,7 +210,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         (hash, {"_PART": 6, "_PARTS": 1}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (scan, {"_LOOKED_AT": 6}),
-        (dump, {"_LONG": 20, "_NODES": 1, "_CHECKED": 50}),
+        (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
         (values, {"_AT_ONCE": 4, "_NODE_BYTES": 30}),
     ]
     for module, numbers in limits:
