@@ -16,7 +16,7 @@ from pystreams.streams import entries, listing, pending, transfer
 from pystreams.streams import groups as of_groups
 from pystreams.streams.asking import pages
 from pystreams.streams.listing import Stream
-from pystreams.values import names, positions
+from pystreams.values import names, numbers, positions
 from spark_streams.client.connection import Connection
 from spark_streams.stream_id import ZERO, StreamId
 
@@ -71,8 +71,11 @@ def export(
     finally:
         archive.close(whole=whole)
         if not whole:
-            run.out.note(f"Broken off after {written:,} entries: --resume goes on.")
-    run.done(f"Wrote {written:,} entries to {file}.", {"written": written, "file": str(file), "upto": str(upto)})
+            run.out.note(f"Broken off after {numbers.things(written, 'entry')}: --resume goes on.")
+    run.done(
+        f"Wrote {numbers.things(written, 'entry')} to {file}.",
+        {"written": written, "file": str(file), "upto": str(upto)},
+    )
 
 
 def _about(source: Stream, after: StreamId) -> int:
@@ -105,14 +108,19 @@ def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, res
         fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
     if run.dry_run:
         count = sum(1 for _ in _read(file, str(form)))
-        run.done(f"Would add {count:,} entries to {names.shown(stream)}.", {"dry_run": True, "entries": count})
+        run.done(
+            f"Would add {numbers.things(count, 'entry')} to {names.shown(stream)}.", {"dry_run": True, "entries": count}
+        )
         return
     if ids == "new":
         added, skipped = _with_new_ids(run, file, str(form), stream)
     else:
         added, skipped = _with_own_ids(run, file, str(form), stream, resume=resume)
     left_out = f", {skipped:,} were there already" if skipped else ""
-    run.done(f"Added {added:,} entries to {names.shown(stream)}{left_out}.", {"added": added, "skipped": skipped})
+    run.done(
+        f"Added {numbers.things(added, 'entry')} to {names.shown(stream)}{left_out}.",
+        {"added": added, "skipped": skipped},
+    )
 
 
 def _read(file: Path, form: str) -> Iterator[rows.Row]:
@@ -166,7 +174,9 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
     counted = transfer.Counted(run.connection, stream, hashlib.sha256(name.encode()).hexdigest()[:16].encode())
     skipped = counted.done
     if skipped:
-        run.out.note(f"An earlier import of this file was broken off after {skipped:,} entries: going on there.")
+        run.out.note(
+            f"An earlier import of this file was broken off after {numbers.things(skipped, 'entry')}: going on there."
+        )
     with run.out.progress("entries") as advance:
         seen = 0
         for page in pages(_read(file, form), _CHUNK):
@@ -224,7 +234,8 @@ def copy(
     members = list(of_groups.groups(run.connection, [stream], run.now, details=False)) if groups else []
     if run.dry_run:
         count = _about(source, after)
-        sentence = f"Would copy about {count:,} entries and {len(members)} groups to {names.shown(name)}."
+        about = f"{numbers.things(count, 'entry')} and {numbers.things(len(members), 'group')}"
+        sentence = f"Would copy about {about} to {names.shown(name)}."
         run.done(sentence, {"dry_run": True, "entries": count, "groups": len(members)})
         return
     copied = 0
@@ -245,8 +256,9 @@ def copy(
                 transfer.copy_pending(there, name, group.name, pending_page)
                 claimed += len(pending_page)
                 advance(len(pending_page))
+    much = f"{numbers.things(copied, 'entry')}, {numbers.things(len(members), 'group')}"
     run.done(
-        f"Copied {copied:,} entries, {len(members)} groups and {claimed:,} pending entries to {names.shown(name)}.",
+        f"Copied {much} and {numbers.things(claimed, 'pending entry')} to {names.shown(name)}.",
         {"copied": copied, "groups": len(members), "pending": claimed},
     )
 

@@ -133,7 +133,9 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
     if not count:
         run.done("No dead letter was meant.", {words[1]: 0})
         return
-    if not run.may(f"{words[0]} {count:,} dead letters of {names.shown(stream)}{where}", {"letters": count}):
+    if not run.may(
+        f"{words[0]} {numbers.things(count, 'dead letter')} of {names.shown(stream)}{where}", {"letters": count}
+    ):
         return
     done = 0
     with run.out.progress(words[0], count) as advance:
@@ -141,7 +143,10 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
             act(page)
             done += len(page)
             advance(len(page))
-    run.done(f"{words[1].capitalize()} {done:,} dead letters of {names.shown(stream)}{where}.", {words[1]: done})
+    run.done(
+        f"{words[1].capitalize()} {numbers.things(done, 'dead letter')} of {names.shown(stream)}{where}.",
+        {words[1]: done},
+    )
 
 
 @verb(
@@ -255,7 +260,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
         for step in trimming.trim(run.connection, stream, *limit):
             removed += step
             advance(step)
-    run.done(f"Removed {removed:,} entries from {names.shown(stream)}.", {"removed": removed})
+    run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})
 
 
 VERBS = (trim, together("dlq", "Dead letters of the option deadLetterStream.", ls, show, replay, move, purge))

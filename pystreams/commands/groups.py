@@ -360,8 +360,8 @@ def rm(run: Run, stream: bytes, group: bytes) -> None:
     if seeking.owner(gone) is not None:
         run.out.warn("A Spark query uses this group: it would create it anew, or end with GROUP_LOST.")
     plan = (
-        f"remove the group {names.shown(group)} of {names.shown(stream)} with {gone.pending:,} pending entries and "
-        f"{gone.consumer_count:,} consumers"
+        f"remove the group {names.shown(group)} of {names.shown(stream)} with "
+        f"{numbers.things(gone.pending, 'pending entry')} and {numbers.things(gone.consumer_count, 'consumer')}"
     )
     if run.may(plan, {"pending": gone.pending, "consumers": gone.consumer_count}):
         asking.ask(run.connection, "XGROUP", "DESTROY", stream, group)

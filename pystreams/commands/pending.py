@@ -136,7 +136,9 @@ def _change(
             done += act(page)
             advance(len(page))
     left = pending.total(run.connection, stream, group)
-    run.done(f"{words[1].capitalize()} {done:,} entries; {left:,} are pending.", {words[1]: done, "pending": left})
+    run.done(
+        f"{words[1].capitalize()} {numbers.things(done, 'entry')}; {left:,} left.", {words[1]: done, "pending": left}
+    )
 
 
 @verb(
@@ -203,7 +205,7 @@ def claim(
 
 @verb(
     "nack",
-    needs=f"{_READS} +xnack +xclaim",
+    needs=f"{_READS} +xclaim",
     changes=True,
     examples=(
         "pystreams pending nack orders billing --consumer worker-1",
@@ -275,12 +277,15 @@ def remove(
         return
     entries = sum(each.pending for each in gone)
     shown = ", ".join(names.shown(each.name) for each in gone[:10]) + (", ..." if len(gone) > 10 else "")
-    plan = f"remove {len(gone):,} consumers ({shown}) with {entries:,} pending entries from {names.shown(group)}"
+    plan = (
+        f"remove {numbers.things(len(gone), 'consumer')} ({shown}) with "
+        f"{numbers.things(entries, 'pending entry')} from {names.shown(group)}"
+    )
     if run.may(plan, {"consumers": [names.as_json(each.name) for each in gone], "pending": entries}):
         for page in asking.pages(gone):
             asking.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
         removed = [names.as_json(each.name) for each in gone]
-        run.done(f"Removed {len(gone):,} consumers.", {"removed": removed, "pending": entries})
+        run.done(f"Removed {numbers.things(len(gone), 'consumer')}.", {"removed": removed, "pending": entries})
 
 
 VERBS = (

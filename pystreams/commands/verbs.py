@@ -168,6 +168,9 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done,
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
+NEEDS: dict[click.Command, str] = {}
+"""The rules of ACL SETUSER that a verb needs, for those that have them."""
+
 _LEVEL = "pystreams.level"
 _LAST = ("--url", "--profile", "--option", "--json", "--yes", "--dry-run")
 
@@ -210,6 +213,7 @@ def verb(
         command = click.command(name)(server_options(_yes(decorated) if changes else decorated))
         # The verb's own options stand first in its help.
         command.params.sort(key=lambda each: each.opts[0] in _LAST)
+        NEEDS[command] = needs
         if examples:
             command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
         return command

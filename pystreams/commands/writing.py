@@ -18,7 +18,7 @@ from pystreams.commands.verbs import NAME, Run, stream_argument, verb
 from pystreams.errors import fail
 from pystreams.files import rows
 from pystreams.streams.producing import Producer, Target, paced
-from pystreams.values import names
+from pystreams.values import names, numbers
 
 _QUEUED = 5000
 _QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
@@ -94,12 +94,16 @@ def produce(
                 advance(1)
         producer.flush()
     except KeyboardInterrupt:
-        run.out.note(f"Interrupted after {producer.added:,} entries.")
+        run.out.note(f"Interrupted after {numbers.things(producer.added, 'entry')}.")
         raise
     if run.dry_run:
-        run.done(f"Would add {count:,} entries to {names.shown(stream)}.", {"dry_run": True, "entries": count})
+        run.done(
+            f"Would add {numbers.things(count, 'entry')} to {names.shown(stream)}.", {"dry_run": True, "entries": count}
+        )
     else:
-        run.done(f"Added {producer.added:,} entries to {names.shown(stream)}.", {"added": producer.added})
+        run.done(
+            f"Added {numbers.things(producer.added, 'entry')} to {names.shown(stream)}.", {"added": producer.added}
+        )
 
 
 def _pairs(fields: tuple[str, ...]) -> list[bytes]:

@@ -8,6 +8,13 @@ def count(value: int | None, *, exact: bool = True) -> str:
     return "-" if value is None else f"{'' if exact else '~'}{value:,}"
 
 
+def things(value: int, noun: str) -> str:
+    """A number with its noun, in the plural where it needs it."""
+    if value == 1:
+        return f"1 {noun}"
+    return f"{value:,} {noun[:-1]}ies" if noun.endswith("y") else f"{value:,} {noun}s"
+
+
 def size(value: int | None) -> str:
     """A number of bytes."""
     if value is None:

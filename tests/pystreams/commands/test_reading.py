@@ -121,6 +121,7 @@ def _answers(client: redis.Redis) -> bool:
         return False
 
 
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_reader_that_goes_ends_the_command_quietly(place: servers.Running, client: redis.Redis) -> None:
     """`pystreams tail ... | head -1`: no message, status 0."""
     with client.pipeline() as pipe:

@@ -88,6 +88,7 @@ def test_what_is_no_position_is_refused_with_what_it_may_be(text: str) -> None:
 def test_numbers_for_people() -> None:
     """Thousands are separated, estimates marked, sizes and rates have a unit."""
     assert [numbers.count(1234567), numbers.count(5, exact=False), numbers.count(None)] == ["1,234,567", "~5", "-"]
+    assert [numbers.things(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]
     assert [numbers.size(900), numbers.size(2048), numbers.size(3 << 40)] == ["900 B", "2.0 KiB", "3.0 TiB"]
     assert [numbers.rate(1500), numbers.rate(0.5), numbers.rate(0.001), numbers.rate(0)] == [
         "1,500/s",

@@ -1,0 +1,74 @@
+"""Each verb runs for an ACL user with the rules that its error NOT_PERMITTED names, and with no others."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import redis
+
+from pystreams.commands.root import cli
+from pystreams.commands.verbs import NEEDS
+from tests import servers
+from tests.pystreams.conftest import Cli
+
+_LINES = """
+ls
+info s
+report
+produce s n=1
+tail s
+groups create s h --at -1 -y
+groups ls s
+groups lag
+groups describe s g
+groups seek s g --to -1 -y
+consume s -g g --create --ack
+pending ls s p
+pending claim s p --to c2 --idle 0s --consumer c -y
+pending nack s p 1-0 -y
+pending ack s p --all -y
+consumers rm s p c2 -y
+groups rm s h -y
+dlq ls
+dlq ls dead
+dlq show dead 1-0
+dlq replay dead 1-0 -y
+dlq move dead dead2 2-0 -y
+dlq purge dead --all -y
+export s file.jsonl
+import file.jsonl i
+import file.jsonl j --ids new
+trim s --acked -y
+trim s --older-than 1d -y
+"""
+
+
+def _verb(words: list[str]) -> click.Command:
+    command = cli.commands[words[0]]
+    return command.commands[words[1]] if isinstance(command, click.Group) else command
+
+
+def test_the_rules_that_are_named_are_enough(
+    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
+) -> None:
+    """One line after the other, each by a user who has nothing but the rules of its verb."""
+    for number in (1, 2):
+        client.xadd("s", {"n": 1}, id=f"{number}-0")
+        origin = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": 3, "_reason": "r"}
+        client.xadd("dead", {**origin, "n": 1}, id=f"{number}-0")
+    for group in ("g", "p"):
+        client.xgroup_create("s", group, 0)
+    client.xreadgroup("p", "c", {"s": ">"})
+    url = f"redis://narrow:pass@{place.host}:{place.port}"
+    try:
+        for line in _LINES.strip().splitlines():
+            words = shlex.split(line.replace("file.jsonl", str(tmp_path / "file.jsonl")))
+            client.execute_command(
+                "ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", *NEEDS[_verb(words)].split()
+            )
+            result = cli_of.result(*words, "--url", url)
+            assert (line, result.exit_code, result.stderr.count("NOPERM")) == (line, 0, 0), result.output
+    finally:
+        client.acl_deluser("narrow")
