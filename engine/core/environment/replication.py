@@ -27,8 +27,10 @@ class Replication(Protocol):
 
     # -- as a master ------------------------------------------------------------------------------------------------
 
-    def publish(self, channel: bytes, message: bytes) -> None:
-        """A message was published: subscribers at replicas get it too."""
+    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
+        """A message was published: subscribers at replicas get it too, behind what was written before; ``within`` a
+        transaction behind all of that.
+        """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         """Make the client a replica (PSYNC, SYNC), after the reply of the present command: what it is sent from then
@@ -96,7 +98,7 @@ class WithoutReplicas:
     feeds = False
     follows = False
 
-    def publish(self, channel: bytes, message: bytes) -> None:
+    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
         """Nobody is far away."""
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:

@@ -85,7 +85,17 @@ class Node:
 
     # -- as a master --------------------------------------------------------------------------------------------------
 
-    def publish(self, channel: bytes, message: bytes) -> None:
+    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
+        if not self.feeds:
+            return
+        if within:
+            self._core.host.after_reply(lambda: self._publish(channel, message))
+        else:
+            self._publish(channel, message)
+
+    def _publish(self, channel: bytes, message: bytes) -> None:
+        # Whoever gets the message finds what was written before it.
+        self._disk.flush_effects()
         if self.feeds:
             self.master.send(encoded([b"PUBLISH", channel, message]))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engine.core.clients.description import memory_of
 from engine.version import ENGINE_VERSION, REDIS_VERSION
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("maxmemory_human", _human(limit)),
         ("maxmemory_policy", ctx.config.text("maxmemory-policy").decode()),
         ("mem_fragmentation_ratio", "1.00"),
+        ("mem_clients_slaves", sum(memory_of(session) for session in ctx.sessions if session.is_replica)),
+        ("mem_replication_backlog", dict(ctx.replication.info()).get("repl_backlog_histlen", 0)),
         ("mem_allocator", "python"),
         ("active_defrag_running", 0),
         ("lazyfree_pending_objects", 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.clients.description import words_held
+from engine.core.clients.description import memory_of, words_held
 from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
@@ -60,8 +60,8 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
             b"peak.allocated": peak,
             b"total.allocated": used,
             b"startup.allocated": start,
-            b"replication.backlog": 0,
-            b"clients.slaves": 0,
+            b"replication.backlog": dict(ctx.replication.info()).get("repl_backlog_histlen", 0),
+            b"clients.slaves": sum(memory_of(session) for session in ctx.sessions if session.is_replica),
             b"clients.normal": clients,
             b"cluster.links": 0,
             b"aof.buffer": 0,

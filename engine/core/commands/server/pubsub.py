@@ -66,7 +66,7 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
     """Publishes a message to a channel, and returns how many clients received it."""
-    ctx.replication.publish(argv[1], argv[2])
+    ctx.replication.publish(argv[1], argv[2], within=ctx.session.in_exec)
     return ctx.pubsub.publish(argv[1], argv[2])
 
 

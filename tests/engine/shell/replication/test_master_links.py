@@ -122,3 +122,16 @@ def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
                 assert tap.file() == other.file()
     finally:
         master.run("CONFIG", "SET", "repl-diskless-sync-delay", 0, "repl-diskless-sync-max-replicas", 0)
+
+
+def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
+    """A published message stands in the stream behind the writes before it, also those of its own transaction."""
+    tap, _, _ = online(engine)
+    with tap:
+        for words in ("SET k 1", "PUBLISH news a", "MULTI", "PUBLISH news b", "SET k 2", "SET k 3", "EXEC"):
+            master.send(*words.split())
+        shown = [b" ".join(words).decode() for words in tap.commands(b"b")]
+        assert shown[-6:] == ["PUBLISH news a", "MULTI", "SET k 2", "SET k 3", "EXEC", "PUBLISH news b"]
+        assert shown[-7] == "SET k 1"
+        for _ in range(7):
+            master.receive()
