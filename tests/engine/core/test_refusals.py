@@ -39,6 +39,26 @@ def test_the_first_reason_is_told_until_each_is_taken_back(core):
     assert refused(core, SET) == b""
 
 
+def test_commands_wait_for_data_that_are_being_read(core):
+    """Without current data, or while they are read, commands are refused by their flags, also within a transaction."""
+    session = core.open_session(1)
+    assert core.execute(session, [b"MULTI"], 1) == OK
+    core.execute(session, GET, 1)
+    for why, refused_ones in (
+        (Refusal.STALE, {b"GET", b"PING"}),
+        (Refusal.LOADING, {b"GET", b"PING", b"REPLICAOF"}),
+        (Refusal.LOADING_BESIDE, {b"REPLICAOF"}),
+    ):
+        core.admission.refuse(why, b"WAIT x")
+        for argv in (GET, PING, [b"REPLICAOF", b"NO", b"ONE"], [b"INFO", b"server"]):
+            assert refused(core, argv) == (b"WAIT x" if argv[0] in refused_ones else b""), (why, argv)
+        core.admission.refuse(why, b"")
+    core.admission.refuse(Refusal.LOADING, b"LOADING x")
+    reply = core.execute(session, [b"EXEC"], 1)
+    assert isinstance(reply, CommandError)
+    assert b"LOADING x" in reply.text
+
+
 def test_the_master_of_this_server_is_obeyed(core):
     """What the followed master says is done, whatever forbids others to write."""
     core.admission.refuse(Refusal.READONLY, b"READONLY x")

@@ -499,6 +499,10 @@ class Following:
         except DamagedError as error:
             self.lost(f"byte {error.offset} of its data: {error.what}", costly=True)
             return
+        except Exception as error:  # noqa: BLE001 - the data are thrown away, nothing else knows them
+            LOG.exception("unforeseen error while the master's data were read")
+            self.lost(f"its data cannot be read: {error!r}", costly=True)
+            return
         if transfer.is_done:
             self._put_in_place(transfer)
         elif self._works:

@@ -108,6 +108,23 @@ def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
     assert contents(first) == {b"k": (b"2", -1)}
 
 
+def test_keys_expire_again_after_a_promotion(family):
+    """A key whose time has come stays on a replica, unseen, as long as its master does not drop it; it goes when the
+    replica leads itself.
+    """
+    first, second, _ = family
+    follow(second, port_of(first))
+    wait_until_up(second)
+    first.set("soon", "1", px=100)
+    first.execute_command("CLIENT", "PAUSE", 3_600_000, "WRITE")
+    wait_until_equal(second, first)
+    wait_for(lambda: "soon" not in second, "the key's time to come")
+    assert second.dbsize() == 1
+    second.execute_command("REPLICAOF", "NO", "ONE")
+    wait_for(lambda: second.dbsize() == 0, "the key to go")
+    first.execute_command("CLIENT", "UNPAUSE")
+
+
 def test_who_waits_hears_that_the_role_has_changed(family):
     """A blocked client gets UNBLOCKED and is cut off when its server becomes a replica."""
     first, second, _ = family
