@@ -15,8 +15,10 @@ import redis
 from engine.shell.durability.states.machine import IllegalTransitionError
 from engine.shell.replication import failover
 from engine.shell.replication.failover import TABLE, FailoverEvent, Stage
+from spark_streams.client.pool import close_all
 from tests.connection import Connection
 from tests.sentinels import Member, members
+from tests.spark_streams.driver import Query, numbers
 from tests.waiting import wait_for
 
 WAYS = {Stage.NONE: "", Stage.WAITING: "BEGIN", Stage.HANDING_OVER: "BEGIN SYNCED"}
@@ -135,6 +137,47 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
             assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == list(range(1, writer.confirmed + 1))
     assert synchronisations(master, replica) == full
     assert writer.errors == set()
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("names", ["redis > engine", "engine > redis"])
+def test_a_production_server_moves_with_its_readers(servers, names):
+    """A live migration: a server follows production while that is written to and read, FAILOVER changes the roles, and
+    the url is switched. A query goes on from its checkpoint, the batch that was under way included, and gets each entry
+    once; what other groups have pending is pending at the new server, for the same consumers.
+    """
+    with pair(servers, names) as (old, new), Writer(old, new) as writer:
+        wait_for(lambda: writer.confirmed > 100, "entries")
+        with old.client() as client:
+            client.xgroup_create("s", "workers", "0")
+            taken = client.xreadgroup("workers", "w1", {"s": ">"}, count=30)[0][1]
+            client.xreadgroup("workers", "w2", {"s": ">"}, count=10)
+            client.xack("s", "workers", *(entry for entry, _ in taken[:5]))
+        said = {"stream": "s", "group": "g", "startingOffsets": "earliest", "maxEntriesPerTrigger": 60}
+        query = Query(f"redis://127.0.0.1:{old.port}", "n int", **said)
+        rows = numbers(query.trigger() or [])
+        query.plan()
+        pending = pending_of(old, "workers")
+        old.run("FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 15_000)
+        wait_for(lambda: old.follows(new), "the migration")
+        assert pending_of(new, "workers") == pending
+        before = writer.confirmed
+        wait_for(lambda: writer.confirmed > before + 50, "entries at the new server")
+        query.restart(url=f"redis://127.0.0.1:{new.port}")
+        rows += numbers(query.run())
+        wait_for(lambda: writer.confirmed > before + 100, "more entries")
+    rows += numbers(query.drain())
+    assert rows == list(range(1, writer.confirmed + 1))
+    assert pending_of(new, "workers") == pending
+    assert pending_of(new, "g") == []
+    close_all()
+
+
+def pending_of(member: Member, group: str) -> list[tuple[Any, ...]]:
+    """The pending entries of a group: ID, consumer, and how often it was delivered."""
+    with member.client() as client:
+        found = client.xpending_range("s", group, "-", "+", 1000)
+    return [(one["message_id"], one["consumer"], one["times_delivered"]) for one in found]
 
 
 @pytest.mark.redis

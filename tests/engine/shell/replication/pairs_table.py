@@ -1,0 +1,143 @@
+"""`python -m tests.engine.shell.replication.pairs_table [--write]`: which server can follow which, seen on real pairs.
+
+Each server is the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
+unpacked. What is seen of a pair: a full synchronisation, a partial one behind a broken link, FAILOVER to the replica;
+after each of them the data are compared. It prints the table, and with `--write` puts it into docs/replication.md.
+"""
+
+# ruff: noqa: T201 - it reports on stdout
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+import redis
+
+from scripts.generated import ROOT, Part
+from scripts.peers import PLACE, Peers
+from tests.engine.shell.replication.family import contents
+from tests.sentinels import Member, members
+from tests.servers import redis_release
+from tests.waiting import wait_for
+
+PART = Part(ROOT / "docs" / "replication.md", r"<!-- pairs: written by [^\n]* -->\n", r"<!-- end of pairs -->")
+#: Seconds for each thing that is to be seen.
+_PATIENCE = 12.0
+#: What servers say in their logs when a synchronisation cannot be.
+_REASONS = {
+    "Can't handle RDB format version": "its RDB is too new",
+    "Wrong signature trying to load DB": "its RDB has another signature",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.engine.shell.replication.pairs_table", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/replication.md")
+    said = parser.parse_args()
+    kinds = servers()
+    lines = [f"| master | {' | '.join(kinds)} |", "|---|" + "---|" * len(kinds)]
+    for master in kinds:
+        cells = []
+        for replica in kinds:
+            cells.append(seen(kinds[master], kinds[replica]))
+            print(f"{master} > {replica}: {cells[-1]}", flush=True)
+        lines.append(f"| {master} | {' | '.join(cells)} |")
+    table = "\n".join(lines)
+    print(table)
+    if said.write:
+        PART.write(f"{table}\n")
+
+
+def servers() -> dict[str, str]:
+    """The servers, as columns are named, with their kinds (:class:`tests.sentinels.Member`)."""
+    peers = Peers(PLACE)
+    version = ".".join(map(str, redis_release().version))
+    return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}
+
+
+def seen(master_kind: str, replica_kind: str) -> str:
+    """What was seen of one pair, as a cell."""
+    found: list[str] = []
+    with members(master_kind, replica_kind) as (master, replica):
+        fill(master, 0)
+        master.run("SET", "link", "whole")
+        steps: dict[str, Callable[[], None]] = {
+            "full": partial(follow, master, replica),
+            "partial": partial(cut, master, replica),
+            "FAILOVER": partial(hand_over, master, replica),
+        }
+        for name, step in steps.items():
+            try:
+                step()
+            except (TimeoutError, AssertionError):
+                found.append(f"no {name}{reason(replica)}")
+                break
+            found.append(name)
+    return ", ".join(found)
+
+
+def reason(replica: Member) -> str:
+    """Why it does not follow, as its log says."""
+    text = replica.output.read_text(errors="replace")
+    return next((f": {words}" for known, words in _REASONS.items() if known in text), "")
+
+
+def fill(master: Member, start: int) -> None:
+    """Some of everything that all of them have."""
+    with master.client() as client, client.pipeline(transaction=False) as pipe:
+        for number in range(start, start + 200):
+            pipe.xadd("s", {"number": number, "text": "x" * (number % 50)}, id=f"{number + 1}-1")
+        if not start:
+            pipe.xgroup_create("s", "g", "0")
+        pipe.xreadgroup("g", "c", {"s": ">"}, count=50).xack("s", "g", f"{start // 4 + 2}-1").xdel(
+            "s", f"{start + 7}-1"
+        )
+        pipe.set(f"text-{start}", b"\0\r\nbin").set(f"later-{start}", "v", ex=100_000).rpush("list", start, "b")
+        pipe.hset("hash", mapping={f"f-{start}": "v"}).execute()
+
+
+def same(master: Member, replica: Member) -> None:
+    """Wait until the replica has done everything, and compare."""
+    wait_for(lambda: replica.has_all_of(master), "the replica", _PATIENCE)
+    with redis.Redis(port=master.port) as one, redis.Redis(port=replica.port) as other:
+        assert contents(one) == contents(other)
+
+
+def counted(member: Member, name: str) -> int:
+    """A count of INFO stats."""
+    with member.client() as client:
+        return int(client.info("stats")[name])
+
+
+def follow(master: Member, replica: Member) -> None:
+    """A full synchronisation, and the stream behind it."""
+    replica.run("REPLICAOF", "127.0.0.1", master.port)
+    wait_for(lambda: replica.follows(master), "the full synchronisation", _PATIENCE)
+    fill(master, 1000)
+    same(master, replica)
+    assert counted(master, "sync_full") == 1
+
+
+def cut(master: Member, replica: Member) -> None:
+    """The link breaks, the master goes on, and so does the replica from where it was."""
+    before = counted(master, "sync_partial_ok")
+    master.run("CLIENT", "KILL", "TYPE", "replica")
+    fill(master, 2000)
+    same(master, replica)
+    assert (counted(master, "sync_full"), counted(master, "sync_partial_ok")) == (1, before + 1)
+
+
+def hand_over(master: Member, replica: Member) -> None:
+    """The roles are changed, no data are sent anew, and the old master follows."""
+    wait_for(lambda: "'state': 'online'" in str(master.info()), "the replica to be online", _PATIENCE)
+    master.run("FAILOVER", "TO", "127.0.0.1", replica.port, "TIMEOUT", 10_000)
+    wait_for(lambda: master.follows(replica), "the failover", _PATIENCE)
+    fill(replica, 3000)
+    same(replica, master)
+    assert counted(replica, "sync_full") == 0
+
+
+if __name__ == "__main__":
+    main()
