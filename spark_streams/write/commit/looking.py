@@ -137,7 +137,11 @@ def _look(connection: Connection, writer: WriterId, streams: Sequence[bytes], se
                 looks[stream].fences[partition] = state
     written = {
         # Where tasks are not shut out, fences may count rows that were added after the stream was looked at.
-        stream: (look.record, look.state, sum(state.rows for state in look.fences.values()) if seals else 0)
+        stream: (
+            look.record,
+            look.state,
+            sum(state.rows_in(writer.batch) for state in look.fences.values()) if seals else 0,
+        )
         for stream, look in looks.items()
         if look.record.batch == writer.batch
     }

@@ -73,6 +73,10 @@ class FenceState:
         reason = refused.decode("utf-8", "replace")
         return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
 
+    def rows_in(self, batch: int) -> int:
+        """How many rows of a batch are in the stream for certain: none if the server refused some of them."""
+        return self.rows if self.batch == batch and not self.refused else 0
+
     def command(self, key: bytes) -> Command:
         """The HSET that makes the fence say this."""
         words: list[bytes | str | int] = ["HSET", key]

@@ -1,8 +1,8 @@
 """What XINFO STREAM says of a stream, and whether it is still the one that a batch was written to.
 
 A stream that is deleted takes its entries along, but not the records beside it. If another one is made with its name,
-the records must not count for it. XTRIM and XDEL leave traces, by which a stream that was trimmed is told from one that
-was made anew.
+the records must not count for it. A stream counts the entries that were ever added: so it is known how many XTRIM and
+XDEL have removed, and a stream that lacks entries is told from one that was made anew. In doubt it is the same stream.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ class StreamState:
     """A stream at one moment.
 
     `added`: entries ever added; 0 without the stream, -1 if it is not known (servers before Redis 7). `first` and
-    `last`: the first entry's ID, and the last ID ever given. `deleted`: the greatest ID that XDEL has removed.
+    `last`: the first entry's ID, and the last ID ever given.
     """
 
     added: int = -1
     length: int = 0
     first: StreamId = ZERO
     last: StreamId = ZERO
-    deleted: StreamId = ZERO
 
     @classmethod
     def parse(cls, info: object) -> StreamState:
@@ -44,7 +43,6 @@ class StreamState:
             int(found[b"length"]),
             StreamId.parse(first[0]) if first else ZERO,
             StreamId.parse(found[b"last-generated-id"]),
-            StreamId.parse(found.get(b"max-deleted-entry-id", b"0-0")),
         )
 
 
@@ -64,9 +62,10 @@ def is_gone(record: BatchRecord, state: StreamState, rows: int = 0, has_last: bo
         return False
     if state.last < last:
         return True
+    removed = state.added - state.length
     if not state.length or last < state.first:  # if it is the same stream, the first `added` entries have been removed
-        return state.added - state.length < record.added
-    return not has_last and state.deleted < last
+        return removed < record.added
+    return not has_last and not removed
 
 
 def _mark(record: BatchRecord, state: StreamState) -> StreamId | None:

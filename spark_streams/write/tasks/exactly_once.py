@@ -141,8 +141,7 @@ class ExactlyOnceSender:
         for stream, values in fences.items():
             entry = self._entries[stream]
             if entry.record.batch == writer.batch:
-                fence = FenceState.parse(values)
-                written[stream] = entry.record, entry.state, fence.rows if fence.batch == writer.batch else 0
+                written[stream] = entry.record, entry.state, FenceState.parse(values).rows_in(writer.batch)
         gone = gone_streams(self._connection, written, writer.attempt)
         for stream, values in fences.items():
             entry = self._entries[stream]

@@ -290,6 +290,18 @@ def test_a_stream_that_was_made_anew_with_more_entries_gets_its_rows_again(
         assert numbers(client) == left, removed
 
 
+@pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
+def test_a_batch_that_the_server_refused_in_part_adds_nothing_when_it_is_repeated(
+    client: redis.Redis, place: servers.Running, mode: str
+) -> None:
+    """A stream runs out of IDs within a transaction: the rows that went in before do not go in again."""
+    client.xadd("s", {"n": -1}, id=f"{(1 << 64) - 1}-{(1 << 64) - 4}")
+    for name in ("first", "second"):
+        with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 3 .*exhausted the last possible ID"):
+            Attempt(place.url, name, mode).task(0, range(20)).commit()
+        assert numbers(client) == [-1, 0, 1, 2]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running, seed: int) -> None:
     """Attempts with parts, orders and deaths by chance: exactly the rows, or REPLAY_DIFFERS and what was there."""
