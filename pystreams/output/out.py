@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from spark_streams.errors import PystreamsError
@@ -73,33 +73,29 @@ class Output:
         self.write(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")) + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
-        """Rows under their titles. Cells are never cut: they wrap on terminals. `empty` is said where there is none."""
+        """Rows under their titles. Cells are never cut or wrapped. `empty` is said where there are no rows."""
         found = [list(row) for row in rows]
         if not found:
             self.note(empty)
-        elif self.on_terminal:
-            self._rich(columns, found)
-        else:
-            self._plain(columns, found)
-
-    def _rich(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            justify: Any = "right" if column.right else "left"
-            table.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.right)
-        for row in rows:
-            table.add_row(*(_styled(column, cell) for column, cell in zip(columns, row, strict=True)))
-        try:
-            Console(file=self._out, highlight=False, markup=False).print(table)
-        except BrokenPipeError:
-            raise ReaderGoneError from None
-
-    def _plain(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        widths = [max(len(column.title), *(len(row[at]) for row in rows)) for at, column in enumerate(columns)]
-        for row in ([column.title for column in columns], *rows):
-            cells = zip(columns, row, widths, strict=True)
-            line = "  ".join(cell.rjust(width) if column.right else cell.ljust(width) for column, cell, width in cells)
-            self.line(line.rstrip())
+            return
+        widths = [
+            max(cell_len(column.title), *(cell_len(row[at]) for row in found)) for at, column in enumerate(columns)
+        ]
+        titles = [column.title for column in columns]
+        console = Console(file=self._out, highlight=False, markup=False, soft_wrap=True) if self.on_terminal else None
+        for row in (titles, *found):
+            if console is None:
+                self.line("  ".join(map(_padded, columns, row, widths)).rstrip())
+                continue
+            styles = [
+                "bold" if row is titles else (column.styles or {}).get(cell, "")
+                for column, cell in zip(columns, row, strict=True)
+            ]
+            cells = zip(map(_padded, columns, row, widths), styles, strict=True)
+            try:
+                console.print(Text("  ").join(Text(cell, style) for cell, style in cells))
+            except BrokenPipeError:
+                raise ReaderGoneError from None
 
     def note(self, text: str) -> None:
         """Something to know beside the results, on standard error; with --json nothing."""
@@ -139,5 +135,7 @@ class Output:
             yield lambda amount: shown.advance(task, amount)
 
 
-def _styled(column: Column, cell: str) -> Text:
-    return Text(cell, style=(column.styles or {}).get(cell, ""))
+def _padded(column: Column, cell: str, width: int) -> str:
+    """A cell as wide as its column. Some characters take two places on a terminal."""
+    space = " " * (width - cell_len(cell))
+    return space + cell if column.right else cell + space

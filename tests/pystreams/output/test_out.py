@@ -1,0 +1,83 @@
+"""Output: what goes to terminals, pipes and programs."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from pystreams.errors import error
+from pystreams.output.out import Column, Output, ReaderGoneError
+
+_COLUMNS = [Column("NAME"), Column("N", right=True), Column("STATUS", styles={"ok": "green"})]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class _Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def _table(monkeypatch: pytest.MonkeyPatch, stdout: io.StringIO) -> str:
+    monkeypatch.setattr("sys.stdout", stdout)
+    Output(json=False).table(_COLUMNS, [["[bold]x" + "y" * 100, "5", "ok"], ["日本", "12", "stop"]])
+    return stdout.getvalue()
+
+
+def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a pipe there are no colours and no spaces at the end; wide characters count as two."""
+    wide = 107
+    assert _table(monkeypatch, io.StringIO()).splitlines() == [
+        f"{'NAME':<{wide}}   N  STATUS",
+        f"[bold]x{'y' * 100}   5  ok",
+        f"日本{' ' * (wide - 4)}  12  stop",
+    ]
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the same columns; NO_COLOR takes the colours away."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = _table(monkeypatch, _Terminal())
+    assert "\x1b[32mok" in coloured
+    assert len(coloured.splitlines()) == 3
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in _table(monkeypatch, _Terminal())
+
+
+def test_a_reader_that_is_gone_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ReaderGoneError):
+        _table(monkeypatch, _Closed())
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """With --json they are JSON, and notes for people are left out. Nothing in them steers a terminal."""
+    stderr = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stderr)
+    out = Output(json=as_json)
+    out.note("by the way")
+    out.warn("take \x1b[2J care")
+    out.failed(error("NO_GROUPS", stream="s"))
+    lines = stderr.getvalue().splitlines()
+    if as_json:
+        first, second = map(json.loads, lines)
+        assert (first["warning"]["message"], second["error"]["id"]) == ("take \x1b[2J care", "NO_GROUPS")
+    else:
+        assert lines[:2] == ["by the way", "warning: take \\x1b[2J care"]
+        assert lines[2].startswith("error: [NO_GROUPS] The stream 's'")
+
+
+def test_a_terminal_that_knows_few_characters_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stdout)
+    out = Output(json=False)
+    out.line("köln")
+    out.flush()
+    assert stdout.buffer.getvalue() == b"k\\xf6ln\n"  # type: ignore[attr-defined]
