@@ -220,7 +220,7 @@ class Database:
         """Have a value that nobody uses any more freed piece by piece, if it is large."""
         if isinstance(value, deque):
             self.changes.discard(value)
-        elif isinstance(value, Hash) and value.readings is None:
+        elif isinstance(value, Hash) and not value.readings:
             self.changes.discard(*value.tables())
 
     def _drop(self, key: bytes, changes: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
+from weakref import ref
 
 from engine.core.keyspace.slots import Slots
 
@@ -26,12 +27,12 @@ class Hash(dict[bytes, bytes]):
         #: Too many fields, or too long ones, for a listpack; a hash never becomes small again.
         self.big = big
         self._slots: Slots | None = None
-        #: Who is gathering its words in parts; None: nobody.
-        self.readings: list[Reading] | None = None
+        #: Those who gather its words in parts. Until they are done it may be changed, but not taken apart.
+        self.readings: list[ref[Reading]] | None = None
 
     def put(self, field: bytes, value: bytes, limits: tuple[int, int]) -> bool:
         """Set a field; whether it is new. ``limits`` are the most fields and the longest word of a small hash."""
-        if self.readings is not None:
+        if self.readings:
             self._disturb()
         new = field not in self
         self[field] = value
@@ -43,7 +44,7 @@ class Hash(dict[bytes, bytes]):
 
     def remove(self, field: bytes) -> bool:
         """Drop a field; whether it was there."""
-        if self.readings is not None:
+        if self.readings:
             self._disturb()
         if self.pop(field, None) is None:
             return False
@@ -67,42 +68,49 @@ class Hash(dict[bytes, bytes]):
         return Hash(self, big=self.big)
 
     def _disturb(self) -> None:
-        for reading in self.readings or ():
-            reading.is_disturbed = True
-        self.readings = None
+        for one in self.readings or ():
+            reading = one()
+            if reading is not None:
+                reading.is_disturbed = True
 
 
 class Reading:
-    """Somebody who gathers the words of a hash in parts. ``is_disturbed``: it has changed, or is about to."""
+    """Somebody who gathers the words of a hash in parts, for as long as this exists.
 
-    __slots__ = ("is_disturbed",)
+    ``is_disturbed``: the hash has changed, or is about to.
+    """
+
+    __slots__ = ("__weakref__", "is_disturbed")
 
     def __init__(self, fields: Hash) -> None:
         self.is_disturbed = False
-        fields.readings = [*(fields.readings or ()), self]
-
-    def end(self, fields: Hash) -> None:
-        """It has what it wanted."""
-        fields.readings = [one for one in fields.readings or () if one is not self] or None
+        if fields.readings is None:
+            fields.readings = []
+        fields.readings.append(ref(self, fields.readings.remove))
 
 
 def gathered(fields: Hash, words: Callable[[Hash], Iterator[bytes]]) -> Generator[None, None, list[list[bytes]]]:
-    """What ``words`` iterates over, as it was at one moment, in steps: lists of words, the last one first.
+    """What ``words`` iterates over, as it is at one moment from now on, in steps: lists of words, the last one first.
 
-    Where somebody changes the hash in between, what it holds then is gathered at once.
+    Where somebody changes the hash in between, what it holds at the next step is gathered at once. Already before the
+    first step the hash is not taken apart.
     """
+    return _gather(fields, words, Reading(fields))
+
+
+def _gather(
+    fields: Hash, words: Callable[[Hash], Iterator[bytes]], reading: Reading
+) -> Generator[None, None, list[list[bytes]]]:
     parts: list[list[bytes]] = []
-    reading, source = Reading(fields), words(fields)
-    try:
-        while part := list(islice(source, _PART)):
-            parts.append(part)
-            if not len(parts) % _PARTS:
-                yield
-                if reading.is_disturbed:
-                    every = list(words(fields))
-                    parts = [every[at : at + _PART] for at in range(0, len(every), _PART)]
-                    break
-    finally:
-        reading.end(fields)
+    reading.is_disturbed = False
+    source = words(fields)
+    while part := list(islice(source, _PART)):
+        parts.append(part)
+        if not len(parts) % _PARTS:
+            yield
+            if reading.is_disturbed:
+                every = list(words(fields))
+                parts = [every[at : at + _PART] for at in range(0, len(every), _PART)]
+                break
     parts.reverse()
     return parts

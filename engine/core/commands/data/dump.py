@@ -126,14 +126,14 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*values.dumped(deque(value)))
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
-        work = _dump_fields(value)
+        work = _dump_fields(gathered(value, lambda fields: chain.from_iterable(fields.items())))
     if work is not None:
         return ctx.in_steps(argv, work)
     return None if value is None else dumped(value)
 
 
-def _dump_fields(fields: Hash) -> Generator[None, None, Reply]:
-    parts = yield from gathered(fields, lambda fields: chain.from_iterable(fields.items()))
+def _dump_fields(gathering: Generator[None, None, list[list[bytes]]]) -> Generator[None, None, Reply]:
+    parts = yield from gathering
     words = chain.from_iterable(reversed(parts))
     return (yield from _dump_in_steps(*values.dumped_fields(sum(map(len, parts)) // 2, words)))
 

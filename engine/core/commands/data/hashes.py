@@ -111,9 +111,10 @@ def _in_pages(
     ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Hash, words: Callable[[Hash], Iterator[bytes]]
 ) -> Reply:
     """A long reply of the ``words`` of a hash."""
+    gathering = gathered(fields, words)
 
     def work() -> Generator[None, None, Reply]:
-        parts = yield from gathered(fields, words)
+        parts = yield from gathering
         # (Each part is let go when it is sent: letting all of them go together would take long.)
         return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 

@@ -265,7 +265,28 @@ def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, 
     while before.core.changes.free():
         pass
     left = before.core.databases[0].get(key)
-    assert not isinstance(left, hash.Hash) or left.readings is None
+    assert not isinstance(left, hash.Hash) or not left.readings
+
+
+@pytest.mark.parametrize("command", SLOW_READS)
+@pytest.mark.parametrize("changed_at", [0, 2])
+def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, command, changed_at):
+    """Where it is changed and then deleted in between, before the first step too, the reply has all that it held."""
+    monkeypatch.setattr(changes, "_LARGE", 5)
+    side, twin = Side(), Side()
+    for one in (side, twin):
+        one.run(_GROW)
+    twin.run("HSET h field-3 changed")
+    expected = encoded(twin.run(command))
+    side.core.take_steps()
+    steps = side.run(command)
+    for _ in range(changed_at):
+        assert go_on(side, steps) is steps
+    side.run("HSET h field-3 changed; DEL h")
+    while side.core.changes.free(7):
+        pass
+    reply, _ = finished(side, steps)
+    assert encoded(reply) == expected
 
 
 def test_a_long_list_travels_in_steps(small_hashes):
