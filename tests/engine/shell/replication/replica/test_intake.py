@@ -133,6 +133,27 @@ def test_what_redis_8_makes_of_a_float_is_understood():
         one.take(command(b"HSETEX", b"h", b"PXAT", b"99999", b"FIELDS", b"1", b"f", b"1"))
 
 
+def test_the_claims_of_one_delivery_are_one():
+    """What Redis tells of an XREADGROUP, a claim for each entry, is done together, and comes to the same."""
+
+    def claim(entry: bytes, consumer: bytes, time: bytes = b"1000") -> bytes:
+        words = b"TIME %b RETRYCOUNT 1 FORCE JUSTID LASTID %b" % (time, entry)
+        return command(b"XCLAIM", b"s", b"g", consumer, b"0", entry, *words.split())
+
+    before = ADDS + command(b"XGROUP", b"CREATE", b"s", b"g", b"0")
+    claims = [claim(b"%d-0" % number, b"a") for number in range(1, 50)]
+    claims += [claim(b"60-0", b"b"), claim(b"61-0", b"b", b"2000"), claim(b"62-0", b"b", b"2000")]
+    more = command(b"XACK", b"s", b"g", b"7-0")
+    whole, each = Replica(), Replica()
+    whole.take(before)
+    whole.core.changes.effects.clear()
+    whole.take(command(b"MULTI") + b"".join(claims) + more + command(b"EXEC"))
+    each.take(before + b"".join(claims) + more)
+    assert state(whole.core) == state(each.core)
+    effects = [argv[0] for _, argv in commands(whole.core.changes.effects)]
+    assert (effects[0], effects[-1], effects.count(b"XCLAIM")) == (b"MULTI", b"EXEC", 3)
+
+
 def test_it_is_asked_how_far_it_is():
     """REPLCONF GETACK is noticed and counts as a part of the stream."""
     one = Replica()
