@@ -55,7 +55,7 @@ fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed par
 	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
 	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000
 
-chaos: install ## kill servers, workers, drivers and connections two hundred times around a streaming job (over an hour)
+chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (hours)
 	@$(BIN)/python -m tests.chaos
 
 test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root and debootstrap)

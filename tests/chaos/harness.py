@@ -20,11 +20,13 @@ from typing import Any
 import redis
 
 from tests import ROOT, servers, tools
+from tests.chaos.family import Family, watched_family
 from tests.chaos.held import DIRECTORY
 from tests.chaos.proxy import Proxy, proxy, somewhere
 from tests.waiting import wait_for
 
-TARGETS = ("connection", "worker", "server", "driver", "commit")
+#: What is killed, and how often compared with the others: a driver takes longest to come back.
+TARGETS = {"connection": 4, "worker": 3, "server": 2, "driver": 1, "commit": 2}
 """`driver` is killed at any moment, `commit` is a driver killed between its tasks' end and Spark's commit log."""
 _PATIENCE = 180.0
 _BACKLOG = 1000  # entries that may wait: the producer need not run far ahead while a driver starts
@@ -57,10 +59,18 @@ class Server:
     def client(self) -> redis.Redis:
         return redis.Redis(port=self.port, protocol=2)
 
+    def has_lasting(self, client: redis.Redis) -> bool:
+        """Whether what the client has written survives whatever is killed."""
+        del client
+        return True
+
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
         self.process.wait(30)
+
+    def check(self) -> None:
+        """There is nothing more to compare."""
 
     def stop(self) -> None:
         if self.process is not None:
@@ -70,8 +80,8 @@ class Server:
 class Job:
     """The driver, as a process that can be killed and started again, each time with another parallelism."""
 
-    def __init__(self, url: str, checkpoint: Path, log: Path, mode: str) -> None:
-        self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint), mode]
+    def __init__(self, url: str, checkpoint: Path, log: Path, mode: str, replicas: int) -> None:
+        self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint), mode, str(replicas)]
         self._moments = ("before", "after") if mode == "exactlyOnce" else ("before", "within", "after")
         self._starts = 0
         self._log = log
@@ -155,32 +165,46 @@ class Job:
 class Producer(threading.Thread):
     """Adds entries with IDs of its own, so that one whose reply was lost is not added twice."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server | Family) -> None:
         super().__init__(daemon=True)
         self._server = server
         self._ended = threading.Event()
         self.count = 0
 
     def run(self) -> None:
-        client = self._server.client()
+        client: redis.Redis | None = None
         while not self._ended.is_set():
-            n = self.count
             try:
-                if n % 100 == 0 and n - client.xlen("out") > _BACKLOG:
-                    time.sleep(0.05)
-                    continue
-                client.xadd("in", {"n": n, "text": f"entry {n}" * (n % 7)}, id=f"{n + 1}-1")
-            except redis.ResponseError as refusal:
-                if "equal or smaller" not in str(refusal):
-                    time.sleep(0.01)
+                # After any trouble the server is asked for anew: it may be another one.
+                client = client or self._server.client()
+                if self._is_added(client):
                     continue
             except (redis.RedisError, OSError):
-                time.sleep(0.01)
-                continue
-            self.count += 1
-            if n % 10 == 0:
-                time.sleep(0.02)
-        client.close()
+                pass
+            if client is not None:
+                client.close()
+                client = None
+            time.sleep(0.01)
+        if client is not None:
+            client.close()
+
+    def _is_added(self, client: redis.Redis) -> bool:
+        """Add the next entry, or wait a little for the job; False where that has to be done again."""
+        n = self.count
+        if n % 100 == 0 and n - client.xlen("out") > _BACKLOG:
+            time.sleep(0.05)
+            return True
+        try:
+            client.xadd("in", {"n": n, "text": f"entry {n}" * (n % 7)}, id=f"{n + 1}-1")
+        except redis.ResponseError as refusal:
+            if "equal or smaller" not in str(refusal):
+                return False
+        if not self._server.has_lasting(client):
+            return False
+        self.count += 1
+        if n % 10 == 0:
+            time.sleep(0.02)
+        return True
 
     def end(self) -> None:
         self._ended.set()
@@ -198,15 +222,22 @@ class Report:
 
 
 @contextmanager
-def _setting(kind: str, mode: str) -> Iterator[tuple[Server, Proxy, Job, Producer, Path]]:
+def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | None, Job, Producer, Path]]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-chaos-")))
-        (directory / "server").mkdir()
-        server = Server(kind, directory / "server")
-        server.start()
-        stack.callback(server.stop)
-        between = stack.enter_context(proxy(server.port))
-        job = Job(f"redis://127.0.0.1:{between.port}", directory / "checkpoint", directory / "job.txt", mode)
+        server: Server | Family
+        between: Proxy | None = None
+        if kind == "family":
+            server = stack.enter_context(watched_family())
+            url = server.url
+        else:
+            (directory / "server").mkdir()
+            server = Server(kind, directory / "server")
+            server.start()
+            stack.callback(server.stop)
+            between = stack.enter_context(proxy(server.port))
+            url = f"redis://127.0.0.1:{between.port}"
+        job = Job(url, directory / "checkpoint", directory / "job.txt", mode, int(kind == "family"))
         job.start()
         stack.callback(job.stop)
         producer = Producer(server)
@@ -226,6 +257,7 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
             _wait_for_progress(server, job)
             time.sleep(chance.uniform(0, 0.7))
             if target == "connection":
+                assert between is not None
                 between.cut_after(somewhere(chance))
                 wait_for(lambda: not between.pending_cut(), "the cut", _PATIENCE)
             elif target == "worker":
@@ -247,6 +279,7 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
             wait_for(lambda: _all_through(client, producer.count), "all entries to come through", _PATIENCE)
             job.stop()
             _compare(client, producer.count)
+        server.check()
         report.failures = [
             line[6:] for line in (directory / "job.txt").read_text().splitlines() if line[:6] == "again "
         ]
@@ -254,13 +287,13 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
     return report
 
 
-def _length(server: Server) -> int:
+def _length(server: Server | Family) -> int:
     with suppress(redis.RedisError, OSError), server.client() as client:
         return int(client.xlen("out"))
     return -1
 
 
-def _wait_for_progress(server: Server, job: Job) -> None:
+def _wait_for_progress(server: Server | Family, job: Job) -> None:
     before = _length(server)
     assert job.process is not None
     process = job.process

@@ -1,8 +1,8 @@
 """The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query begins anew.
 
-Run as `python -m tests.chaos.job URL CHECKPOINT MODE PARALLELISM`: `writeMode` (with `staged` the rows are shuffled, so
-that each start has another plan) and `spark.default.parallelism`. It ends when it is killed, or when its standard input
-is closed.
+Run as `python -m tests.chaos.job URL CHECKPOINT MODE REPLICAS PARALLELISM`: `writeMode` (with `staged` the rows are
+shuffled, so that each start has another plan), `waitReplicas` and `spark.default.parallelism`. It ends when it is
+killed, or when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.chaos.held import HeldDataSource
 
 
 def main() -> None:
-    url, checkpoint, mode, parallelism = sys.argv[1:]
+    url, checkpoint, mode, replicas, parallelism = sys.argv[1:]
+    # A failover takes longer than a restart.
+    patience = 20_000 if int(replicas) else 5000
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2,2]")
@@ -45,14 +47,15 @@ def main() -> None:
         source = (
             spark.readStream.format("pystreams")
             .options(url=url, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=400)
-            .options(minPartitions=2, retryTimeoutMs=5000)
+            .options(minPartitions=2, retryTimeoutMs=patience)
             .schema("n long, text string")
             .load()
         )
         rows = source.repartition("n") if mode == "staged" else source
         writer = rows.writeStream.format("pystreams-held").options(url=url, stream="out", chunkSize=100, writeMode=mode)
+        writer = writer.options(retryTimeoutMs=patience, waitReplicas=replicas)
         try:
-            writer.option("checkpointLocation", checkpoint).option("retryTimeoutMs", 5000).start().awaitTermination()
+            writer.option("checkpointLocation", checkpoint).start().awaitTermination()
         except PySparkException as failure:
             words = str(failure).replace("\n", " ")
             at = max(words.find("[" + name) for name in ("SERVER", "STREAM", "REPLAY", "FENCE", "ROW", "GROUP", "ENTR"))

@@ -1,0 +1,78 @@
+"""Three engines under three Sentinels, as one server that can be killed: another one leads then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+
+from tests.sentinels import Member, Sentinels, family, sentinels
+from tests.waiting import wait_for
+
+_NAME = "main"
+#: Seconds for a failover, on a machine that has a lot to do.
+_PATIENCE = 90.0
+
+
+class Family:
+    """See :class:`tests.chaos.harness.Server`. What one replica has confirmed lasts: Sentinels choose the replica that
+    has most.
+    """
+
+    def __init__(self, members: list[Member], watching: Sentinels) -> None:
+        self._members = members
+        self._watching = watching
+        self._dead: Member | None = None
+
+    @property
+    def url(self) -> str:
+        return self._watching.url(_NAME)
+
+    def _master(self) -> Member:
+        port = self._watching.master(_NAME)
+        return next(one for one in self._members if one.port == port)
+
+    def client(self) -> redis.Redis:
+        return self._master().client()
+
+    def has_lasting(self, client: redis.Redis) -> bool:
+        """Whether a replica has what the client has written."""
+        return int(client.wait(1, 2000)) >= 1
+
+    def kill(self) -> None:
+        """Kill the master, when each of its replicas follows it, and wait until another one leads."""
+        dead = self._dead = self._master()
+        others = [one for one in self._members if one is not dead]
+        wait_for(lambda: all(one.follows(dead) for one in others), "the replicas to follow", _PATIENCE)
+        dead.kill()
+        wait_for(lambda: self._master() is not dead, "another master", _PATIENCE)
+
+    def start(self) -> None:
+        """Start the one that was killed, and wait until the others are a family again."""
+        assert self._dead is not None
+        self._dead.start()
+        master, dead = self._master(), self._dead
+        wait_for(lambda: dead.follows(master), "the killed one to follow", _PATIENCE)
+
+    def check(self) -> None:
+        """Wait until all have everything, and compare."""
+        master = self._master()
+        with master.client() as client:
+            expected = client.xrange("out")
+        for one in self._members:
+            if one is not master:
+                wait_for(lambda: one.has_all_of(master), "a replica to have everything", _PATIENCE)  # noqa: B023
+                with one.client() as client:
+                    assert client.xrange("out") == expected
+
+
+@contextmanager
+def watched_family() -> Iterator[Family]:
+    """A master and two replicas, watched."""
+    with (
+        sentinels() as watching,
+        family("engine", "engine", "engine") as members,
+        watching.watching(_NAME, members),
+    ):
+        yield Family(members, watching)
