@@ -26,14 +26,23 @@ _QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-pe
 #: No moment for other replicas to come; replicas hear of their master often.
 _FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
+#: The engine with another clock.
+_OTHER_CLOCK = """
+import runpy, sys, time
+now, behind = time.time_ns, int(sys.argv.pop(1)) * 10**9
+time.time_ns = lambda: now() - behind
+runpy.run_module("engine", run_name="__main__", alter_sys=True)
+"""
+
 
 class Member:
     """A server on a port that stays the same however often it is killed, with a configuration file that it may rewrite.
 
-    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server.
+    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server. ``behind``: the
+    engine's clock is so many seconds behind.
     """
 
-    def __init__(self, kind: str, directory: Path, *flags: str) -> None:
+    def __init__(self, kind: str, directory: Path, *flags: str, behind: int = 0) -> None:
         self.kind = kind
         self.port = servers.free_port()
         self.directory = directory
@@ -42,7 +51,7 @@ class Member:
         self.config = directory / "server.conf"
         self.config.write_text(f"port {self.port}\nbind 127.0.0.1\ndir {directory}\n")
         if kind == "engine":
-            program = [sys.executable, "-m", "engine"]
+            program = [sys.executable, *(("-c", _OTHER_CLOCK, str(behind)) if behind else ("-m", "engine"))]
         else:
             program = [tools.needed("redis-server") if kind == "redis" else kind]
         self._command = servers.tied_to_us([*program, str(self.config), *_FLAGS, *flags])

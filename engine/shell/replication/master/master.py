@@ -66,6 +66,8 @@ class Master:
         self._db = -1
         #: Where the stream was behind the last effect: what comes after it tells of nothing that was written.
         self.written = 0
+        #: Up to where a replica has acknowledged the stream, or it came from a master of this server.
+        self.confirmed = 0
         self._left_at = self._pinged_at = time.monotonic()
         self._getack_due = False
         self.full = self.partial = self.refused = 0
@@ -253,6 +255,7 @@ class Master:
         moved = offset > replica.offset or on_disk > replica.on_disk
         replica.offset = max(replica.offset, offset)
         replica.on_disk = max(replica.on_disk, on_disk)
+        self.confirmed = max(self.confirmed, replica.offset)
         if replica.state is Sync.LOADING:
             replica.fire(SyncEvent.ACKNOWLEDGED)
             self._loop.call_soon(self._now_online, replica)
@@ -344,7 +347,7 @@ class Master:
         self.leads = True
         self.cut_off_all()
         self._db = -1
-        self.written = self.history.offset
+        self.written = self.confirmed = self.history.offset
         self._left_at = self._pinged_at = time.monotonic()
         if self.history.keeps:
             self._core.changes.record_for("replicas", True)

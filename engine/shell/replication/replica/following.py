@@ -85,6 +85,9 @@ class Downstream(Protocol):
     def send(self, block: bytes) -> None:
         """The history goes on with these bytes, and they get them."""
 
+    #: Up to which offset of the history a replica has acknowledged.
+    confirmed: int
+
     def cut_off_all(self) -> None:
         """The history is another one, or called otherwise: they have to ask again."""
 
@@ -143,6 +146,8 @@ class Following:
         self._early: list[bytes] = []
         #: The data are those of the history, up to its offset: what follows may be asked for.
         self._has_history = False
+        #: Bytes that this server made of it as a master and that no replica has acknowledged.
+        self._unconfirmed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
@@ -196,6 +201,7 @@ class Following:
             # As a master it had a history of its own only where somebody got it.
             self._has_history = self._history.keeps
             self._begin_role()
+            self._unconfirmed = max(self._history.offset - self._downstream.confirmed, 0)
         self._down_since, self.trouble = -1.0, ""
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
         self._follow_directives()
@@ -415,6 +421,7 @@ class Following:
     def _go_on(self, outcome: Continue) -> None:
         """The master has what is missing here."""
         self._machine.fire(LinkEvent.CONTINUE)
+        self._unconfirmed = 0
         LOG.info("the master goes on from offset %d: nothing was lost", self._history.offset)
         if outcome.id and outcome.id != self._history.id:
             self._history.rename(outcome.id)
@@ -455,6 +462,10 @@ class Following:
                 if self._history.offset > full.offset
                 else "",
             )
+            if self._unconfirmed:
+                LOG.warning(
+                    "discarded: the last %d bytes of that history no replica has acknowledged", self._unconfirmed
+                )
         elif keys:
             LOG.warning("discarded: %d keys, which this server had before it followed a master", keys)
 
@@ -520,7 +531,7 @@ class Following:
         transfer.close()
         self._transfer = None
         self._history.adopt(self._full.id, self._full.offset)
-        self._has_history = True
+        self._has_history, self._unconfirmed = True, 0
         selected = summary.about.get(b"repl-stream-db", b"")
         self._db = int(selected) if selected.isdigit() and int(selected) < len(core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)

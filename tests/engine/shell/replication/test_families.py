@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 
 import pytest
@@ -81,6 +82,7 @@ def test_two_masters_after_a_partition(family, engines):
     first.set("common", "1")
     follow(second, port_of(first))
     wait_until_up(second)
+    assert first.wait(1, 5000) == 1
     second.execute_command("REPLICAOF", "NO", "ONE")
     first.set("lost", "x" * 100)
     second.set("kept", "y")
@@ -91,6 +93,9 @@ def test_two_masters_after_a_partition(family, engines):
     assert "lost" not in first
     log = engines[0].output.read_text()
     assert f"discarded: 2 keys at offset {before} of the history" in log
+    unconfirmed = re.search(r"the last (\d+) bytes of that history no replica has acknowledged", log)
+    assert unconfirmed is not None
+    assert 100 < int(unconfirmed[1]) < 300
 
 
 def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
