@@ -159,10 +159,6 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Add --yes to do it, or --dry-run to see what would be done.",
         ),
     ),
-    "CHANGED_MEANWHILE": (
-        Status.FAILED,
-        Condition(CommandError, "{what} has changed meanwhile: nothing was done.", "Look again, and repeat."),
-    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Write the table of docs/errors.md from the connector's table of error conditions.
+"""Write the tables of error conditions: the connector's in docs/errors.md, the command line's in docs/command-line.md.
 
 Run `python scripts/error_docs.py` after changing one. A test fails where the two differ.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 
+from pystreams import errors as command_line
 from scripts.generated import ROOT, Part
 from spark_streams.errors import CONDITIONS, Condition
 
 PART = Part(ROOT / "docs" / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
+OF_COMMAND_LINE = Part(ROOT / "docs" / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 HEAD = "| condition | exception | what it says | what to do |\n|---|---|---|---|\n"
 
 
@@ -27,5 +29,15 @@ def written() -> str:
     return HEAD + "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
 
 
+def written_of_command_line() -> str:
+    """Return today's table of the command line's own errors, with their exit statuses."""
+    lines = [
+        row(name, condition).replace(f"| {condition.error.__name__} |", f"| {int(status)} |")
+        for name, (status, condition) in sorted(command_line.CONDITIONS.items())
+    ]
+    return "| condition | exit status | what it says | what to do |\n|---|---|---|---|\n" + "".join(lines)
+
+
 if __name__ == "__main__":
     PART.write(written())
+    OF_COMMAND_LINE.write(written_of_command_line())

@@ -1,4 +1,4 @@
-"""`doctor` and `serve`: what a server can do, and the engine in the foreground."""
+"""`doctor`, `bench` and `serve`: what a server can do and how fast, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 import click
 
 from pystreams.commands.verbs import Run, found, verb
+from pystreams.connect.server import Wanted
 from pystreams.output.out import Column
-from pystreams.streams import checkup
+from pystreams.streams import checkup, load
 from pystreams.streams.checkup import Verdict
+from pystreams.streams.load import Measured
+from pystreams.values import numbers
 from spark_streams.embedded import launcher
 
 
@@ -55,6 +58,55 @@ def doctor(run: Run, address: str | None) -> None:
         found(run)
 
 
+@verb(
+    "bench",
+    needs="+xadd +xrange +xgroup|create +xreadgroup +xack +del",
+    adds=True,
+    examples=("pystreams bench", "pystreams bench --beside redis://127.0.0.1:6380 --entries 100000 --size 1000"),
+)
+@click.option("--entries", type=click.IntRange(1), default=20_000, show_default=True, help="How many to add and read.")
+@click.option("--size", type=click.IntRange(0), default=100, show_default=True, metavar="BYTES", help="Of each entry.")
+@click.option("--pipeline", type=click.IntRange(1), default=100, show_default=True, help="Commands in a pipeline.")
+@click.option("--beside", metavar="URL", help="A second server to compare with.")
+def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) -> None:
+    """Measure how fast a server adds, reads and delivers entries, over one connection.
+
+    It works in a stream of its own, 'pystreams:bench:...', and removes it.
+    """
+    if run.dry_run:
+        run.done(f"Would add and read {numbers.things(entries, 'entry')}.", {"dry_run": True, "entries": entries})
+        return
+    servers = [run.connection, *([] if beside is None else [run.other(Wanted(beside))])]
+    rows: list[tuple[str, Measured]] = []
+    with run.out.progress("rounds", 4 * len(servers)) as advance:
+        for connection in servers:
+            for measured in load.measure(connection, entries, size, pipeline):
+                rows.append((connection.address.shown, measured))
+                advance(1)
+    if run.out.json:
+        document = [
+            {
+                "url": url,
+                "work": each.work,
+                "entries": each.entries,
+                "per_second": round(each.per_second),
+                "p50_ms": round(each.percentile(50), 3),
+                "p99_ms": round(each.percentile(99), 3),
+            }
+            for url, each in rows
+        ]
+        run.out.document({"size": size, "results": document})
+        return
+    columns = [Column("WORK"), Column("SERVER"), Column("ENTRIES/S", right=True)]
+    columns += [Column("P50 MS", right=True), Column("P99 MS", right=True)]
+    rows.sort(key=lambda row: row[1].work)
+    cells = [
+        [each.work, url, f"{each.per_second:,.0f}", f"{each.percentile(50):.2f}", f"{each.percentile(99):.2f}"]
+        for url, each in rows
+    ]
+    run.out.table(columns, cells)
+
+
 @click.command("serve", context_settings={"ignore_unknown_options": True})
 @click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
 @click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
@@ -83,4 +135,4 @@ def serve(data: Path | None, port: int, bind: str, directives: tuple[str, ...]) 
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-VERBS = (doctor, serve)
+VERBS = (doctor, bench, serve)

@@ -42,7 +42,7 @@ def test_the_server_comes_from_url_profile_or_environment(
 def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> None:
     """A missing one with those that exist, a broken file with the line, an unknown option with the nearest name."""
     _profiles(tmp_path, '[a]\nurl = "redis://h"\n[b]\nurll = "x"\npassword = "hush"\n')
-    assert "The profiles there: a, b." in cli_of.failure("ls", "--profile", "c", status=4)
+    assert "[NO_PROFILE] There is no profile 'c'" in cli_of.failure("ls", "--profile", "c", status=4)
     said = cli_of.failure("ls", "--profile", "b", status=2)
     assert ("nearest known name is 'url'" in said, "hush" in said) == (True, False)
     _profiles(tmp_path, "[a\n")

@@ -11,7 +11,8 @@ import pytest
 import redis
 
 from pystreams.commands.root import cli
-from pystreams.errors import Status
+from pystreams.errors import CONDITIONS, Status
+from scripts import error_docs
 from tests import ROOT
 from tests.pystreams.conftest import Cli
 
@@ -89,6 +90,16 @@ def test_every_verb_stands_on_the_page() -> None:
 def test_every_exit_status_stands_on_the_page() -> None:
     found = re.findall(r"^\| ([0-9]+) \|", _PAGE, re.MULTILINE)
     assert [int(status) for status in found] == sorted(Status)
+
+
+def test_the_errors_on_the_page_are_todays() -> None:
+    """`python scripts/error_docs.py` writes them anew. Each one is raised by a test."""
+    part = error_docs.OF_COMMAND_LINE
+    assert part.replaced(_PAGE, error_docs.written_of_command_line()) == _PAGE
+    tests = "".join(path.read_text() for path in sorted((ROOT / "tests" / "pystreams").rglob("test_*.py")))
+    assert [
+        name for name in CONDITIONS if f"[{name}]" not in tests.replace("\\", "") and f'"{name}"' not in tests
+    ] == []
 
 
 def test_every_verb_has_help_with_examples() -> None:

@@ -42,6 +42,7 @@ import file.jsonl i
 import file.jsonl j --ids new
 trim s --acked -y
 trim s --older-than 1d -y
+bench --entries 10
 """
 
 

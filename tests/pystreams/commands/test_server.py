@@ -54,6 +54,16 @@ def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, p
         client.acl_deluser("poor")
 
 
+def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """Every kind of work on both servers, with all entries; the stream is gone afterwards."""
+    words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", place.url)
+    results = cli_of.json(*words)["results"]
+    assert [each["entries"] for each in results] == [20, 200, 220, 220] * 2
+    assert all(each["per_second"] > 0 and each["p50_ms"] <= each["p99_ms"] for each in results)
+    assert client.dbsize() == 0
+    assert len(cli_of(*words).splitlines()) == 9
+
+
 def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
     """It says when it is ready, keeps its data in the directory, and ends with SIGTERM as it does by itself."""
     command = [sys.executable, "-m", "pystreams", "serve", "--port", "0", "--data", "data", "--maxmemory", "1gb"]

@@ -81,7 +81,9 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     client.set("string", 1)
     assert "[ROW_REFUSED]" in cli_of.failure("produce", "string", "a=1", status=1)
     words = ("produce", "s", "-f", "-", "--format")
-    assert "Row 2 of standard input" in cli_of.failure(*words, "jsonl", stdin='{"a": 1}\n[]\n', status=1)
+    assert "[MALFORMED_ROW] Row 2 of standard input" in cli_of.failure(
+        *words, "jsonl", stdin='{"a": 1}\n[]\n', status=1
+    )
     assert "it has 1 values, not 2" in cli_of.failure(*words, "csv", stdin="a,b\n1\n", status=1)
     assert "needs one" in cli_of.failure(*words, "jsonl", stdin="{}\n", status=1)
     assert "[FILE_UNUSABLE]" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no.csv"), status=4)

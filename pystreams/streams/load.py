@@ -1,0 +1,89 @@
+"""A small load test: how many entries per second a server takes and gives, and how long a request waits.
+
+One connection, in a stream of its own that is removed afterwards. It compares servers on one machine; it does not find
+out what a server can do for many clients.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pystreams.streams.asking import ask, ask_all
+from spark_streams.client.connection import Command, Connection
+
+_SINGLE = 10  # a tenth of the entries is added one by one
+_PAGE = 100
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One kind of work. `seconds`: how long each request took, in rising order. `entries`: how many in all."""
+
+    work: str
+    entries: int
+    seconds: list[float]
+
+    @property
+    def per_second(self) -> float:
+        """Entries per second."""
+        return self.entries / max(sum(self.seconds), 1e-9)
+
+    def percentile(self, percent: int) -> float:
+        """How many milliseconds so many percent of the requests took at most."""
+        return self.seconds[min(len(self.seconds) - 1, len(self.seconds) * percent // 100)] * 1000
+
+
+def measure(connection: Connection, entries: int, size: int, pipeline: int) -> Iterator[Measured]:
+    """Add entries of so many bytes, one by one and in pipelines; read them; deliver and acknowledge them to a group."""
+    stream = b"pystreams:bench:" + secrets.token_hex(8).encode()
+    add: Command = ("XADD", stream, "*", "payload", b"x" * size)
+    try:
+        yield _timed("XADD", 1, [[add]] * max(1, entries // _SINGLE), connection)
+        yield _timed(
+            f"XADD, {pipeline} at a time", pipeline, [[add] * pipeline] * max(1, entries // pipeline), connection
+        )
+        yield _read(connection, stream)
+        yield _deliver(connection, stream)
+    finally:
+        connection.close()  # a reply may be due, if this was interrupted
+        ask(connection, "DEL", stream)
+
+
+def _timed(work: str, entries: int, requests: list[list[Command]], connection: Connection) -> Measured:
+    seconds: list[float] = []
+    for commands in requests:
+        begin = time.perf_counter()
+        ask_all(connection, commands)
+        seconds.append(time.perf_counter() - begin)
+    return Measured(work, entries * len(requests), sorted(seconds))
+
+
+def _read(connection: Connection, stream: bytes) -> Measured:
+    seconds: list[float] = []
+    count, after = 0, b"-"
+    while True:
+        begin = time.perf_counter()
+        page = ask(connection, "XRANGE", stream, after, "+", "COUNT", _PAGE)
+        seconds.append(time.perf_counter() - begin)
+        count += len(page)
+        if len(page) < _PAGE:
+            return Measured(f"XRANGE, {_PAGE} at a time", count, sorted(seconds))
+        after = b"(" + page[-1][0]
+
+
+def _deliver(connection: Connection, stream: bytes) -> Measured:
+    ask(connection, "XGROUP", "CREATE", stream, "g", "0")
+    seconds: list[float] = []
+    count = 0
+    while True:
+        begin = time.perf_counter()
+        reply = ask(connection, "XREADGROUP", "GROUP", "g", "c", "COUNT", _PAGE, "STREAMS", stream, ">")
+        if not reply:
+            return Measured(f"XREADGROUP and XACK, {_PAGE} at a time", count, sorted(seconds))
+        ids = [entry_id for entry_id, _ in reply[0][1]]
+        ask(connection, "XACK", stream, "g", *ids)
+        seconds.append(time.perf_counter() - begin)
+        count += len(ids)
