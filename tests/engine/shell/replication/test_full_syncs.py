@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import hiredis
 import pytest
 
 from engine.core.clients.replica import AsReplica
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
+from engine.core.keyspace import image
+from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
+from engine.shell.clock import now_us
+from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.replication.history import History
+from engine.shell.replication.master import transfer
 from engine.shell.replication.master.master import Master
+from tests.differential.grammar import FAMILIES, Grammar
 from tests.faults.disk import Disk
+from tests.replay import new_core, state
 
 
 class Transport:
@@ -65,6 +74,7 @@ class World:
             self.disk,
         )
         self.caller = self.core.open_session(1)
+        self.now = 1
 
     def settle(self) -> None:
         """The effects of what was run are fed, as the runner does it."""
@@ -75,16 +85,16 @@ class World:
 
     def run(self, *words: bytes) -> None:
         """One command of a client."""
-        self.core.execute(self.caller, [*words], 1)
+        self.core.execute(self.caller, [*words], self.now)
         self.settle()
 
-    async def join(self, *capabilities: bytes, rdb_only: bool = False) -> FakePeer:
+    async def join(self, *capabilities: bytes, rdb_only: bool = False, loop_turns: int = 20) -> FakePeer:
         """A replica that asks for everything."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only)
         peer = self.connections[session.id] = FakePeer(session)
         self.master.synchronise(session, b"?", -1)
-        await turns()
+        await turns(loop_turns)
         return peer
 
     def finish(self, error: OSError | None = None) -> None:
@@ -269,5 +279,52 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
         replica.progress -= 61
         world.master.tick()
         assert peer.transport.aborted
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypatch, seed):
+    """While the image is taken key by key and the file is made piece by piece commands change everything; the file
+    with the stream behind it still gives exactly what the master has.
+    """
+    # A microsecond's work at a time instead of milliseconds'.
+    monkeypatch.setattr(image, "_AT_ONCE", 1)
+    monkeypatch.setattr(transfer, "_SLICE", 0.0)
+
+    async def story() -> None:
+        random = Random(seed)
+        world = World(tmp_path)
+        world.now = now_us()
+        steps = Grammar(random, set(FAMILIES)).sequence(600)
+        for number in range(150):
+            world.run(b"XADD", b"more:%d" % number, b"*", b"f", b"v")
+        for _, words in steps[:300]:
+            world.run(*(word.encode() for word in words))
+        world.run(b"DISCARD")
+        peer = await world.join(b"eof", loop_turns=1)
+        during = 0
+        for _, words in steps[300:]:
+            world.run(*(word.encode() for word in words))
+            during += not peer.got.endswith(MARK)
+            await turns(random.choice((0, 1, 2)))
+        while not peer.got.endswith(MARK):
+            await turns()
+        assert during > 20
+        world.master.acknowledge(peer.session, 0, -1)
+        await turns()
+        file, _, stream = peer.got.partition(MARK + b"\r\n")[2].partition(MARK)
+        other = new_core()
+        other.changes.recording = False
+        other.changes.set_time(world.now)
+        RdbFiles(other).load(memoryview(file), expire=False)
+        session = other.open_session(world.now)
+        session.is_master = True
+        reader = hiredis.Reader()
+        reader.feed(stream)
+        while argv := reader.gets():
+            reply = other.execute(session, argv, world.now)
+            assert not isinstance(reply, CommandError), (argv, reply)
+        assert state(other) == state(world.core)
 
     asyncio.run(story())
