@@ -84,14 +84,22 @@ class Connection:
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
-        """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist."""
+        """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist.
+
+        ECHO marks where replies end (`Link.request`): without the permission they would be waited for in vain.
+        """
         link = self._links.get(endpoint)
         if link is None:
             login = self.address.login
             try:
-                link = self._links[endpoint] = Link(endpoint, login)
+                link = Link(endpoint, login)
             except redis.ResponseError as refusal:
                 raise refused(self.address, f"SELECT {login.database}", refusal) from None
+            (reply,) = link.pipeline([("ECHO", "")])
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+                link.close()
+                raise refused(self.address, "ECHO", reply)
+            self._links[endpoint] = link
             self.generation = next(_GENERATIONS)
         return link
 

@@ -24,7 +24,7 @@ _SPARK_REDIS = {
     "stream.consumer.prefix": "Set 'consumerPrefix'.",
     "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs, whose order is kept.",
     "stream.read.batch.size": "Set 'maxEntriesPerTrigger' for a micro-batch, 'pageSize' for a reply.",
-    "stream.read.block": "Remove it: nothing blocks. Spark's trigger decides how often to look.",
+    "stream.read.block": "Remove it: a trigger without news waits by itself, for 'idleWaitMs' at most.",
     "host": "Set 'url' to redis://host:port.",
     "port": "Set 'url' to redis://host:port.",
     "auth": "Set 'password'.",

@@ -87,12 +87,13 @@ def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
     with redis.Redis(host=engine_process.host, port=engine_process.port, protocol=2) as client:
         client.flushall()
         client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+xinfo|stream", "+echo")
+        client.execute_command("ACL", "SETUSER", "mute", "on", ">pw", "~*", "+@all", "-echo")
         for n in range(3):
             client.xadd("s", {"station": "ewr", "n": n})
         client.set("text", "x")
         yield Place(engine_process.url, client)
         pool.close_all()
-        client.execute_command("ACL", "DELUSER", "poor")
+        client.execute_command("ACL", "DELUSER", "poor", "mute")
         client.flushall()
 
 
@@ -156,6 +157,11 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         lambda at: at.batch(stream="s", user="poor", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'poor' to do XRANGE: NOPERM",
         r"All that this query needs: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
+    ),
+    "ECHO, which the user may not do": (
+        lambda at: at.batch(stream="s", user="mute", password="pw"),
+        r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'mute' to do ECHO: NOPERM",
+        r"All that this query needs: ACL SETUSER mute ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
     "a group that the user may not create": (
         lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),

@@ -8,11 +8,12 @@ import pickle
 import re
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_streams import errors
-from spark_streams.config import connect, options
+from spark_streams.config import connect, foreign, options
 from spark_streams.config.address import Address, Embedded
 from spark_streams.config.connect import ConnectOptions
 from spark_streams.config.option import Option, options_of
@@ -179,6 +180,37 @@ def test_a_name_and_its_alias_exclude_each_other() -> None:
     with pytest.raises(OptionsError, match=r"consumerPrefix.*consumer") as caught:
         options.read_options({"stream": "s", "consumerPrefix": "p", "consumer": "q"})
     assert caught.value.condition == "CONFLICTING_OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("kafkas", "value", "field", "expected"),
+    [
+        ("subscribe", "a,b", "streams", ("a", "b")),
+        ("subscribePattern", "sensors.*", "pattern", "sensors*"),
+        ("maxOffsetsPerTrigger", "5", "max_entries", 5),
+        ("minOffsetsPerTrigger", "5", "min_entries", 5),
+        ("maxRecordsPerPartition", "5", "max_per_partition", 5),
+        ("startingOffsetsByTimestamp", "1000", "starting_timestamp", "1000"),
+        ("endingOffsetsByTimestamp", "1000", "ending_timestamp", "1000"),
+        ("startingOffsetsByTimestampStrategy", "latest", "timestamp_strategy", "latest"),
+        ("groupIdPrefix", "job", "group_prefix", "job"),
+        ("failOnDataLoss", "false", "fails", False),
+        ("minPartitions", "5", "min_partitions", 5),
+        ("maxTriggerDelay", "5s", "max_delay", 5000),
+    ],
+)
+def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, field: str, expected: Any) -> None:
+    """Who comes from Spark's Kafka source keeps the options that have a meaning here."""
+    given = {kafkas: value} if kafkas.startswith("subscribe") else {"stream": "s", kafkas: value}
+    assert getattr(options.read_options(given), field) == expected
+
+
+@pytest.mark.parametrize("theirs", foreign.INSTEAD.values(), ids=lambda theirs: theirs.name)
+def test_options_of_other_connectors_are_answered(theirs: foreign.Foreign) -> None:
+    """An option of spark-redis, Kafka or files without a like is refused with what to write instead."""
+    with pytest.raises(OptionsError, match=re.escape(theirs.advice)) as caught:
+        options.read_options({"stream": "s", theirs.name: "x"})
+    assert caught.value.condition == "FOREIGN_OPTION"
 
 
 @pytest.mark.parametrize(
