@@ -69,6 +69,9 @@ _NAMES = {
 class Surroundings(Protocol):
     """What a replica asks of the process around it."""
 
+    #: :meth:`fail` was called: nothing is run any more.
+    failed: bool
+
     def settle(self) -> None:
         """Deliver what the core did while no client's commands ran."""
 
@@ -570,7 +573,7 @@ class Following:
         """Do a little of what the master did, and go on in the next event-loop iteration."""
         intake, session = self._intake, self._session
         self._works = False
-        if intake is None or session is None:
+        if intake is None or session is None or self._around.failed:
             return
         try:
             intake.work()

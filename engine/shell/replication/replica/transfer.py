@@ -39,9 +39,9 @@ class Transfer:
     A ForeignError of any method says that there is something among them that the engine cannot take.
     """
 
-    def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool) -> None:
+    def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool, files: Files | None = None) -> None:
         self._clock = clock
-        self._files = Files()
+        self._files = files or Files()
         self._payload = Payload()
         skips = core.config.text("load-unknown") == b"skip"
         self._fresh = Fresh(core, skip_unknown=skips)

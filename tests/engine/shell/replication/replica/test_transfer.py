@@ -1,0 +1,126 @@
+"""All data of a master on their way into a core: by a file or as they come, whole or not at all, and in small steps."""
+
+from __future__ import annotations
+
+import errno
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.formats.damage import DamagedError, ForeignError
+from engine.core.formats.rdb import writer
+from engine.core.keyspace import image
+from engine.shell.replication.replica.transfer import Transfer, TransferError
+from tests.faults.disk import Disk
+from tests.replay import NOW_US, new_core, state
+
+
+def filled() -> Core:
+    """A core with some of everything, and a group with records of two consumers in one block."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    lines = ["SET a 1", "SELECT 2", "RPUSH l a b", "HSET h f v", "SET later x PXAT 99999999999999"]
+    lines += [f"XADD s {number}-{number % 3} f v{number}" for number in range(1, 3000)]
+    lines += ["XGROUP CREATE s g 0", "XREADGROUP GROUP g one COUNT 1500 STREAMS s >"]
+    lines += ["XREADGROUP GROUP g two COUNT 700 STREAMS s >", "XCLAIM s g two 0 5-2 9-0 1100-2 RETRYCOUNT 70"]
+    for line in lines:
+        core.execute(session, line.encode().split(), NOW_US)
+    return core
+
+
+@pytest.fixture(scope="module")
+def source() -> Core:
+    return filled()
+
+
+@pytest.fixture(scope="module")
+def payload(source: Core) -> bytes:
+    taken = image.take(source.databases, source.config, NOW_US // 1000)
+    file = b"".join(writer.write(taken, 12))
+    return b"$%d\r\n%b" % (len(file), file)
+
+
+def transfer_of(directory: Path, *, directly: bool = False, files: Disk | None = None) -> tuple[Core, Transfer]:
+    core = new_core()
+    core.config.put("dir", str(directory).encode())
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"SET", b"old", b"value"], NOW_US)
+    return core, Transfer(core, time.monotonic, directly=directly, files=files)
+
+
+def finish(transfer: Transfer) -> int:
+    """Read all that has come; in how many steps."""
+    steps = 1
+    while transfer.work():
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("directly", [False, True])
+@pytest.mark.parametrize("size", [100, 1 << 20])
+def test_the_data_take_the_place_of_the_old_ones(tmp_path, source, payload, directly, size):
+    """Nothing changes before all has been read; then the core is as the master was, and the disk as before."""
+    core, transfer = transfer_of(tmp_path, directly=directly)
+    for at in range(0, len(payload), size):
+        assert transfer.feed(payload[at : at + size]) == b""
+        if directly:
+            finish(transfer)
+    finish(transfer)
+    assert transfer.is_done
+    assert (transfer.read, transfer.received) == (transfer.size, transfer.size)
+    assert core.databases[0].holds(b"old")
+    transfer.put_in_place()
+    transfer.close()
+    assert state(core) == state(source)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_transfer_leaves_nothing(tmp_path, payload):
+    """What was received in part is gone with the transfer, and the core is as it was."""
+    core, transfer = transfer_of(tmp_path)
+    transfer.feed(payload[: len(payload) // 2])
+    assert [path.suffix for path in tmp_path.iterdir()] == [".rdb"]
+    transfer.close()
+    assert list(tmp_path.iterdir()) == []
+    assert [len(db) for db in core.databases[:3]] == [1, 0, 0]
+
+
+def test_a_full_disk_is_said(tmp_path, payload):
+    """Where the temporary file cannot be made or written, the error names the reason, and nothing is left."""
+    full = Disk()
+    full.fail("write", errno.ENOSPC)
+    _, transfer = transfer_of(tmp_path, files=full)
+    with pytest.raises(TransferError, match="No space left"):
+        transfer.feed(payload)
+    transfer.close()
+    assert list(tmp_path.iterdir()) == []
+    full.heal()
+    full.fail("create", errno.EACCES)
+    with pytest.raises(TransferError, match="Permission denied"):
+        transfer_of(tmp_path, files=full)
+
+
+def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
+    """Damage is an error that asking again may heal; what the engine does not have is another one; so are odd ends."""
+    changed = bytearray(payload)
+    changed[-1] ^= 1
+    _, transfer = transfer_of(tmp_path)
+    transfer.feed(bytes(changed))
+    with pytest.raises(DamagedError, match="check sum") as caught:
+        finish(transfer)
+    assert not isinstance(caught.value, ForeignError)
+    transfer.close()
+    with_set = b"REDIS0011\x02\x01k\x01\x01m\xff" + bytes(8)
+    _, transfer = transfer_of(tmp_path, directly=True)
+    transfer.feed(b"$%d\r\n%b" % (len(with_set), with_set))
+    with pytest.raises(ForeignError, match="key 'k' of database 0: a set"):
+        finish(transfer)
+    size, _, file = payload.partition(b"\r\n")
+    _, transfer = transfer_of(tmp_path)
+    transfer.feed(b"$%d\r\n%bmore" % (int(size[1:]) + 4, file))
+    with pytest.raises(TransferError, match="behind the end"):
+        finish(transfer)
+    transfer.close()
+    assert list(tmp_path.iterdir()) == []
