@@ -54,7 +54,7 @@ class Replication(Protocol):
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
         """How many replicas have the stream up to an offset, in memory or on their disks."""
 
-    def wake_when_acknowledged(self, session: Session) -> None:
+    def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Ask replicas how far they are; wake the blocked session once when one of them has said so."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
@@ -119,7 +119,7 @@ class WithoutReplicas:
         del offset, on_disk
         return 0
 
-    def wake_when_acknowledged(self, session: Session) -> None:
+    def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Nobody will ever acknowledge anything."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:

@@ -46,7 +46,7 @@ class Node:
         self.follows = False
         self.master.may_serve = lambda: not self.follows or self.following.is_up
         self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1
-        self._waiters = AckWaiters(core, loop, clients.settle)
+        self._waiters = AckWaiters(core, loop, clients.settle, self.master.ask_soon)
         self._failover = Failover(core, self.master, self, loop, self.offset)
         self.master.failover_state = lambda: self._failover.shown
         self.master.on_acknowledged = self._acknowledged
@@ -118,9 +118,8 @@ class Node:
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
         return self.master.acknowledged(offset, on_disk=on_disk)
 
-    def wake_when_acknowledged(self, session: Session) -> None:
-        self._waiters.add(session)
-        self.master.ask_soon()
+    def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
+        self._waiters.add(session, again=again)
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         self._failover.begin(target, timeout, force=force)

@@ -9,20 +9,43 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.shell.clock import now_us
 
+#: Seconds after which replicas that were not far enough are asked once more.
+_AGAIN = 0.1
+
 
 class AckWaiters:
-    """Who waits. ``settle`` delivers what the core did while no client's commands ran."""
+    """Who waits. ``settle`` delivers what the core did while no client's commands ran, ``ask`` asks replicas how far
+    they are.
+    """
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        loop: asyncio.AbstractEventLoop,
+        settle: Callable[[], None],
+        ask: Callable[[], None],
+    ) -> None:
         self._core = core
         self._loop = loop
         self._settle = settle
         self._sessions: dict[Session, None] = {}
-        self._is_due = False
+        self._ask = ask
+        self._is_due = self._is_asked_later = False
 
-    def add(self, session: Session) -> None:
-        """Wake the blocked session when a replica acknowledges something."""
+    def add(self, session: Session, *, again: bool) -> None:
+        """Wake the blocked session when a replica acknowledges something. ``again``: it was woken, too early."""
         self._sessions[session] = None
+        if not again:
+            self._ask()
+        elif not self._is_asked_later:
+            # (Each answer wakes whoever waits: asking anew at once would go on without end.)
+            self._is_asked_later = True
+            self._loop.call_later(_AGAIN, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._is_asked_later = False
+        if self._sessions:
+            self._ask()
 
     def wake(self) -> None:
         """A replica has acknowledged something, or has gone."""

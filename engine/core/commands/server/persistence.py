@@ -83,6 +83,6 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     if not ctx.session.in_exec:
         durability.wake_when_synced(ctx.session)
         if replicas:
-            replication.wake_when_acknowledged(ctx.session)
+            replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
     again = [*argv[:4], b"%d" % offset, b"%d" % place]
     return ctx.block(again, [], timeout, type_name=b"", on_timeout=[safe, there])

@@ -135,3 +135,22 @@ def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
         assert shown[-7] == "SET k 1"
         for _ in range(7):
             master.receive()
+
+
+def test_who_waits_in_vain_does_not_fill_the_stream(master, engine):
+    """A replica that answers each question, and is never far enough, is asked a few times and not without end."""
+    tap, _, offset = online(engine)
+    with tap, Connection(engine) as waiting:
+        waiting.run("SET", "k", "v")
+        waiting.send("WAIT", 1, 250)
+        asked = 0
+        while True:
+            try:
+                tap.commands(b"*")
+            except TimeoutError:
+                break
+            asked += 1
+            tap.acknowledge(offset + asked)
+            tap.client.socket.settimeout(0.2)
+        assert 1 <= asked <= 5
+        assert waiting.receive() == 0
