@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.sentinels import Member, members
+from tests.sentinels import Member
 from tests.waiting import wait_for
 
 HOUR = 3600
@@ -21,12 +21,16 @@ def late(tmp_path):
     member.stop()
 
 
-def test_a_replica_that_is_an_hour_behind(late):
+@pytest.mark.redis
+def test_a_replica_that_is_an_hour_behind(late, servers):
     """Deadlines are moments, the same on both; keys go when the master says so. As a master the late one gives IDs
     above those that there are, and no entry was delivered in its future: none has waited for less than no time.
     """
-    with members("engine") as (master,), closing(master.client()) as client:
-        late.wait()
+    master = servers["engine"]
+    late.wait()
+    master.run("REPLICAOF", "NO", "ONE")
+    with closing(master.client()) as client:
+        client.flushall()
         seconds, _ = late.run("TIME")
         assert abs(client.time()[0] - seconds - HOUR) < 60
         late.run("REPLICAOF", "127.0.0.1", master.port)
@@ -40,7 +44,7 @@ def test_a_replica_that_is_an_hour_behind(late):
         wait_for(lambda: late.has_all_of(master), "the replica to have everything")
         assert late.run("PEXPIRETIME", "later") == client.pexpiretime("later")
         assert late.run("DBSIZE") == 2
-        client.execute_command("FAILOVER")
+        client.execute_command("FAILOVER", "TO", "127.0.0.1", late.port)
         wait_for(lambda: master.follows(late), "the failover")
         with closing(late.client()) as other:
             milliseconds, _, number = other.xadd("s", {"f": "v"}).partition(b"-")

@@ -17,7 +17,7 @@ from engine.shell.replication import failover
 from engine.shell.replication.failover import TABLE, FailoverEvent, Stage
 from spark_streams.client.pool import close_all
 from tests.connection import Connection
-from tests.sentinels import Member, members
+from tests.sentinels import Member
 from tests.spark_streams.driver import Query, numbers
 from tests.waiting import wait_for
 
@@ -38,13 +38,6 @@ def test_every_move_of_the_table_is_made_and_no_other(state):
             with pytest.raises(IllegalTransitionError):
                 machine.fire(event)
             assert machine.state is state
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, Member]]:
-    """Two engines and a real server."""
-    with members("engine", "engine", "redis") as (one, other, real):
-        yield {"engine": one, "other engine": other, "redis": real}
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import redis
 
 from spark_streams.client.connection import Connection as ConnectorConnection
 from spark_streams.config.address import Address
-from tests import servers
 from tests.connection import Connection
 from tests.sentinels import PATIENCE, Member, Sentinels, family, sentinels
 from tests.waiting import wait_for
@@ -88,16 +87,12 @@ def announced(watching: Sentinels) -> set[tuple[int, int]]:
     return found[0] if found[0] == found[1] == found[2] else set()
 
 
-def test_what_sentinels_say_to_a_server():
-    """A Sentinel's transaction promotes a server, has it write its configuration file (where there is none that is an
-    error within the transaction) and closes other clients; what it publishes arrives.
+def test_what_sentinels_say_to_a_server(servers):
+    """A Sentinel's transaction promotes a server, has it write its configuration file and closes other clients; what
+    the Sentinel publishes arrives.
     """
-    with (
-        servers.engine() as running,
-        Connection(running) as sentinel,
-        Connection(running) as other,
-        Connection(running) as subscriber,
-    ):
+    member = servers["engine"]
+    with Connection(member) as sentinel, Connection(member) as other, Connection(member) as subscriber:
         other.run("PING")
         subscriber.run("SUBSCRIBE", "__sentinel__:hello")
         sentinel.run("SLAVEOF", "127.0.0.1", 1)
@@ -106,11 +101,9 @@ def test_what_sentinels_say_to_a_server():
         sentinel.run("MULTI")
         for words in ("SLAVEOF NO ONE", "CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
             assert sentinel.run(*words.split()) == b"QUEUED"
-        promoted, rewritten, *killed = sentinel.run("EXEC")
-        assert (promoted, killed) == (b"OK", [1, 1])
-        assert "without a config file" in str(rewritten)
+        assert sentinel.run("EXEC") == [b"OK", b"OK", 1, 1]
         assert subscriber.rest().endswith(b"$2\r\nhi\r\n")
         assert other.rest() == b""
         info = sentinel.run("INFO").decode()
-        for line in ("role:master", "run_id:", "slave_priority:", "master_link_status:"):
-            assert (line in info) is (not line.startswith(("slave", "master_link")))
+        assert "role:master" in info
+        assert "run_id:" in info
