@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.keyspace import changes
 from engine.core.keyspace.slots import Slots
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.replay import NOW_US, new_core
@@ -84,6 +85,26 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
     assert core.execute(session, [b"GET", b"k"], NOW_US + 10_000) is None
     assert core.changes.effects[-1] == (0, [b"DEL", b"k"])
     assert core.changes.expired_keys == 1
+
+
+@pytest.mark.parametrize("fill", ["RPUSH k 1 2 3 4 5 6 7 8 9", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g"])
+@pytest.mark.parametrize(
+    "end", ["DEL k", "UNLINK k", "SET k string", "RENAME other k", "PEXPIRE k 0", "GET k", "MOVE k 1"]
+)
+def test_a_large_value_that_goes_is_freed_piece_by_piece(monkeypatch, core, fill, end):
+    """Deleted, replaced or expired, a long list or hash is taken apart a few elements at a time; moved, it stays."""
+    monkeypatch.setattr(changes, "_LARGE", 5)
+    session = core.open_session(NOW_US)
+    for command in ("SET other value", fill, "PEXPIRE k 10"):
+        core.execute(session, command.encode().split(), NOW_US)
+    value = core.databases[0].peek(b"k")
+    size = len(value)
+    core.execute(session, end.encode().split(), NOW_US + 9_999 + (end == "GET k"))
+    assert len(value) == size
+    goes = end != "MOVE k 1"
+    assert core.changes.discarded == ([value] if goes else [])
+    core.changes.free(3)
+    assert len(value) == size - 3 * goes
 
 
 def test_expired_keys_are_dropped_without_a_lookup(core):
