@@ -152,6 +152,9 @@ class RangeSource:
             self._continuity.check_history(connection.generation, server, states)
             begins = {stream: self._continuity.begin(server, begin, stream, state) for stream, state in states.items()}
             self._continuity.see(states)
+            for stream, found in begins.items():
+                if found.jumps or found.retired or stream not in begin.streams:
+                    self._heads.pop(stream, None)  # that was another stream of this name
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             quiet = {stream: state for stream, state in states.items() if ends[stream] <= starts[stream]}

@@ -253,6 +253,19 @@ def test_a_retired_stream_may_return_at_once(site: Site) -> None:
     assert numbers(query.drain()) == [2]
 
 
+@pytest.mark.parametrize("said", [{}, {"group": "g"}], ids=str)
+def test_a_stream_that_a_pattern_found_may_go_and_return(site: Site, said: dict[str, str]) -> None:
+    """Found while the query runs, read, deleted and made anew with other IDs, a stream has lost nothing."""
+    site.add("in:a", 2)
+    query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, idleWaitMs=0, **said)
+    assert numbers(query.drain()) == [0, 1]
+    for first in (10, 20, 30):
+        site.add("in:b", 2, first=first)
+        assert numbers(query.drain()) == [first, first + 1]
+        site.client.delete("in:b")
+        assert query.trigger() is None
+
+
 def test_an_unread_stream_of_a_pattern_is_lost(site: Site) -> None:
     """A stream that goes before all of it was read is a loss, pattern or not, after a restart too."""
     site.add("in:a", 10)
