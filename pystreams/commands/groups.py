@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pystreams.commands.choosing import matching
-from pystreams.commands.verbs import NAME, Run, found, group_argument, stream_argument, together, verb
+from pystreams.commands.verbs import NAME, PATTERN, Run, found, group_argument, stream_argument, together, verb
 from pystreams.output.out import Column
 from pystreams.streams import asking, entries, listing, seeking
 from pystreams.streams import groups as of_groups
@@ -73,7 +73,7 @@ def _row(group: Group, status: Status) -> list[str]:
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
-@click.argument("pattern", default="*")
+@click.argument("pattern", default="*", type=PATTERN)
 @click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
@@ -174,7 +174,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
         "pystreams groups lag orders --fail-above 10000 || echo too slow",
     ),
 )
-@click.argument("pattern", default="*")
+@click.argument("pattern", default="*", type=PATTERN)
 @click.option("--group", type=NAME, help="This group alone.")
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
 @click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")

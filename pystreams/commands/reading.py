@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pystreams.commands.choosing import is_glob
-from pystreams.commands.verbs import NAME, Run, stream_argument, verb
+from pystreams.commands.verbs import NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import consuming, entries, following, listing, seeking
 from pystreams.streams.following import Found
@@ -39,7 +39,7 @@ def _fields(text: str | None) -> list[bytes] | None:
         "pystreams tail orders --from 1h -o csv > last-hour.csv",
     ),
 )
-@click.argument("streams", nargs=-1, required=True, metavar="STREAM...")
+@click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C. A server may go and come.")
 @click.option(
     "--from", "start", default="-10", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N."

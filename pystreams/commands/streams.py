@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import Run, stream_argument, verb
+from pystreams.commands.verbs import PATTERN, Run, stream_argument, verb
 from pystreams.output.out import Column
 from pystreams.streams import asking, listing
 from pystreams.streams import groups as of_groups
@@ -57,7 +57,7 @@ def document(stream: Stream, now: int) -> dict[str, Any]:
     needs=_READS,
     examples=("pystreams ls", "pystreams ls 'sensors:*' --sort bytes --limit 10", "pystreams ls --over 5s --json"),
 )
-@click.argument("pattern", default="*")
+@click.argument("pattern", default="*", type=PATTERN)
 @click.option(
     "--sort", type=click.Choice(sorted(_KEYS)), help="Largest first. All streams are looked at, whatever the limit."
 )

@@ -112,6 +112,22 @@ class Name(click.ParamType[bytes]):
         return value if isinstance(value, bytes) else names.from_shell(value)
 
 
+def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The server's streams whose names begin so; none if it cannot be asked."""
+    pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
+    try:
+        connection = connect(_wanted(ctx), "")
+        found = []
+        for name in listing.scan(connection, names.from_shell(pattern)):
+            found.append(CompletionItem(names.to_shell(name)))
+            if len(found) == _COMPLETIONS:
+                break
+        connection.close()
+    except (PystreamsError, *BROKEN):
+        return []
+    return found
+
+
 class StreamName(Name):
     """A stream's name; a shell completes it from those that the server has."""
 
@@ -119,21 +135,20 @@ class StreamName(Name):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
-        pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
-        try:
-            connection = connect(_wanted(ctx), "")
-            found = []
-            for name in listing.scan(connection, names.from_shell(pattern)):
-                found.append(CompletionItem(names.to_shell(name)))
-                if len(found) == _COMPLETIONS:
-                    break
-            connection.close()
-        except (PystreamsError, *BROKEN):
-            return []
-        return found
+        return _streams_like(ctx, incomplete)
 
 
-NAME, STREAM = Name(), StreamName()
+class StreamPattern(click.ParamType[str]):
+    """A stream's name or a glob, completed as a name is."""
+
+    name = "pattern"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        return _streams_like(ctx, incomplete)
+
+
+NAME, STREAM, PATTERN = Name(), StreamName(), StreamPattern()
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:

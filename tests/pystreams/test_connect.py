@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import redis
+from click.shell_completion import ShellComplete
 
-from tests import servers
+from pystreams.commands.root import cli
+from tests import servers, topologies
 from tests.pystreams.conftest import Cli
 
 
@@ -64,6 +66,38 @@ def test_a_server_that_cannot_be_used(cli_of: Cli, words: tuple[str, ...], statu
     """Each has its id and status; no password is shown."""
     shown = cli_of.failure("ls", *words, status=status)
     assert (said in shown, "hush" in shown) == (True, False)
+
+
+@pytest.mark.redis
+def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> None:
+    """With a client certificate and a password; a file that others can read is warned of. Without TLS it is named."""
+    with topologies.encrypted("--requirepass", "hush") as encrypted:
+        lines = [f'"{name}" = "{value}"\n' for name, value in {**encrypted.options, "password": "hush"}.items()]
+        _profiles(tmp_path, "[tls]\n" + "".join(lines))
+        assert cli_of.json("produce", "s", "a=1", "--profile", "tls") == {"added": 1}
+        (tmp_path / "pystreams" / "profiles.toml").chmod(0o644)
+        result = cli_of.result("ls", "--profile", "tls")
+        assert ("can be read by others" in result.stderr, "hush" in result.output) == (True, False)
+        plain = f"redis://localhost:{encrypted.port}"
+        assert "[TLS_NEEDED]" in cli_of.failure("ls", "--url", plain, status=5)
+
+
+def test_a_shell_completes_names_of_streams(
+    cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the server that the words before name; nothing where it cannot be reached."""
+    for name in ("orders", "orders*", "other"):
+        client.xadd(name, {"f": 1})
+    monkeypatch.setenv("PYSTREAMS_URL", "redis://127.0.0.1:1")
+    completion = ShellComplete(cli, {}, "pystreams", "_PYSTREAMS_COMPLETE")
+
+    def completed(*words: str) -> list[str]:
+        return sorted(item.value for item in completion.get_completions(list(words[:-1]), words[-1]))
+
+    assert completed("tail", "--url", place.url, "ord") == ["orders", "orders*"]
+    assert completed("info", "--url", place.url, "orders*") == ["orders*"]
+    assert completed("info", "--option", "retryTimeoutMs=0", "ord") == []
+    assert completed("gro") == ["groups"]
 
 
 def test_errors_are_json_with_json(cli_of: Cli) -> None:
