@@ -33,6 +33,6 @@ def rate(value: float | None) -> str:
     """A number of entries per second."""
     if value is None:
         return "-"
-    if value >= 100 or value == 0:
+    if value >= 10 or value == 0:
         return f"{value:,.0f}/s"
     return f"{value:.2g}/s" if value >= 0.01 else f"{value * 3600:.2g}/h"

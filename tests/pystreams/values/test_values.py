@@ -90,8 +90,9 @@ def test_numbers_for_people() -> None:
     assert [numbers.count(1234567), numbers.count(5, exact=False), numbers.count(None)] == ["1,234,567", "~5", "-"]
     assert [numbers.things(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]
     assert [numbers.size(900), numbers.size(2048), numbers.size(3 << 40)] == ["900 B", "2.0 KiB", "3.0 TiB"]
-    assert [numbers.rate(1500), numbers.rate(0.5), numbers.rate(0.001), numbers.rate(0)] == [
+    assert [numbers.rate(1500), numbers.rate(99.9), numbers.rate(0.5), numbers.rate(0.001), numbers.rate(0)] == [
         "1,500/s",
+        "100/s",
         "0.5/s",
         "3.6/h",
         "0/s",
