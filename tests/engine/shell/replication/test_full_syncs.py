@@ -88,11 +88,14 @@ class World:
         self.core.execute(self.caller, [*words], self.now)
         self.settle()
 
-    async def join(self, *capabilities: bytes, rdb_only: bool = False, loop_turns: int = 20) -> FakePeer:
+    async def join(
+        self, *capabilities: bytes, rdb_only: bool = False, loop_turns: int = 20, clogged: bool = False
+    ) -> FakePeer:
         """A replica that asks for everything."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only)
         peer = self.connections[session.id] = FakePeer(session)
+        peer.clogged = clogged
         self.master.synchronise(session, b"?", -1)
         await turns(loop_turns)
         return peer
@@ -188,16 +191,14 @@ async def test_a_full_disk_costs_the_replica_its_connection_and_nothing_else(tmp
 async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
     """While one receiver takes nothing no more of the file is made; when it goes the others get the rest."""
     world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
-    for number in range(4000):
+    for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
     one = await world.join(b"eof")
     assert not one.got
-    two = await world.join(b"eof")
-    two.clogged = True
-    before = len(one.got)
+    two = await world.join(b"eof", clogged=True)
+    assert one.got.startswith(b"+FULLRESYNC")
     await turns()
-    assert len(one.got) == before
-    assert not one.got.endswith(MARK)
+    assert b"REDIS" not in one.got
     world.master.drop(two.session)
     for _ in range(200):
         await asyncio.sleep(0.001)
@@ -255,7 +256,7 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
 
     async def story() -> None:
         world = World(tmp_path)
-        for number in range(4000):
+        for number in range(1500):
             world.run(b"SET", b"key:%d" % number, b"x" * 500)
         peer = await world.join(b"eof") if state == "online" else None
         if peer is None:
@@ -283,7 +284,7 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypatch, seed):
     """While the image is taken key by key and the file is made piece by piece commands change everything; the file
     with the stream behind it still gives exactly what the master has.
