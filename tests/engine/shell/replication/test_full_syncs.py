@@ -147,6 +147,25 @@ async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_ac
 
 
 @in_loop
+async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
+    """One that has found the mark and says so before the master has noticed that all is sent need not say it again."""
+    world = World(tmp_path)
+    peer = await world.join(b"eof", loop_turns=1)
+    send = peer.send
+
+    def send_and_answer(parts: list[Any]) -> None:
+        send(parts)
+        if peer.got.endswith(MARK) and peer.got.count(MARK) == 2:
+            world.master.acknowledge(peer.session, 0, -1)
+
+    peer.send = send_and_answer  # type: ignore[method-assign]
+    await turns()
+    world.run(*SET)
+    await turns()
+    assert peer.got.endswith(MARK + FED)
+
+
+@in_loop
 async def test_replicas_share_the_file_that_is_being_written(tmp_path):
     """Who comes while a file is written for another one gets the same file, offset and stream; the file is removed."""
     world = World(tmp_path, "--repl-diskless-sync", "no")
