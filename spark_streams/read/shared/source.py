@@ -45,6 +45,7 @@ class SharedSource:
         self._options = options
         self._address = address
         self._selection = Selection(options)
+        self._streams: Sequence[str] = ()  # those that were found last
         self._watch = Watch(options.idle_wait, options.group)
         self._target: dict[str, StreamId] | None = None  # where to stop
         self._latest: Offsets | None = None
@@ -116,6 +117,11 @@ class SharedSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._selection.streams(server)
+            if streams is not self._streams:
+                self._streams = streams
+                for stream in self._groups.keys() - set(streams):  # deleted: if it returns, it is another one
+                    del self._groups[stream]
+                    self._known.pop(stream, None)
             last = self._shared(begin, streams)
             self._lease.renew(server)
             self._finish(connection, server, last)

@@ -253,7 +253,7 @@ def test_a_retired_stream_may_return_at_once(site: Site) -> None:
     assert numbers(query.drain()) == [2]
 
 
-@pytest.mark.parametrize("said", [{}, {"group": "g"}], ids=str)
+@pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
 def test_a_stream_that_a_pattern_found_may_go_and_return(site: Site, said: dict[str, str]) -> None:
     """Found while the query runs, read, deleted and made anew with other IDs, a stream has lost nothing."""
     site.add("in:a", 2)
