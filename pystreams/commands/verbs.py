@@ -210,7 +210,11 @@ def _wanted(ctx: click.Context) -> Wanted:
 def verb(
     name: str, *, needs: str = "", changes: bool = False, adds: bool = False, examples: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help."""
+    """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help.
+
+    Every verb needs ECHO as well: the client asks for it when it connects.
+    """
+    needs = f"+echo {needs}"
 
     def made(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)

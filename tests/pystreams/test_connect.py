@@ -110,7 +110,7 @@ def test_a_user_without_permission_is_told_what_is_missing(
     cli_of: Cli, client: redis.Redis, place: servers.Running
 ) -> None:
     """NOPERM is status 6, and names the command and the rules; a wrong password is status 5 and is not shown."""
-    client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+scan", "+xinfo"], keys=["s*"])
+    client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+scan", "+xinfo"], keys=["s*"])
     try:
         client.xadd("s", {"f": 1})
         url = f"redis://poor:hush@{place.host}:{place.port}"
