@@ -101,7 +101,9 @@ def test_what_sentinels_say_to_a_server(servers):
         sentinel.run("MULTI")
         for words in ("SLAVEOF NO ONE", "CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
             assert sentinel.run(*words.split()) == b"QUEUED"
-        assert sentinel.run("EXEC") == [b"OK", b"OK", 1, 1]
+        # (A replica of an earlier test that is asking again is a normal client too.)
+        *done, normal, subscribers = sentinel.run("EXEC")
+        assert (done, normal >= 1, subscribers) == ([b"OK", b"OK"], True, 1)
         assert subscriber.rest().endswith(b"$2\r\nhi\r\n")
         assert other.rest() == b""
         info = sentinel.run("INFO").decode()
