@@ -283,22 +283,25 @@ class Link:
         self._receive_due(token)
         return self._early.pop(token)
 
+    def receive_due(self) -> None:
+        """Receive all replies that are due: `receive` gives them also when the link has been closed."""
+        self._receive_due(None)
+
     def _receive_due(self, token: bytes | None) -> None:
         """Receive what is due up to that token; everything that is due without one."""
         while self._due and token not in self._early:
-            first = self._due.pop(0)
-            self._early[first] = self._receive(first)
+            self._early[self._due[0]] = self._receive(self._due[0])
+            del self._due[0]  # only now: what was not received is still due
 
     def _receive(self, token: bytes) -> tuple[bytearray, int]:
         end = b"$32\r\n%b\r\n" % token
-        socket = self._link._sock
         buffer, filled = bytearray(max(self._room, len(self._ahead))), len(self._ahead)
         buffer[:filled] = self._ahead
         searched = 0
         while True:
             if buffer.endswith(end, 0, filled):
                 at = filled - len(end)
-            elif self._due:  # otherwise nothing can follow the token, so it can only be at the end
+            elif len(self._due) > 1:  # otherwise nothing can follow the token, so it can only be at the end
                 at = buffer.find(end, searched, filled)
                 searched = max(0, filled - len(end))
             else:
@@ -310,7 +313,7 @@ class Link:
             if filled == len(buffer):
                 buffer += bytes(len(buffer))
             with memoryview(buffer) as view:
-                got = socket.recv_into(view[filled:])
+                got = self._socket().recv_into(view[filled:])
             if not got:
                 raise redis.ConnectionError("the server closed the connection")
             filled += got

@@ -150,7 +150,11 @@ class AtLeastOnceSender:
             sent.rows = rows.pick([at for at, reply in enumerate(replies) if _is_error(reply)])
             return not len(sent.rows)
         elif not refusal.startswith("TRYAGAIN"):
-            self._connection.drop(link)
+            try:
+                # Later chunks may be under way to the same server: without their replies they would be sent twice.
+                link.receive_due()
+            finally:
+                self._connection.drop(link)
         return False
 
     def _wait_for_replicas(self) -> None:

@@ -9,6 +9,7 @@ from spark_streams.client import connection as connections
 from spark_streams.client import pool
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow
+from spark_streams.client.replies import parse
 from spark_streams.client.retry import is_idempotent
 from spark_streams.config.address import Address
 from spark_streams.errors import ServerError
@@ -75,6 +76,23 @@ def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None
     for token, text in ((second, b"two"), (first, b"one")):
         buffer, stop = connection.receive(token)
         assert bytes(buffer[:stop]) == b"$3\r\n" + text + b"\r\n"
+
+
+def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connection) -> None:
+    """Replies received before a link is closed can be asked for later; a request without one fails as a broken link."""
+    link = connection.link(b"s")
+    big = "x" * 100_000
+    first, second = link.request([("ECHO", big)]), link.request([("ECHO", big), ("ECHO", "last")])
+    buffer, stop = link.receive(first)
+    assert parse(bytes(buffer[:stop])) == [big.encode()]
+    link.receive_due()
+    third = link.request([("ECHO", big)])
+    link.close()
+    for _ in range(2):
+        with pytest.raises(redis.ConnectionError):
+            link.receive(third)
+    buffer, stop = link.receive(second)
+    assert parse(bytes(buffer[:stop])) == [big.encode(), b"last"]
 
 
 def test_commands_without_a_key_go_with_those_that_have_one() -> None:
