@@ -110,7 +110,7 @@ class RequestParser:
 
     def takes_long(self, data: bytes) -> bool:
         """Whether what ``data`` goes on with, or begins with, is a command of thousands of words."""
-        begins = data[:1] == b"*" and data[5:6].isdigit() and self.at_boundary
+        begins = data[:1] == b"*" and data[1:6].isdigit() and self.at_boundary
         return begins or self._left > _MANY_WORDS
 
     @property

@@ -39,6 +39,8 @@ _COPY_LIMIT = 64 * 1024
 BULK_BYTES = 256
 #: So many bytes of a command with thousands of words are parsed in one event-loop iteration.
 _LONG_INPUT = 64 * 1024
+#: After so many bytes at once other clients are served.
+_LARGE_INPUT = 128 * 1024
 #: After so many places in a row at which no pipeline of XADDs begins, the rest is not searched for more.
 _MISSES = 3
 #: Bytes of replies on their way to a client, at which its commands stop and go on again.
@@ -181,6 +183,9 @@ class Connection(asyncio.Protocol):
             self.check_input()
             return
         self.read(data)
+        if size >= _LARGE_INPUT:
+            # More may be there already, and would be received in this same iteration.
+            self._yield_if_running()
 
     def pause_writing(self) -> None:
         if self.session.is_replica:
@@ -212,8 +217,7 @@ class Connection(asyncio.Protocol):
             self.backlog.appendleft(data[_LONG_INPUT:])
             self.backlog_size += len(data) - _LONG_INPUT
             self.read(data[:_LONG_INPUT])
-            if not self.stopped and not self.transport.is_closing():
-                self.yield_to_others()
+            self._yield_if_running()
             return
         if parser.trusted and (len(data) >= BULK_BYTES or data.find(b"XADD", 8, 14) > 0):
             data = self._read_runs(data)
@@ -319,6 +323,10 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
             else:
                 self.transport.pause_reading()
+
+    def _yield_if_running(self) -> None:
+        if not self.stopped and not self.transport.is_closing():
+            self.yield_to_others()
 
     def yield_to_others(self) -> None:
         """Let others run before the next command."""

@@ -28,8 +28,8 @@ from engine.text.messages import general, streams
 
 #: More parts of a stream are replied with in pages.
 _MANY_PARTS = 1000
-#: While effects have to name each ID, for replicas, so many entries are delivered at a time.
-_STEP = 5000
+#: So many entries are delivered at a time; and while effects have to name each ID, for replicas.
+_STEP, _NAMED_STEP = 50_000, 5000
 
 
 def _take_range(args: Args) -> tuple[int, int]:
@@ -131,17 +131,16 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(general.SYNTAX)
         given = args.take_int()
         time = given if 0 <= given <= ctx.now else ctx.now
-    if not ctx.replication.feeds:
-        return _deliver(ctx, argv, low, high, time, 0)
-    count = _deliver(ctx, argv, low, high, time, _STEP)
-    if count < _STEP:
+    most = _NAMED_STEP if ctx.replication.feeds else _STEP
+    count = _deliver(ctx, argv, low, high, time, most)
+    if count < most:
         return count
 
     def work() -> Generator[None, None, Reply]:
         done = more = count
-        while more == _STEP:
+        while more == most:
             yield
-            more = _deliver(ctx, argv, low, high, time, _STEP)
+            more = _deliver(ctx, argv, low, high, time, most)
             done += more
         return done
 
@@ -149,7 +148,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
-    """Deliver the first ``most`` entries of the range (0: all) that the group has not got; how many there were."""
+    """Deliver the first ``most`` entries of the range that the group has not got; how many there were."""
     key, name = argv[1], argv[2]
     stream, group = need_group(ctx, key, name)
     consumer = see_consumer(ctx, key, name, group, argv[3])

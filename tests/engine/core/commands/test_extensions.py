@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.commands.streams import extensions
 from engine.core.dispatch import Core
 from engine.core.protocol import ids
-from engine.core.protocol.replies import CommandError
+from engine.core.protocol.replies import CommandError, Steps
 from engine.settings.config import Config
 from engine.wire.parser import RequestParser
 from tests.replay import check_replay
@@ -186,6 +187,27 @@ def test_a_range_is_one_command_in_the_log():
     assert run("PS.ACKRANGE", "s", "g", 0, 2000) == 0
     names = [argv[0] for _, argv in run.core.changes.effects]
     assert names == [b"MULTI", b"XGROUP", b"PS.DELIVER", b"XGROUP", b"EXEC", b"PS.ACKRANGE"]
+
+
+def test_a_long_range_is_delivered_in_steps(monkeypatch):
+    """A step leaves the log its own range; what others read meanwhile is theirs, and the reply counts the rest."""
+    monkeypatch.setattr(extensions, "_STEP", 1000)
+    run = Client()
+    run.core.changes.recording = True
+    run.core.take_steps()
+    for number in range(1, 3001):
+        run("XADD", "s", f"{number}-0", "f", "v")
+    run("XGROUP", "CREATE", "s", "g", "0")
+    steps = run("PS.DELIVER", "s", "g", "c", 0, 2700)
+    assert type(steps) is Steps
+    run("XREADGROUP", "GROUP", "g", "other", "COUNT", 500, "STREAMS", "s", ">")
+    while (reply := run.core.go_on(run.session, steps, NOW)) is steps:
+        pass
+    assert reply == 2200
+    assert run("XPENDING", "s", "g")[3] == [[b"c", b"2200"], [b"other", b"500"]]
+    delivered = [argv[4:6] for _, argv in run.core.changes.effects if argv[0] == b"PS.DELIVER"]
+    assert delivered == [[b"0-0", b"1000-0"], [b"1500-0", b"2500-0"], [b"2500-0", b"2700-0"]]
+    check_replay(run.core, NOW)
 
 
 def test_a_read_of_many_is_few_commands_in_the_log():

@@ -188,6 +188,24 @@ def test_others_are_answered_between_two_steps(many_ids):
     assert [len(argv) for _, argv in effects] == [7] * 8
 
 
+def test_others_are_served_between_two_large_chunks_of_one_client(shell):
+    """What one client has sent in one go is received a chunk in an iteration, pipelines of XADDs as well."""
+    first, sender = shell.client()
+    second, other = shell.client()
+    add = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n"
+    first.data_received(add * 1000)
+    assert sender.reading
+    first.data_received(add * 4000)
+    assert not sender.reading
+    second.data_received(b"XLEN s\r\n")
+    assert other.taken() == b":5000\r\n"
+    rest(shell)
+    assert sender.reading
+    first.data_received(b"XLEN s\r\n")
+    assert sender.reading
+    assert sender.taken().endswith(b"\r\n:5000\r\n")
+
+
 def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
     """So the end of what a client sends, as where it closes its side, is not noticed before it has its reply."""
     first, reader = many_ids.client()
