@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,24 +21,28 @@ _COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which entries are meant."""
+    """The options that say which entries are meant; the function gets them as one argument, ``which``."""
+
+    @functools.wraps(function)
+    def chosen(
+        run: Run, *, ids: tuple[bytes, ...], idle: str | None, deliveries: int, consumer: bytes | None, **others: Any
+    ) -> None:
+        idle_ms = 0 if idle is None else times.duration(idle, "--idle")
+        function(run, which=Which(ids, consumer, idle_ms, deliveries), **others)
+
     for option in (
         click.option("--consumer", type=NAME, help="Those of this consumer."),
         click.option("--deliveries", type=click.IntRange(0), default=0, help="Those delivered at least so often."),
         click.option("--idle", metavar="DURATION", help="Those not delivered for at least so long, such as 15m."),
         click.argument("ids", nargs=-1, type=NAME, metavar="[ID]..."),
     ):
-        function = option(function)
-    return group_argument_first(function)
+        chosen = option(chosen)
+    return group_argument_first(chosen)
 
 
 def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments STREAM and GROUP, in front of all others."""
     return stream_argument(group_argument(function))
-
-
-def _which(ids: tuple[bytes, ...], idle: str | None, deliveries: int, consumer: bytes | None) -> Which:
-    return Which(ids, consumer, 0 if idle is None else times.duration(idle, "--idle"), deliveries)
 
 
 @verb(
@@ -55,10 +60,7 @@ def ls(
     run: Run,
     stream: bytes,
     group: bytes,
-    ids: tuple[bytes, ...],
-    idle: str | None,
-    deliveries: int,
-    consumer: bytes | None,
+    which: Which,
     limit: int,
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
@@ -69,7 +71,7 @@ def ls(
     shown = 0
     rows: list[list[str]] = []
     with run.out.progress("pending entries", total) as advance:
-        for page in pending.find(run.connection, stream, group, _which(ids, idle, deliveries, consumer)):
+        for page in pending.find(run.connection, stream, group, which):
             advance(len(page))
             for entry in page[: limit - shown] if limit else page:
                 shown += 1
@@ -156,14 +158,10 @@ def ack(
     run: Run,
     stream: bytes,
     group: bytes,
-    ids: tuple[bytes, ...],
-    idle: str | None,
-    deliveries: int,
-    consumer: bytes | None,
+    which: Which,
     everything: bool,
 ) -> None:
     """Acknowledge entries in place of their consumers: the group is done with them."""
-    which = _which(ids, idle, deliveries, consumer)
 
     def act(page: list[Pending]) -> int:
         return pending.acknowledge(run.connection, stream, group, page)
@@ -184,10 +182,7 @@ def claim(
     run: Run,
     stream: bytes,
     group: bytes,
-    ids: tuple[bytes, ...],
-    idle: str | None,
-    deliveries: int,
-    consumer: bytes | None,
+    which: Which,
     everything: bool,
     to: bytes,
 ) -> None:
@@ -195,7 +190,6 @@ def claim(
 
     With --idle an entry that was delivered again meanwhile stays where it is. Deliveries are not counted up.
     """
-    which = _which(ids, idle, deliveries, consumer)
 
     def act(page: list[Pending]) -> int:
         return pending.claim(run.connection, stream, group, page, to, which.idle_ms)
@@ -219,10 +213,7 @@ def nack(
     run: Run,
     stream: bytes,
     group: bytes,
-    ids: tuple[bytes, ...],
-    idle: str | None,
-    deliveries: int,
-    consumer: bytes | None,
+    which: Which,
     everything: bool,
     silent: bool,
 ) -> None:
@@ -231,7 +222,6 @@ def nack(
     By XNACK on the engine and Redis 8.8. Other servers are told that the entries were left alone for a day, so that
     whoever claims by idle time takes them.
     """
-    which = _which(ids, idle, deliveries, consumer)
 
     def act(page: list[Pending]) -> int:
         return pending.give_back(run.connection, stream, group, page, "silent" if silent else "fail")
