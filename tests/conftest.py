@@ -127,6 +127,13 @@ def engine_process() -> Iterator[servers.Running]:
         yield running
 
 
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def place(request: pytest.FixtureRequest) -> servers.Running:
+    """The process of a real redis-server, then that of the engine."""
+    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
+    return running
+
+
 @pytest.fixture(scope="session")
 def spark_redis() -> Iterator[servers.Running]:
     """A real redis-server for Spark's tests alone: its workers keep connections, and other tests count clients."""

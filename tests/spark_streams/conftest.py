@@ -14,13 +14,6 @@ from tests import servers
 from tests.spark_streams.driver import Site
 
 
-@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def place(request: pytest.FixtureRequest) -> servers.Running:
-    """A server's process, for tests without Spark."""
-    running: servers.Running = request.getfixturevalue(f"{request.param}_process")
-    return running
-
-
 @pytest.fixture
 def client(place: servers.Running) -> Iterator[redis.Redis]:
     """A client of that server, which has no keys before and after the test."""
