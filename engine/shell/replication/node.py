@@ -18,7 +18,8 @@ from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients
 from engine.shell.replication.master.master import Master
-from engine.shell.replication.replica.following import Following, Surroundings
+from engine.shell.replication.replica.following import Following
+from engine.shell.replication.replica.surroundings import Surroundings
 from engine.shell.replication.waiters import AckWaiters
 from engine.text.messages import server
 from engine.wire.encode import encoded

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from engine.core.admission import Refusal
 from engine.core.clients.session import Session
@@ -41,6 +41,8 @@ from engine.shell.replication.replica.handshake import (
 from engine.shell.replication.replica.intake import Intake
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link, LinkEvent, link
+from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.surroundings import Downstream, Handover, Surroundings
 from engine.shell.replication.replica.transfer import Transfer, TransferError
 from engine.shell.tls import client_context
 from engine.text.messages import server
@@ -64,53 +66,6 @@ _NAMES = {
     Link.LOADING: b"sync",
     Link.FOLLOWING: b"connected",
 }
-
-
-class Surroundings(Protocol):
-    """What a replica asks of the process around it."""
-
-    #: :meth:`fail` was called: nothing is run any more.
-    failed: bool
-
-    def settle(self) -> None:
-        """Deliver what the core did while no client's commands ran."""
-
-    def fail(self, error: BaseException) -> None:
-        """The state in memory may be half changed: the process ends."""
-
-    def finish(self, session: Session) -> None:
-        """Close a client's connection when its replies have left."""
-
-
-class Downstream(Protocol):
-    """The replicas of this server."""
-
-    def send(self, block: bytes) -> None:
-        """The history goes on with these bytes, and they get them."""
-
-    #: Up to which offset of the history a replica has acknowledged.
-    confirmed: int
-
-    def cut_off_all(self) -> None:
-        """The history is another one, or called otherwise: they have to ask again."""
-
-    def begin_following(self, *, keep_replicas: bool) -> None:
-        """The server has a master from now on, and does not make the stream. Replicas have to ask again, or stay where
-        the history goes on.
-        """
-
-    def begin_leading(self) -> None:
-        """The server has no master any more."""
-
-
-class Handover(Protocol):
-    """Who hands over to the server that is followed from then on, once, and hears how that ends."""
-
-    def accepted(self) -> None:
-        """The other server leads."""
-
-    def rejected(self, why: str) -> None:
-        """It does not: this server is to lead again."""
 
 
 class Following:
@@ -158,9 +113,7 @@ class Following:
         #: Why the link is down, as far as that is known; since when, -1: it never was up.
         self.trouble = ""
         self._down_since = -1.0
-        #: Up to where the log has what the master did: (place in the log, offset).
-        self._logged: list[tuple[int, int]] = []
-        self._on_disk = -1
+        self._logged = Logged()
         config = core.config
         for name in ("replica-read-only", "replica-serve-stale-data"):
             config.on_change(name, self._follow_directives)
@@ -598,9 +551,7 @@ class Following:
 
     def _settle(self) -> None:
         self._around.settle()
-        durability = self._core.durability
-        if durability.logging and (not self._logged or self._logged[-1][1] != self._history.offset):
-            self._logged.append((durability.log_offset(), self._history.offset))
+        self._logged.note(self._core.durability, self._history.offset)
 
     def tell_master(self) -> None:
         """Say how far this server is, in memory and, where there is a log, on the disk."""
@@ -609,16 +560,7 @@ class Following:
         words = [b"REPLCONF", b"ACK", b"%d" % self._history.offset]
         durability = self._core.durability
         if durability.logging:
-            synced = 0
-            for place, offset in self._logged:
-                if not durability.is_synced(place):
-                    break
-                self._on_disk = offset
-                synced += 1
-            del self._logged[:synced]
-            if not self._logged and durability.is_synced(durability.log_offset()):
-                self._on_disk = self._history.offset
-            words += [b"FACK", b"%d" % max(self._on_disk, 0)]
+            words += [b"FACK", b"%d" % self._logged.on_disk(durability, self._history.offset)]
         self._send(command(*words))
 
     # -- time ---------------------------------------------------------------------------------------------------------
