@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 from hypothesis import HealthCheck, settings
 
 from tests import servers, tools
@@ -132,6 +133,17 @@ def place(request: pytest.FixtureRequest) -> servers.Running:
     """The process of a real redis-server, then that of the engine."""
     running: servers.Running = request.getfixturevalue(f"{request.param}_process")
     return running
+
+
+@pytest.fixture
+def client(place: servers.Running) -> Iterator[redis.Redis]:
+    """A client of that server, which has no keys before and after the test."""
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+        made.flushall()
+        try:
+            yield made
+        finally:
+            made.flushall()
 
 
 @pytest.fixture(scope="session")

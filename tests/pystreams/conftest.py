@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +49,6 @@ class Cli:
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr
-
-
-@pytest.fixture
-def client(place: servers.Running) -> Iterator[redis.Redis]:
-    """A client of that server, which has no keys before and after the test."""
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
-        made.flushall()
-        try:
-            yield made
-        finally:
-            made.flushall()
 
 
 @pytest.fixture

@@ -15,15 +15,10 @@ from tests.spark_streams.driver import Site
 
 
 @pytest.fixture
-def client(place: servers.Running) -> Iterator[redis.Redis]:
-    """A client of that server, which has no keys before and after the test."""
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
-        made.flushall()
-        try:
-            yield made
-        finally:
-            pool.close_all()
-            made.flushall()
+def client(client: redis.Redis) -> Iterator[redis.Redis]:
+    """The same; afterwards no connection of the connector's to that server is left."""
+    yield client
+    pool.close_all()
 
 
 @pytest.fixture

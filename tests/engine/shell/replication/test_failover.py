@@ -12,32 +12,11 @@ from typing import Any
 import pytest
 import redis
 
-from engine.shell.durability.states.machine import IllegalTransitionError
-from engine.shell.replication import failover
-from engine.shell.replication.failover import TABLE, FailoverEvent, Stage
 from spark_streams.client.pool import close_all
 from tests.connection import Connection
 from tests.sentinels import Member
 from tests.spark_streams.driver import Query, numbers
 from tests.waiting import wait_for
-
-WAYS = {Stage.NONE: "", Stage.WAITING: "BEGIN", Stage.HANDING_OVER: "BEGIN SYNCED"}
-
-
-@pytest.mark.parametrize("state", Stage)
-def test_every_move_of_the_table_is_made_and_no_other(state):
-    """From each stage each event leads where the table and the drawing say; every other one is refused."""
-    for event in FailoverEvent:
-        assert event.name in (failover.__doc__ or "")
-        machine = failover.failover()
-        for word in WAYS[state].split():
-            machine.fire(FailoverEvent[word])
-        if (state, event) in TABLE:
-            assert machine.fire(event) is TABLE[state, event]
-        else:
-            with pytest.raises(IllegalTransitionError):
-                machine.fire(event)
-            assert machine.state is state
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The state machines of durability: every move of every table is made, everything else is refused."""
+"""The state machines of durability and replication: every move of every table is made, all else is refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import IllegalTransitionError, Machine
+from engine.shell.replication import failover
+from engine.shell.replication.master import states as replica_states
+from engine.shell.replication.replica import link_states
 
 Table = Mapping[tuple[Any, Any], Any]
 MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], type[Enum]]] = {
@@ -19,6 +22,9 @@ MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], ty
     "rewrite": (rewrite.TABLE, rewrite.rewrite, rewrite.Rewrite, rewrite.RewriteEvent),
     "save": (save.TABLE, save.save, save.Save, save.SaveEvent),
     "switch": (switch.TABLE, switch.switch, switch.Switch, switch.SwitchEvent),
+    "replica": (replica_states.TABLE, replica_states.sync, replica_states.Sync, replica_states.SyncEvent),
+    "link": (link_states.TABLE, link_states.link, link_states.Link, link_states.LinkEvent),
+    "failover": (failover.TABLE, failover.failover, failover.Stage, failover.FailoverEvent),
 }
 each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), MACHINES.values(), ids=MACHINES)
 
@@ -61,7 +67,7 @@ def test_no_state_and_no_event_is_idle(table, start, states, events):
     assert {event for _, event in table} == set(events)
 
 
-@pytest.mark.parametrize("module", [life, log_file, rewrite, save, switch])
+@pytest.mark.parametrize("module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover])
 def test_the_drawing_shows_the_table(module):
     """The docstring that draws a machine names each of its states and events."""
     drawing = module.__doc__
