@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test crash lint check bench bench-full fuzz chaos test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test crash lint check docs bench bench-full fuzz chaos test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -21,7 +21,7 @@ install: $(READY) java ## create .venv and install everything into it
 $(READY): pyproject.toml scripts/make-venv scripts/find-python
 	@scripts/make-venv $(VENV)
 	@echo "Installing pystreams and what it needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo,bench,docs]'
 	@touch $@
 
 java:
@@ -40,9 +40,12 @@ lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 
-check: $(READY) ## mypy, strict; import-linter: which room may import which (docs/architecture.md)
+check: $(READY) ## mypy, strict; import-linter: which room may import which (docs/design/architecture.md)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+docs: $(READY) ## build the documentation site into site/; a broken link or anchor fails
+	@$(BIN)/python scripts/docs_site.py
 
 bench: install ## compare the engine and the connector with their peers (about six minutes)
 	@$(BIN)/python -m benchmarks
@@ -68,4 +71,4 @@ test-peers: install ## run the contract tests on newer Redis and Valkey servers,
 	@scripts/test-peers
 
 clean: ## remove what this Makefile created
-	rm -rf $(VENV) .venv-matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) .venv-matrix .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts site

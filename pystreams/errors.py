@@ -1,7 +1,7 @@
 """The command line's own errors: a table of conditions as the connector's, and the exit status that each one has.
 
 What a server refuses, or cannot be reached for, is an error of `spark_streams.errors` here as well. Exit statuses are
-for scripts and never change; docs/command-line.md lists them.
+for scripts and never change; docs/reference/command-line.md lists them.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
     ),
     "PROFILES_MALFORMED": (
         Status.USAGE,
-        Condition(CommandError, "{file} cannot be read: {reason}.", "docs/command-line.md shows a profile."),
+        Condition(CommandError, "{file} cannot be read: {reason}.", "docs/reference/command-line.md shows a profile."),
     ),
     "FILE_UNUSABLE": (
         Status.MISSING,

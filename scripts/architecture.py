@@ -1,4 +1,4 @@
-"""Draw the rooms in docs/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
+"""Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
 Each line is a room or module with the first sentence of its docstring. A test fails where page and contracts differ.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from scripts.generated import ROOT, Part
 
-PART = Part(ROOT / "docs" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
+PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
 _NAME_WIDTH = 34
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of error conditions: the connector's in docs/errors.md, the command line's in docs/command-line.md.
+"""Write the tables of error conditions into the reference: the connector's, and the command line's own.
 
 Run `python scripts/error_docs.py` after changing one. A test fails where the two differ.
 """
@@ -11,8 +11,9 @@ from pystreams import errors as command_line
 from scripts.generated import ROOT, Part
 from spark_streams.errors import CONDITIONS, Condition
 
-PART = Part(ROOT / "docs" / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
-OF_COMMAND_LINE = Part(ROOT / "docs" / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
+_REFERENCE = ROOT / "docs" / "reference"
+PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
+OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 HEAD = "| condition | exception | what it says | what to do |\n|---|---|---|---|\n"
 
 

@@ -10,8 +10,8 @@
     `-- WriteError          rows could not be written
 
 Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`. Its id never changes; its text
-says what happened and where, its advice what to do next. docs/errors.md is generated from the table. No text may hold a
-password: addresses show themselves without one. The file is long because it is one table.
+says what happened and where, its advice what to do next. docs/reference/errors.md is generated from the table. No text
+may hold a password: addresses show themselves without one. The file is long because it is one table.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ CONDITIONS: dict[str, Condition] = {
     "NOT_PERMITTED": Condition(
         ServerError,
         "{address} does not allow the user '{user}' to do {command}: {reason}.",
-        "All that this query needs: ACL SETUSER {user} {needs} ('What an ACL user needs' in docs/connecting.md).",
+        "All that this query needs: ACL SETUSER {user} {needs} "
+        "('What an ACL user needs' in docs/guides/connecting.md).",
     ),
     "UNKNOWN_COMMAND": Condition(
         ServerError,

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand and do what the text says; its table of options is the connector's."""
+"""The README's examples run as they stand and do what the text says."""
 
 import json
 import os
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts import readme_options
 from tests import ROOT
 
 README = ROOT / "README.md"
@@ -74,12 +73,6 @@ def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -
         ("lga", 0.25),
     ]
     assert left["fog"] == [{"station": "lga", "visibility": "0.25"}]
-
-
-def test_the_table_of_options_is_the_connectors() -> None:
-    """`python scripts/readme_options.py` writes it anew."""
-    readme = README.read_text()
-    assert readme_options.PART.replaced(readme, readme_options.written()) == readme
 
 
 def test_every_file_and_directory_that_the_readme_names_exists() -> None:

@@ -208,7 +208,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
         return
     for verdict, commands in refused.items():
         if commands:
-            advice = "docs/connecting.md lists the rules for each use; ACL SETUSER gives them."
+            advice = "docs/guides/connecting.md lists the rules for each use; ACL SETUSER gives them."
             yield Finding("user", verdict, f"{shown} may not call {', '.join(commands)}", advice)
 
 

@@ -1,6 +1,6 @@
 """What an ACL user must be allowed for what a query does: rules of keys and commands, as ACL SETUSER takes them.
 
-`RULES` is the list in docs/connecting.md; a test compares the two. Knows no server.
+`RULES` is the list in docs/guides/connecting.md; a test compares the two. Knows no server.
 """
 
 from __future__ import annotations

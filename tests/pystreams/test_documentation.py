@@ -16,7 +16,7 @@ from scripts import error_docs
 from tests import ROOT
 from tests.pystreams.conftest import Cli
 
-_PAGE = (ROOT / "docs" / "command-line.md").read_text()
+_PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 _VARYING = [
     (r"\b[0-9]{13}-[0-9]+\b", "ID"),
     (r"\(ID, |\(....-..-..T[0-9:.]+Z, ", "(TIME, "),

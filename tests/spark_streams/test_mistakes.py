@@ -166,7 +166,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a group that the user may not create": (
         lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
         r"\[NOT_PERMITTED\] .* NOPERM",
-        r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/connecting\.md",
+        r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/guides/connecting\.md",
     ),
     "a misspelt option": (
         lambda at: at.batch(stream="s", startingOfset="earliest"),

@@ -2,7 +2,8 @@
 
 Each server is the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
 unpacked. What is seen of a pair: a full synchronisation, a partial one behind a broken link, FAILOVER to the replica;
-after each of them the data are compared. It prints the table, and with `--write` puts it into docs/replication.md.
+after each of them the data are compared. It prints the table, and with `--write` puts it into
+docs/operations/replication.md.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -22,7 +23,9 @@ from tests.sentinels import Member, members
 from tests.servers import redis_release
 from tests.waiting import wait_for
 
-PART = Part(ROOT / "docs" / "replication.md", r"<!-- pairs: written by [^\n]* -->\n", r"<!-- end of pairs -->")
+PART = Part(
+    ROOT / "docs" / "operations" / "replication.md", r"<!-- pairs: written by [^\n]* -->\n", r"<!-- end of pairs -->"
+)
 #: Seconds for each thing that is to be seen.
 _PATIENCE = 12.0
 #: What servers say in their logs when a synchronisation cannot be.
@@ -34,7 +37,7 @@ _REASONS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.engine.shell.replication.pairs_table", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/replication.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/operations/replication.md")
     said = parser.parse_args()
     kinds = servers()
     lines = [f"| master | {' | '.join(kinds)} |", "|---|" + "---|" * len(kinds)]

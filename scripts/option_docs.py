@@ -1,6 +1,6 @@
-"""Write the README's tables of options from the connector's own: `python scripts/readme_options.py` after changing one.
+"""Write the tables of options in docs/reference/options.md from the connector's own.
 
-A test fails where the two differ.
+Run `python scripts/option_docs.py` after changing one. A test fails where the two differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from scripts.generated import ROOT, Part
 from spark_streams.config.option import Option, options_of
 from spark_streams.config.options import SECTIONS
 
-PART = Part(ROOT / "README.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
+PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
 
 
 def row(option: Option) -> str:
@@ -27,7 +27,7 @@ def table(section: type[Any]) -> str:
     """Return a section's heading and table."""
     heading = (section.__doc__ or "").partition("\n")[0].removesuffix(".")
     rows = "".join(row(option) for option in options_of(section).values())
-    return f"\n**{heading}**\n\n| option | default | meaning |\n|---|---|---|\n{rows}"
+    return f"\n## {heading}\n\n| option | default | meaning |\n|---|---|---|\n{rows}"
 
 
 def written() -> str:

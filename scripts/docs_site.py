@@ -1,0 +1,90 @@
+"""Build the documentation site: `python scripts/docs_site.py`, or `make docs`. The result is in site/.
+
+Fails where a link, an anchor or a picture leads nowhere, a page is not in the navigation, or a page makes the browser
+load something from another machine. Zensical says the first of these for links between pages; the rest is looked up in
+the HTML that it wrote.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from scripts.generated import ROOT
+
+#: Attributes that make a browser fetch something, by element. An `a` fetches nothing before somebody follows it.
+_FETCHED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "video": "src"}
+
+
+class _Page(HTMLParser):
+    """What a page links to, what it loads, and where one can jump to in it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value is not None}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if (attribute := _FETCHED.get(tag)) in given and given.get("rel") != "canonical":
+            self.loads.append(given[attribute or ""])
+
+
+def faults(site: Path) -> Iterator[str]:
+    """Yield what is wrong with the pages below ``site``, a line each."""
+    pages = {path: _Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
+    styles = {path: re.findall(r"url\(['\"]?(https?:[^)'\"]*)", path.read_text()) for path in site.rglob("*.css")}
+    for path, addresses in styles.items():
+        yield from (f"{path.relative_to(site)}: loads {address}" for address in addresses)
+    for path, page in pages.items():
+        if path.name == "404.html":  # its links begin at the site's root
+            continue
+        name = path.relative_to(site)
+        yield from (f"{name}: loads {load}" for load in page.loads if urlsplit(load).netloc)
+        for link in (*page.links, *page.loads):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                yield f"{name}: {link} leads nowhere"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{name}: {link} has no such anchor"
+
+
+def unlisted(folder: Path) -> Iterator[str]:
+    """Yield the pages below ``folder``/docs that the navigation leaves out, and its entries that are no page."""
+    _, _, navigation = (folder / "mkdocs.yml").read_text().partition("\nnav:\n")
+    listed = set(re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE))
+    pages = {str(path.relative_to(folder / "docs")) for path in (folder / "docs").rglob("*.md")}
+    yield from (f"{name}: not in the navigation of mkdocs.yml" for name in sorted(pages - listed))
+    yield from (f"{name}: in the navigation of mkdocs.yml, but no page" for name in sorted(listed - pages))
+
+
+def build(folder: Path) -> list[str]:
+    """Build the site of ``folder``, which has mkdocs.yml and docs/, into its site/; return what is wrong."""
+    shutil.rmtree(folder / "site", ignore_errors=True)
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if run.returncode:
+        said, _, _ = re.sub(r"\x1b\[[0-9;]*m", "", run.stderr + run.stdout).partition("Traceback")
+        return [said.strip()]
+    return [*unlisted(folder), *faults(folder / "site")]
+
+
+if __name__ == "__main__":
+    wrong = build(ROOT)
+    print(*wrong or [f"The site is in {ROOT / 'site'}: open index.html."], sep="\n")
+    sys.exit(1 if wrong else 0)

@@ -1,0 +1,61 @@
+"""The site is built, every link in it leads somewhere, and reading it asks no other machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scripts import docs_site
+from tests import ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the site's configuration, and no pages yet."""
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+def _with_pages(folder: Path, **pages: str) -> Path:
+    listed = "".join(f"  - {name}: {name}.md\n" for name in pages)
+    settings, _, _ = (folder / "mkdocs.yml").read_text().partition("\nnav:\n")
+    (folder / "mkdocs.yml").write_text(f"{settings}\nnav:\n{listed}")
+    for name, text in pages.items():
+        (folder / "docs" / f"{name}.md").write_text(text)
+    return folder
+
+
+def test_the_site_is_whole(folder: Path) -> None:
+    """Strictly: no link, anchor or picture leads nowhere, no page is left out, nothing comes from another machine."""
+    shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
+    assert docs_site.build(folder) == []
+    assert (folder / "site" / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[there](nowhere.md)", "page does not exist"),
+        ("[there](other.md#nowhere)", "anchor does not exist"),
+        ("[there](nowhere.csv)", "index.html: nowhere.csv leads nowhere"),
+        ("![picture](nowhere.png)", "index.html: nowhere.png leads nowhere"),
+        ("![picture](https://example.com/p.png)", "index.html: loads https://example.com/p.png"),
+    ],
+)
+def test_what_leads_nowhere_fails_the_build(folder: Path, text: str, fault: str) -> None:
+    """Each kind of mistake is named."""
+    found = docs_site.build(_with_pages(folder, index=f"# Start\n\n{text}\n", other="# Other\n"))
+    assert fault in "\n".join(found)
+
+
+def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
+    """And an entry of the navigation that is no page."""
+    _with_pages(folder, index="# Start\n", gone="# Gone\n")
+    (folder / "docs" / "gone.md").rename(folder / "docs" / "lost.md")
+    assert list(docs_site.unlisted(folder)) == [
+        "lost.md: not in the navigation of mkdocs.yml",
+        "gone.md: in the navigation of mkdocs.yml, but no page",
+    ]
