@@ -101,11 +101,13 @@ class BatchReader(DataSourceReader):
             for stream, state in states.items()
             if state is not None and ends[stream] > starts[stream]
         }
-        return {
-            stream: server.split(Range(stream, starts[stream], ends[stream], 0), parts, most, exact=False)
+        wanted = [
+            (Range(stream, starts[stream], ends[stream], 0), parts)
             for stream, parts in planning.parts(sizes, least, most).items()
             if parts > 1 or most is not None
-        }
+        ]
+        cuts = server.splits(wanted, most, exact=False)
+        return {whole.stream: found for (whole, _), found in zip(wanted, cuts, strict=True)}
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
         """The ID that a position means in this stream now."""

@@ -47,8 +47,8 @@ class StreamServer(Protocol):
         """
         ...
 
-    def state_at_once(self, stream: str, group: str) -> StreamState | None:
-        """As `states` for one stream, but the stream and its group are read at the same moment."""
+    def states_at_once(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
+        """As `states`, but each stream and its group are read at the same moment."""
         ...
 
     def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
@@ -81,8 +81,12 @@ class StreamServer(Protocol):
         """The number of entries in (after, upto]. Without `counts_cheaply` all of them are read."""
         ...
 
-    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
-        """Cut a range into `parts` of equal size; into more where a part would exceed `most` entries.
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        """As `count`, of several streams: (stream, after, upto)."""
+        ...
+
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        """Cut each range into its number of parts of equal size; into more where one would exceed `most` entries.
 
         The last cut is the range's end. With `exact` every part's number of entries is known.
         """
@@ -92,19 +96,16 @@ class StreamServer(Protocol):
         """The average size on the wire, in bytes, of the next few entries behind `after`; 0 if there are none."""
         ...
 
-    def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
-        """Create the group at that last-delivered ID, and the stream if it is missing. False if the group exists.
+    def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
+        """Create the group at these last-delivered IDs, and streams that are missing. Returns where it did not exist.
 
-        `read`: how many entries were ever added up to there. A server that is not told may not know the group's lag.
+        The number says how many entries were ever added up to there. A server that is not told may not know the
+        group's lag.
         """
         ...
 
     def set_group_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
-        """Set the group's last-delivered ID in these streams, where it exists; the number is as in `create_group`."""
-        ...
-
-    def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
-        """As `create_group`, in several streams at their position and `read`. Returns where it did not exist."""
+        """Set the group's last-delivered ID in these streams, where it exists; the number is as in `create_groups`."""
         ...
 
     def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
@@ -120,28 +121,24 @@ class StreamServer(Protocol):
         """
         ...
 
-    def is_held(self, stream: str, name: str) -> bool:
-        """Whether anybody has the lease of that name beside the stream."""
+    def held(self, streams: Sequence[str], name: str) -> set[str]:
+        """The streams beside which anybody has the lease of that name."""
         ...
 
     def let_go(self, streams: Sequence[str], name: str, holder: str) -> None:
         """Delete the holder's leases of that name."""
         ...
 
-    def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
-        """Name and number of pending entries of each consumer; empty if the group does not exist."""
-        ...
-
     def consumers_in(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
-        """As `consumers`, of several streams."""
+        """Name and number of pending entries of each consumer in each stream; none if the group does not exist."""
         ...
 
     def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
         """Delete consumers, each of a stream, and drop what they have pending; nothing where the group is gone."""
         ...
 
-    def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
-        """The smallest ID pending for the query's consumers; None if nothing is."""
+    def first_pending_ids(self, streams: Sequence[str], group: str, prefix: str) -> dict[str, StreamId]:
+        """The smallest ID pending for the query's consumers, in the streams where anything is."""
         ...
 
     def deliver(

@@ -44,33 +44,51 @@ class EngineServer(RedisServer):
         checked = zip(streams, replies, strict=True)
         return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
 
+    def states_at_once(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
+        return self.states(streams, group)  # PS.STATE tells both at the same moment
+
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
         return self.nths([(stream, after, count, upto)])[0]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         found: list[tuple[StreamId, int]] = []
+        beyond: list[int] = []
         replies = self._connection.commands(
             [("PS.NTH", stream, str(after), count) for stream, after, count, _ in asked]
         )
-        for (stream, after, count, upto), (entry_id, number) in zip(asked, replies, strict=True):
+        for (_, _, count, upto), (entry_id, number) in zip(asked, replies, strict=True):
             at = None if entry_id is None else StreamId.parse(entry_id)
-            if at is None or at <= upto:
-                found.append((at if at is not None and int(number) == count else upto, int(number)))
-            else:
-                found.append((upto, self.count(stream, after, upto)))
+            if at is not None and at > upto:
+                beyond.append(len(found))
+            found.append((at if at is not None and int(number) == count else upto, int(number)))
+        counts = self.counts([(stream, after, upto) for stream, after, _, upto in (asked[at] for at in beyond)])
+        for index, number in zip(beyond, counts, strict=True):
+            found[index] = asked[index][3], number
         return found
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
-        replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for at in (after, upto)])
-        behind, beyond = (int(self._checked(stream, reply, "PS.NTH")[1]) for reply in replies)
-        return behind - beyond
+        return self.counts([(stream, after, upto)])[0]
 
-    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        ends = [(stream, at) for stream, *both in asked for at in both]
+        replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for stream, at in ends])
+        checked = zip(ends, replies, strict=True)
+        numbers = [int(self._checked(stream, reply, "PS.NTH")[1]) for (stream, _), reply in checked]
+        return [behind - beyond for behind, beyond in zip(numbers[::2], numbers[1::2], strict=True)]
+
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         del exact  # PS.SPLIT always counts
         if most is not None:
-            parts = max(parts, -(-self.count(whole.stream, whole.after, whole.upto) // most))
-        reply = self._connection.command("PS.SPLIT", whole.stream, str(whole.after), str(whole.upto), parts)
-        return [(StreamId.parse(upto), int(count)) for upto, count in reply] or [(whole.upto, 0)]
+            counts = self.counts([(whole.stream, whole.after, whole.upto) for whole, _ in wholes])
+            counted = zip(wholes, counts, strict=True)
+            wholes = [(whole, max(parts, -(-count // most))) for (whole, parts), count in counted]
+        replies = self._connection.commands(
+            [("PS.SPLIT", whole.stream, str(whole.after), str(whole.upto), parts) for whole, parts in wholes]
+        )
+        return [
+            [(StreamId.parse(upto), int(count)) for upto, count in reply] or [(whole.upto, 0)]
+            for (whole, _), reply in zip(wholes, replies, strict=True)
+        ]
 
     def deliver(
         self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]

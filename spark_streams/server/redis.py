@@ -30,9 +30,6 @@ _DELIVER_AHEAD = 100  # requests to deliver that are under way at a time
 class RedisServer(RedisStreams):
     """Any server that speaks Redis's protocol and has streams. `StreamServer` describes the methods."""
 
-    def create_group(self, stream: str, group: str, position: StreamId, read: int | None = None) -> bool:
-        return bool(self.create_groups({stream: (position, read)}, group))
-
     def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
         replies = self._connection.pipeline(
             [
@@ -79,8 +76,9 @@ class RedisServer(RedisStreams):
             self._connection.commands([("PEXPIRE", key, milliseconds) for key in ours])
         return owners
 
-    def is_held(self, stream: str, name: str) -> bool:
-        return self._connection.command("GET", _lease_key(stream, name)) is not None
+    def held(self, streams: Sequence[str], name: str) -> set[str]:
+        owners = self._connection.commands([("GET", _lease_key(stream, name)) for stream in streams])
+        return {stream for stream, owner in zip(streams, owners, strict=True) if owner is not None}
 
     def let_go(self, streams: Sequence[str], name: str, holder: str) -> None:
         keys = [_lease_key(stream, name) for stream in streams]
@@ -88,9 +86,6 @@ class RedisServer(RedisStreams):
         ours = [key for key, owner in zip(keys, owners, strict=True) if owner == holder.encode()]
         if ours:
             self._connection.commands([("DEL", key) for key in ours])
-
-    def consumers(self, stream: str, group: str) -> list[tuple[bytes, int]]:
-        return self.consumers_in([stream], group)[stream]
 
     def consumers_in(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
         replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
@@ -108,23 +103,39 @@ class RedisServer(RedisStreams):
         for (stream, _), reply in zip(consumers, replies, strict=True):
             self._checked(stream, reply, "XGROUP DELCONSUMER")
 
-    def first_pending_id(self, stream: str, group: str, prefix: str) -> StreamId | None:
-        _, counts, _ = self._pending([stream], group, prefix).get(stream, (ZERO, {}, 0))
-        asked: list[Command] = [("XPENDING", stream, group, "-", "+", 1, name) for name in counts]
-        replies = [self._checked(stream, reply, "XPENDING") for reply in self._connection.pipeline(asked)]
-        return min((StreamId.parse(reply[0][0]) for reply in replies if reply), default=None)
+    def first_pending_ids(self, streams: Sequence[str], group: str, prefix: str) -> dict[str, StreamId]:
+        pending = self._pending(streams, group, prefix)
+        asked = [(stream, name) for stream, (_, counts, _) in pending.items() for name in counts]
+        replies = self._connection.pipeline([("XPENDING", stream, group, "-", "+", 1, name) for stream, name in asked])
+        found: dict[str, StreamId] = {}
+        for (stream, _), reply in zip(asked, replies, strict=True):
+            if rows := self._checked(stream, reply, "XPENDING"):
+                first = StreamId.parse(rows[0][0])
+                found[stream] = min(first, found.get(stream, first))
+        return found
 
     def deliver(
         self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
     ) -> frozenset[str]:
         left: set[str] = set()
-        under_way: list[bytes] = []
+        ours: list[tuple[Sequence[Range], StreamId]] = []
         for parts, position in batches:
             stream = parts[0].stream
             if len(parts) == 1 and (stream in alone or parts[0].count is None):
                 left.add(stream)
-                continue
-            commands = self._deliveries(parts, group, prefix, position)
+            else:
+                ours.append((parts, position))
+        begun = [
+            (part, (part.stream, position, part.count, part.upto))
+            for parts, position in ours
+            for part in parts
+            if part.count is not None and part.after < position < part.upto
+        ]
+        answers = self.nths([asked for _, asked in begun])
+        counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
+        under_way: list[bytes] = []
+        for parts, position in ours:
+            commands = self._deliveries(parts, group, prefix, position, counts)
             if commands:
                 under_way.append(self._connection.request(commands, partial(self._remaining, parts, group, prefix)))
             # Where replies cannot be skipped they are received as bytes, at once: nobody needs them parsed.
@@ -142,13 +153,23 @@ class RedisServer(RedisStreams):
             return []
         return self._deliveries(parts, group, prefix, state.group.last_delivered_id)
 
-    def _deliveries(self, parts: Sequence[Range], group: str, prefix: str, position: StreamId) -> list[Command]:
+    def _deliveries(
+        self,
+        parts: Sequence[Range],
+        group: str,
+        prefix: str,
+        position: StreamId,
+        counts: Mapping[Range, int] | None = None,
+    ) -> list[Command]:
+        """The commands that deliver what lies behind the position; `counts` are numbers of entries of it, if known."""
         commands: list[Command] = []
         skips = self._connection.can_skip_replies()
         for part in parts:
             if part.upto <= position:
                 continue
-            if part.count is None or part.after < position:
+            if counts is not None and part in counts:
+                left = counts[part]
+            elif part.count is None or part.after < position:
                 left = self.count(part.stream, max(part.after, position), part.upto)
             else:
                 left = part.count

@@ -6,6 +6,7 @@ which rows a partition yields. Groups are `spark_streams.server.redis`'s.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -22,8 +23,7 @@ from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.scripts import Ids, Knowledge
 from spark_streams.stream_id import LAST, StreamId
 
-_NTHS_AHEAD = 50  # short ranges that are read at a time to find their ends
-_NTH_ENTRIES = 1000  # of which each has no more entries than this
+_SHORT = 1000  # ranges with no more entries than this are read many at a time
 _SAMPLE = 100  # entries read to learn their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
 _SCAN_PAGE = 10_000
@@ -136,26 +136,34 @@ class RedisStreams:
             raise RefusedForNowError(text)
         raise refused(self._connection.address, "XINFO", text)
 
-    def state_at_once(self, stream: str, group: str) -> StreamState | None:
+    def states_at_once(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
         connection = self._connection
         link: Link | None = None
         refusal = ""
+        found: dict[str, StreamState | None] = {}
 
-        def attempt() -> dict[str, StreamState | None] | None:
+        def attempt() -> bool | None:
             nonlocal link, refusal
             link = None
-            link = connection.link(stream.encode())
-            try:
-                return self.seen([stream], group, link.pipeline(self.looks([stream], group, self.scripted([stream]))))
-            except RefusedForNowError as cause:
-                refusal = str(cause)
-                connection.learn_from(refusal, link)
-                return None
+            on_links: dict[Link, list[str]] = {}
+            for stream in streams:
+                if stream not in found:
+                    on_links.setdefault(connection.link(stream.encode()), []).append(stream)
+            for link, ours in on_links.items():
+                looks = [self.looks([stream], group, self.scripted([stream])) for stream in ours]
+                replies = iter(link.pipeline([*itertools.chain.from_iterable(looks)]))
+                for stream, commands in zip(ours, looks, strict=True):
+                    try:
+                        found.update(self.seen([stream], group, [*itertools.islice(replies, len(commands))]))
+                    except RefusedForNowError as cause:
+                        refusal = str(cause)
+                        connection.learn_from(refusal, link)
+                        return None
+            return True
 
-        found = connection.retry(attempt, lambda: connection.drop(link))
-        if found is None:
+        if connection.retry(attempt, lambda: connection.drop(link)) is None:
             raise refused(connection.address, "XINFO", refusal)
-        return found[stream]
+        return {stream: found[stream] for stream in streams}
 
     def _checked(self, stream: str, reply: Any, command: str) -> Any:
         """The reply; None if the key does not exist, or has no such group (any more). Other refusals are raised."""
@@ -198,13 +206,42 @@ class RedisStreams:
         return (marks[0], count) if marks else (upto, total)
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        short = self._short_marks([(stream, after, count, upto, count) for stream, after, count, upto in asked])
         found: list[tuple[StreamId, int]] = []
-        for at in range(0, len(asked), _NTHS_AHEAD):
-            some = asked[at : at + _NTHS_AHEAD]
-            small = {one for one in some if one[2] <= _NTH_ENTRIES and one[0] not in self._known.sizes}
-            answers = iter(xrange.short_ends(self._connection, [one for one in some if one in small]))
-            found += [next(answers) if one in small else self.nth(*one) for one in some]
+        for (stream, after, count, upto), answer in zip(asked, short, strict=True):
+            if answer is None:
+                found.append(self.nth(stream, after, count, upto))
+            else:
+                marks, total = answer
+                found.append((marks[0], count) if marks else (upto, total))
         return found
+
+    def _short_marks(
+        self, asked: Sequence[tuple[str, StreamId, int, StreamId, int]]
+    ) -> list[tuple[list[StreamId], int] | None]:
+        """Of each (stream, after, most, upto, grid) what `_marks` says, where it is short; many are asked at a time."""
+        known = self._known
+        found: list[tuple[list[StreamId], int] | None] = [None] * len(asked)
+        large = [at for at, one in enumerate(asked) if known.pays(one[0]) and one[2] <= known.page(one[0])]
+        scripted = [
+            scripts.ids_of(stream, after, upto, most, grid, grid)
+            for stream, after, most, upto, grid in (asked[at] for at in large)
+        ]
+        for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
+            if isinstance(reply, redis.ResponseError):
+                known.runs_scripts = False
+            else:
+                ids = scripts.parsed_ids(reply)
+                found[at] = [*ids.marks], ids.count
+        small = [at for at, one in enumerate(asked) if one[2] <= _SHORT and one[0] not in known.sizes]
+        answers = xrange.short_ids(self._connection, [asked[at][:4] for at in small])
+        for at, entry_ids in zip(small, answers, strict=True):
+            grid = asked[at][4]
+            found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
+        return found
+
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        return [self.count(*one) for one in asked]
 
     def _marks(self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int) -> tuple[list[StreamId], int]:
         """The ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
@@ -237,10 +274,32 @@ class RedisStreams:
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
         return self.nth(stream, after, _ALL, upto)[1]
 
-    def split(self, whole: Range, parts: int, most: int | None, *, exact: bool) -> list[Cut]:
-        state = self.states([whole.stream], None)[whole.stream]
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        states = self.states([whole.stream for whole, _ in wholes], None)
+        # A stream that has no more entries than this is read whole, together with others.
+        short = [(whole, state) for whole, _ in wholes if (state := states[whole.stream]) and state.length < _SHORT]
+        asked = [(whole.stream, whole.after, max(1, state.length), whole.upto, 1) for whole, state in short]
+        marks = dict(zip((whole for whole, _ in short), self._short_marks(asked), strict=True))
+        return [
+            self._split(whole, parts, most, states[whole.stream], marks.get(whole), exact=exact)
+            for whole, parts in wholes
+        ]
+
+    def _split(
+        self,
+        whole: Range,
+        parts: int,
+        most: int | None,
+        state: StreamState | None,
+        known: tuple[list[StreamId], int] | None,
+        *,
+        exact: bool,
+    ) -> list[Cut]:
+        """Cut a range. `known`: the IDs of its entries, and their number, if it was short."""
         if state is None:
             return [(whole.upto, None)]
+        if known is not None:
+            return sampling.cut(known[0], 1, known[1], whole.upto, parts, most)
         about, _ = state.backlog(whole.after)
         if exact or most is not None or about <= _COUNTED:
             grid = max(1, about // (2 * _COUNTED))

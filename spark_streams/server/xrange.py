@@ -24,6 +24,7 @@ from spark_streams.stream_id import LAST, StreamId
 _COUNT_PAGE = 10_000
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_GROWTH = 10
+_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # of short ranges that are read at a time
 _ALL = 2**62
 _HEAD = b"*2\r\n$"
 
@@ -142,18 +143,24 @@ def marks(
     return found, total
 
 
-def short_ends(
-    connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]
-) -> list[tuple[StreamId, int]]:
-    """See `StreamServer.nths`; all are read at once."""
-    tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in asked]
-    found: list[tuple[StreamId, int]] = []
-    for (stream, _, count, upto), token in zip(asked, tokens, strict=True):
-        page = _page(connection, stream, *connection.receive(token))
-        entries = 0 if page is None else page.count
-        is_full = page is not None and entries == count
-        found.append((StreamId.parse(page.last_id()) if page is not None and is_full else upto, entries))
-    return found
+def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Iterator[list[bytes]]:
+    """The IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
+
+    Many ranges are read at a time.
+    """
+    at = 0
+    while at < len(asked):
+        some, entries = [asked[at]], asked[at][2]
+        for one in asked[at + 1 : at + _SHORT_RANGES]:
+            entries += one[2]
+            if entries > _SHORT_ENTRIES:
+                break
+            some.append(one)
+        tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
+        for (stream, *_), token in zip(some, tokens, strict=True):
+            page = _page(connection, stream, *connection.receive(token))
+            yield [] if page is None else page.ids().to_pylist()
+        at += len(some)
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:

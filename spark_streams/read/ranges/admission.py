@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import planning
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import StreamId
 
 _SAMPLED = 20  # streams whose entries are looked at to learn their size
@@ -58,9 +60,8 @@ class Limits:
         `known` is the exact number of entries behind each start in the whole stream, None where it was not counted.
         Without `waits` the minimum does not matter.
         """
-        backlogs = {
-            stream: _backlog(server, stream, starts, ends, states[stream], known.get(stream)) for stream in ends
-        }
+        asked = {stream: _backlog(server, stream, starts, ends, states[stream], known.get(stream)) for stream in ends}
+        backlogs = rounds.for_each(server, asked)
         if waits and not self._enough(server, starts, ends, backlogs):
             return None
         self._planned = self._clock()
@@ -83,10 +84,14 @@ class Limits:
             return True
         if (self._clock() - self._planned) * 1000 >= self._options.max_delay:
             return True
-        for stream, (count, certain) in backlogs.items():
+        missing -= sum(count for count, certain in backlogs.values() if certain)
+        unknown = [stream for stream, (_, certain) in backlogs.items() if not certain]
+        for at in range(0, len(unknown), _SAMPLED):
             if missing <= 0:
                 break
-            missing -= count if certain else server.nth(stream, starts[stream], missing, ends[stream])[1]
+            some = unknown[at : at + _SAMPLED]
+            found = server.nths([(stream, starts[stream], missing, ends[stream]) for stream in some])
+            missing -= sum(count for _, count in found)
         return missing <= 0
 
     def _limit(self, server: StreamServer, starts: Ids, sizes: Mapping[str, int]) -> int | None:
@@ -107,7 +112,7 @@ class Limits:
 
 def _backlog(
     server: StreamServer, stream: str, starts: Ids, ends: Ids, state: StreamState | None, known: int | None
-) -> tuple[int, bool]:
+) -> Steps[tuple[int, bool]]:
     """The number of entries between a stream's two positions, and whether that is certain."""
     start, end = starts[stream], ends[stream]
     if state is None or end <= start:
@@ -119,5 +124,5 @@ def _backlog(
         if certain:
             return count, True
     if server.counts_cheaply:
-        return server.count(stream, start, end), True
+        return (yield from rounds.count(stream, start, end)), True
     return state.backlog(start)[0], False

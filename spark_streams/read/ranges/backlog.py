@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import StreamId
 
 
-def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
     """The exact number of entries behind `after` in that state; None where the server would have to send them all."""
     if state is None:
         return 0
     backlog = state.exact_backlog(after)
-    # Entries that arrived after the state was asked do not count: its other numbers do not have them either.
-    return server.count(stream, after, state.last_id) if backlog is None and server.counts_cheaply else backlog
+    if backlog is None and server.counts_cheaply:
+        # Entries that arrived after the state was asked do not count: its other numbers do not have them either.
+        backlog = yield from rounds.count(stream, after, state.last_id)
+    return backlog
 
 
-def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
     """How many entries were ever added to the stream up to `after`; None if the server cannot tell."""
-    backlog = counted_backlog(server, stream, after, state)
+    backlog = yield from counted_backlog(server, stream, after, state)
     return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog

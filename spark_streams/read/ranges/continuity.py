@@ -19,6 +19,7 @@ from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -93,11 +94,11 @@ class Continuity:
         if suspects:
             self._forgotten = server.missing(suspects)
 
-    def begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Begin:
+    def begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[Begin]:
         """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
         if stream not in begin.streams:
-            self._group.create(server, stream, state)
-            return Begin(baseline_of(server, stream, ZERO, state))
+            yield from self._group.create(stream, state)
+            return Begin((yield from baseline_of(server, stream, ZERO, state)))
         if state is None and stream in self._gone:
             return Begin(baseline_in(begin, stream), retired=self._is_read(begin, stream))
         if state is None and self._is_read(begin, stream):
@@ -105,13 +106,13 @@ class Continuity:
             self._gone.add(stream)
             return Begin(baseline_in(begin, stream), retired=True)
         if stream in self._gone and self._is_read(begin, stream):
-            self._group.create(server, stream, state)
-            return Begin(baseline_of(server, stream, ZERO, state), jumps=True)
+            yield from self._group.create(stream, state)
+            return Begin((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
         ahead = begin.begins.get(stream, ZERO)
         if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
-            return Begin(baseline_of(server, stream, ahead, state), jumps=True)
+            return Begin((yield from baseline_of(server, stream, ahead, state)), jumps=True)
         baseline = baseline_in(begin, stream)
-        backlog = self._backlog(server, stream, baseline, state)
+        backlog = yield from self._backlog(server, stream, baseline, state)
         found = loss.find_loss(baseline, state, backlog)
         forgotten = stream in self._forgotten and self._ends.pop(stream, None) == baseline.after
         self._forgotten.discard(stream)
@@ -124,8 +125,8 @@ class Continuity:
             self._gone.add(stream)
             return Begin(baseline)  # the loss is counted when the stream exists again
         if found.recreated:
-            return Begin(baseline_of(server, stream, ZERO, state), jumps=True, lost=lost)
-        return Begin(baseline_of(server, stream, baseline.after, state), lost=lost)
+            return Begin((yield from baseline_of(server, stream, ZERO, state)), jumps=True, lost=lost)
+        return Begin((yield from baseline_of(server, stream, baseline.after, state)), lost=lost)
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
         """Whether all of a stream that a pattern found had been read, as far as was ever seen."""
@@ -133,7 +134,9 @@ class Continuity:
             return False
         return self._seen.get(stream, ZERO) <= begin.of(stream)
 
-    def _backlog(self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None) -> int | None:
+    def _backlog(
+        self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None
+    ) -> Steps[int | None]:
         """The exact number of entries behind a position; None if it is unknown.
 
         They are counted only if entries were removed from the stream since they were last counted with none missing,
@@ -142,18 +145,18 @@ class Continuity:
         """
         added = None if state is None else state.entries_added
         if state is None or added is None or baseline.added is None or added < baseline.added:
-            return counted_backlog(server, stream, baseline.after, state)
+            return (yield from counted_backlog(server, stream, baseline.after, state))
         now = (added - state.length, state.first_id)
         if self._counted.get(stream) == now:
             return added - baseline.added
-        backlog = counted_backlog(server, stream, baseline.after, state)
+        backlog = yield from counted_backlog(server, stream, baseline.after, state)
         if backlog is not None and backlog >= added - baseline.added:
             self._counted[stream] = now
         return backlog
 
     def check_planned(
         self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
-    ) -> None:
+    ) -> Steps[None]:
         """Report what was lost of a stream's ranges since they were planned."""
         stream, upto = parts[0].stream, parts[-1].upto
         first = end.firsts.get(stream)
@@ -165,7 +168,8 @@ class Continuity:
             baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
         found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
         if found is None:
-            found = loss.find_loss(baseline, state, self._backlog(server, stream, baseline, state))
+            backlog = yield from self._backlog(server, stream, baseline, state)
+            found = loss.find_loss(baseline, state, backlog)
         if found is not None:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
@@ -176,10 +180,10 @@ def baseline_in(offset: Offsets, stream: str) -> Baseline:
     return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 
 
-def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Baseline:
+def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[Baseline]:
     """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
     if state is None:
         return Baseline(after, 0 if after == ZERO else None)
-    backlog = counted_backlog(server, stream, after, state)
+    backlog = yield from counted_backlog(server, stream, after, state)
     added = None if backlog is None or state.entries_added is None else state.entries_added - backlog
     return Baseline(after, added, state.max_deleted_id, state.first_id)

@@ -16,8 +16,10 @@ from spark_streams.errors import fail
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import added_upto
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 Batch = tuple[Sequence[Range], StreamState, int | None]
@@ -42,8 +44,8 @@ class OwnedGroup:
 
     def start(
         self, server: StreamServer, stream: str, state: StreamState | None, after: StreamId, *, resumes: bool
-    ) -> StreamId:
-        """Where a new query begins that is to begin at `after`; the group is created or moved there.
+    ) -> Steps[StreamId]:
+        """Where a new query begins that is to begin at `after`; the group, which exists, is moved there.
 
         `resumes`: an existing group is not moved, and the query begins where it is. Raises GROUP_IN_USE for a group
         that other programs use.
@@ -51,27 +53,28 @@ class OwnedGroup:
         group = self._options.group
         if group is None:
             return after
+        if state is None or state.group is None:  # somebody has just created it
+            state = yield from rounds.state(stream, group)
         found = state.group if state is not None else None
         if found is None:
-            if self.start_new(server, {stream: after}, {stream: state}):
-                return after
-            state = server.states([stream], group)[stream]
-            found = state.group if state is not None else None
-        if found is None:
             return after
-        own = self.check_consumers(server, stream)
+        own = yield from self.check_consumers(stream)
         moves = not resumes and self._options.ack != "none" and found.last_delivered_id != after
         if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
             position = f"its last-delivered ID is {found.last_delivered_id}"
             fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, where it would be set to {after}")
-        self._mark(server, [stream])
+        yield from self._mark(stream, group)
         if resumes:
             # If the first batch started but never committed, its entries are pending: begin there again.
-            pending = server.first_pending_id(stream, group, self._options.consumer) if found.pending else None
+            pending = None
+            if found.pending:
+                pending = yield from rounds.first_pending_id(stream, group, self._options.consumer)
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
         # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
-        if moves and (self._options.takeover or not server.is_held(stream, lease_name(self._options, shared=False))):
-            server.set_group_positions({stream: (after, self._count(server, stream, after, state))}, group)
+        name = lease_name(self._options, shared=False)
+        if moves and (self._options.takeover or not (yield from rounds.is_held(stream, name))):
+            read = yield from self._count(server, stream, after, state)
+            yield from rounds.set_position(stream, group, after, read)
         return after
 
     def start_new(
@@ -81,20 +84,27 @@ class OwnedGroup:
         group = self._options.group
         if group is None:
             return set()
+
+        def create(stream: str, state: StreamState | None) -> Steps[bool]:
+            read = yield from self._count(server, stream, begins[stream], state)
+            created = yield from rounds.create_group(stream, group, begins[stream], read)
+            if created:
+                yield from self._mark(stream, group)
+            return created
+
         missing = {stream: state for stream, state in states.items() if state is None or state.group is None}
-        wanted = {
-            stream: (begins[stream], self._count(server, stream, begins[stream], state))
-            for stream, state in missing.items()
-        }
-        created = server.create_groups(wanted, group)
-        self._mark(server, created)
-        return created
+        created = rounds.for_each(server, {stream: create(stream, state) for stream, state in missing.items()})
+        return {stream for stream, is_new in created.items() if is_new}
 
-    def _count(self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> int | None:
+    def _count(
+        self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
+    ) -> Steps[int | None]:
         """How many entries were ever added up to `after`, for the group to know; None if it is not to be told."""
-        return added_upto(server, stream, after, state) if self._tells_count else None
+        if not self._tells_count:
+            return None
+        return (yield from added_upto(server, stream, after, state))
 
-    def check_consumers(self, server: StreamServer, stream: str) -> bool:
+    def check_consumers(self, stream: str) -> Steps[bool]:
         """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others.
 
         Those that a query with consume=shared has left are no others, unless that query runs.
@@ -104,29 +114,30 @@ class OwnedGroup:
             return False
         ours = re.compile(re.escape(options.consumer) + r"-(?:[0-9]+|query)")
         left = re.compile(re.escape(options.consumer) + r"-[0-9]+-[0-9]+")
-        names = [name.decode("utf-8", "replace") for name, _ in server.consumers(stream, group)]
+        names = [name.decode("utf-8", "replace") for name, _ in (yield from rounds.consumers(stream, group))]
         others = [name for name in names if not ours.fullmatch(name)]
         strangers = [name for name in others if not left.fullmatch(name)]
-        if others and not strangers and server.is_held(stream, lease_name(options, shared=True)):
+        if others and not strangers and (yield from rounds.is_held(stream, lease_name(options, shared=True))):
             strangers = others
         if strangers and not options.takeover:
             found = f"other consumers use it ({', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''})"
             fail("GROUP_IN_USE", group=group, stream=stream, found=found)
         return len(names) > len(others)
 
-    def _mark(self, server: StreamServer, streams: Collection[str]) -> None:
-        """Leave a consumer in the group of these streams that says that a query has made or taken it."""
-        if self._options.group is not None and self._options.ack != "none":
-            server.create_consumer(streams, self._options.group, f"{self._options.consumer}-query")
+    def _mark(self, stream: str, group: str) -> Steps[None]:
+        """Leave a consumer in the group that says that a query has made or taken it."""
+        if self._options.ack != "none":
+            yield from rounds.create_consumer(stream, group, f"{self._options.consumer}-query")
 
-    def create(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
+    def create(self, stream: str, state: StreamState | None) -> Steps[None]:
         """Create the group in a stream that was found while the query runs. GROUP_IN_USE if others use it there."""
-        if state is None or self._options.group is None:
+        group = self._options.group
+        if state is None or group is None:
             return
         if state.group is not None:
-            self.check_consumers(server, stream)
-        elif server.create_group(stream, self._options.group, ZERO):
-            self._mark(server, [stream])
+            yield from self.check_consumers(stream)
+        elif (yield from rounds.create_group(stream, group, ZERO)):
+            yield from self._mark(stream, group)
 
     def deliver(self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str]) -> frozenset[str]:
         """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.
@@ -137,25 +148,29 @@ class OwnedGroup:
         group = self._options.group
         if group is None or self._options.ack == "none":
             return frozenset()
-        positions: list[tuple[Sequence[Range], StreamId]] = []
-        for parts, state, counted in batches:
-            after, stream = parts[0].after, parts[0].stream
-            added = counted if self._tells_count else None
-            position = after
-            if state.group is None:
-                _log.warning("The group %s of %s was gone; it is created again at %s.", group, stream, after)
-                server.create_group(stream, group, after, added)
-            elif state.group.last_delivered_id < after:
-                self._catch_up(server, group, stream, state.group.last_delivered_id, after, added)
-            else:
-                position = state.group.last_delivered_id
-                self._check_ahead(stream, position, max(after, self._left_at.get(stream, parts[-1].upto)))
-            self._delivered_from[stream] = after
-            self._left_at[stream] = max(position, parts[-1].upto)
-            positions.append((parts, position))
+        batches = list(batches)
+        positions = rounds.for_each(server, {batch[0][0].stream: self._prepare(group, *batch) for batch in batches})
         if self._options.ack != "commit":
             return frozenset()
-        return server.deliver(positions, group, self._options.consumer, alone)
+        wanted = [(parts, positions[parts[0].stream]) for parts, _, _ in batches]
+        return server.deliver(wanted, group, self._options.consumer, alone)
+
+    def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
+        """See to it that the group is at the batch's start, or behind it. Returns its position."""
+        after, stream = parts[0].after, parts[0].stream
+        added = counted if self._tells_count else None
+        position = after
+        if state.group is None:
+            _log.warning("The group %s of %s was gone; it is created again at %s.", group, stream, after)
+            yield from rounds.create_group(stream, group, after, added)
+        elif state.group.last_delivered_id < after:
+            yield from self._catch_up(group, stream, state.group.last_delivered_id, after, added)
+        else:
+            position = state.group.last_delivered_id
+            self._check_ahead(stream, position, max(after, self._left_at.get(stream, parts[-1].upto)))
+        self._delivered_from[stream] = after
+        self._left_at[stream] = max(position, parts[-1].upto)
+        return position
 
     def _check_ahead(self, stream: str, position: StreamId, expected: StreamId) -> None:
         """Say that somebody has moved the group. Rows do not depend on it, but what it has passed is never pending."""
@@ -163,16 +178,14 @@ class OwnedGroup:
             group = self._options.group
             _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
 
-    def _catch_up(
-        self, server: StreamServer, group: str, stream: str, position: StreamId, after: StreamId, added: int | None
-    ) -> None:
+    def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""
-        first, found = server.nth(stream, position, 1, after)
+        first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
             if self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
-        server.set_group_positions({stream: (after, added)}, group)
+        yield from rounds.set_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Whether the group may be behind only because a failover lost the last batch's delivery.

@@ -25,9 +25,11 @@ from spark_streams.read.ranges.admission import Limits
 from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.task import RangePartition
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -70,8 +72,9 @@ class RangeSource:
             ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
-            for stream, after in begins.items():
-                baseline = baseline_of(server, stream, after, states[stream])
+            baselines = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
+            for stream, baseline in rounds.for_each(server, baselines).items():
+                after = begins[stream]
                 if baseline.added is not None and stream not in ahead:
                     added[stream] = baseline.added
                 if baseline.deleted > after:
@@ -114,10 +117,12 @@ class RangeSource:
             begins[stream] = latest if position.after is None else position.after
             resumes[stream] = position.kind in ("latest", "group")
         new = self._group.start_new(server, begins, states)
-        for stream, after in begins.items():
-            if stream not in new:
-                begins[stream] = self._group.start(server, stream, states[stream], after, resumes=resumes[stream])
-        return begins
+        there = {
+            stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream])
+            for stream, after in begins.items()
+            if stream not in new
+        }
+        return begins | rounds.for_each(server, there)
 
     def prepare_available_now(self) -> None:
         """Fix the end of a query that stops when it has read what is there now."""
@@ -138,8 +143,7 @@ class RangeSource:
             is_first = not self._checked
             streams = self._streams(server, begin)
             if is_first and begin.source is not None and begin.source.group != self._options.group:
-                for stream in streams:
-                    self._group.check_consumers(server, stream)
+                rounds.for_each(server, {stream: self._group.check_consumers(stream) for stream in streams})
             self._lease.renew(server)
             if self._finished is None or self._finished[0] is not begin or self._finished[1] != durable:
                 self._group.finish(server, begin, durable=durable)
@@ -150,7 +154,8 @@ class RangeSource:
             states = server.states(due, self._options.group)
             self._note_ends(streams, states)
             self._continuity.check_history(connection.generation, server, states)
-            begins = {stream: self._continuity.begin(server, begin, stream, state) for stream, state in states.items()}
+            continued = (self._continuity.begin(server, begin, stream, state) for stream, state in states.items())
+            begins = rounds.for_each(server, dict(zip(states, continued, strict=True)))
             self._continuity.see(states)
             for stream, found in begins.items():
                 if found.jumps or found.retired or stream not in begin.streams:
@@ -172,9 +177,12 @@ class RangeSource:
             # Not before there is a batch: until then a query that is started again has another ID.
             taken = (stream for stream in ends if ends[stream] > starts[stream])
             self._lease.hold(server, belonging.query_of(begin), taken)
-            for stream, after in starts.items():
-                if ends[stream] > after and begins[stream].baseline.added is None:
-                    self._find_head(server, stream, after, ends[stream], states[stream])
+            uncounted = {
+                stream: self._find_head(stream, after, ends[stream], states[stream])
+                for stream, after in starts.items()
+                if ends[stream] > after and begins[stream].baseline.added is None
+            }
+            rounds.for_each(server, uncounted)
             planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, states)
             ended = ((stream, state) for stream, state in states.items() if state is not None)
             read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
@@ -183,8 +191,8 @@ class RangeSource:
             return planned
 
     def _find_head(
-        self, server: StreamServer, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
-    ) -> StreamId | None:
+        self, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
+    ) -> Steps[StreamId | None]:
         """The first entry of a range that is not counted: if a task does not find it, it was removed meanwhile.
 
         That is a new query's first batches on Redis, where it begins in the middle of a stream.
@@ -194,7 +202,7 @@ class RangeSource:
             return known[1]
         if state is None or state.entries_added is None:
             return None
-        head, found = server.nth(stream, after, 1, upto)
+        head, found = yield from rounds.nth(stream, after, 1, upto)
         if found:
             self._heads[stream] = after, head
         return head if found else None
@@ -235,6 +243,7 @@ class RangeSource:
             for stream in streams.keys() - ours:  # another pattern found it
                 for values in (streams, added, lost, firsts, deleted):
                     values.pop(stream, None)
+        uncounted: list[tuple[str, StreamId, StreamId]] = []
         for stream, found in begins.items():
             state, end, baseline = states[stream], ends[stream], found.baseline
             if found.retired:
@@ -256,7 +265,7 @@ class RangeSource:
                 unread.add(stream)
             total = self._added_at(stream, end, baseline, counts.get(stream), state)
             if total is None and server.counts_cheaply and baseline.added is not None:
-                total = baseline.added + server.count(stream, baseline.after, end)
+                uncounted.append((stream, baseline.after, end))
             added.pop(stream, None)
             if total is not None:
                 added[stream] = total
@@ -264,8 +273,15 @@ class RangeSource:
                 deleted[stream] = state.max_deleted_id
             if found.lost:
                 lost[stream] = lost.get(stream, 0) + found.lost
+        for (stream, *_), number in zip(uncounted, server.counts(uncounted), strict=True):
+            added[stream] = (begins[stream].baseline.added or 0) + number
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
         cuts = self._cuts(server, begins, ends, counts, states)
+        for stream, found in begins.items():
+            # The offset before does not know the stream, so the number of its entries is written down with its end.
+            is_new = stream not in begin.added and stream not in cuts and streams.get(stream) == ends[stream]
+            if is_new and found.baseline.added is not None and stream in added and ends[stream] > found.baseline.after:
+                cuts[stream] = ((ends[stream], added[stream] - found.baseline.added),)
         planned = Offsets(
             streams,
             added=added,
@@ -310,22 +326,26 @@ class RangeSource:
         if least <= 1 and most is None:
             return {}
         sizes: dict[str, int] = {}
+        uncounted: list[tuple[str, StreamId, StreamId]] = []
         for stream, found in begins.items():
             state, after = states[stream], found.baseline.after
             if state is None or ends[stream] <= after:
                 continue
             size = counts.get(stream)
             if size is None and server.counts_cheaply:
-                size = server.count(stream, after, ends[stream])
+                uncounted.append((stream, after, ends[stream]))
             sizes[stream] = state.backlog(after)[0] if size is None else size
+        sizes.update(zip((stream for stream, *_ in uncounted), server.counts(uncounted), strict=True))
         exact = self._options.group is not None and self._options.ack == "commit"
         cuts: dict[str, tuple[Cut, ...]] = {}
-        for stream, parts in planning.parts(sizes, least, most).items():
-            if parts > 1 or (most is not None and stream not in counts):
-                whole = Range(stream, begins[stream].baseline.after, ends[stream], 0)
-                found_cuts = server.split(whole, parts, most, exact=exact)
-                if len(found_cuts) > 1:
-                    cuts[stream] = tuple(found_cuts)
+        wanted = [
+            (Range(stream, begins[stream].baseline.after, ends[stream], 0), parts)
+            for stream, parts in planning.parts(sizes, least, most).items()
+            if parts > 1 or (most is not None and stream not in counts)
+        ]
+        for (whole, _), found_cuts in zip(wanted, server.splits(wanted, most, exact=exact), strict=True):
+            if len(found_cuts) > 1:
+                cuts[whole.stream] = tuple(found_cuts)
         return cuts
 
     def plan(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
@@ -347,14 +367,18 @@ class RangeSource:
             server = open_server(connection)
             self._lease.hold(server, belonging.query_of(end), streams)
             states = server.states(streams, options.group)
-            for stream, parts in by_stream.items():
-                self._continuity.check_planned(server, begin, end, parts, states[stream])
+            checks = {
+                stream: self._continuity.check_planned(server, begin, end, parts, states[stream])
+                for stream, parts in by_stream.items()
+            }
+            rounds.for_each(server, checks)
             there = {stream: state for stream, state in states.items() if state is not None}
-            heads = {
-                part: self._find_head(server, stream, part.after, part.upto, there[stream])
+            looked_for = {
+                stream: self._find_head(stream, part.after, part.upto, there[stream])
                 for stream, (part, *_) in by_stream.items()
                 if part.count is None and stream in there
             }
+            heads = {by_stream[stream][0]: head for stream, head in rounds.for_each(server, looked_for).items()}
             alone = {task[0].stream for task in tasks if len(task) == 1}
             ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
             left = self._group.deliver(server, ours, alone)

@@ -20,7 +20,7 @@ from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error
 from spark_streams.server import small_ranges, xrange
-from spark_streams.server.model import Range
+from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
 from spark_streams.server.small_ranges import Pages
 from spark_streams.server.xrange import Delivery
@@ -79,25 +79,28 @@ class RangePartition(InputPartition):
         yield from small_ranges.pages(
             connection, [part for part in self.ranges if part.stream not in self.delivers], self.page_size
         )
+        if self.group is None or not self.delivers:
+            return
+        states = open_server(connection).states(sorted(self.delivers), self.group)
         for part in self.ranges:
-            if self.group is None or part.stream not in self.delivers:
+            if part.stream not in self.delivers:
                 continue
-            delivery = self._delivery(connection, self.group, part)
+            delivery = self._delivery(connection, self.group, part, states[part.stream])
             for page in xrange.pages(connection, part.stream, part.after, part.upto, self.page_size, delivery):
                 yield page, [(part, page.count)]
 
-    def _delivery(self, connection: Connection, group: str, part: Range) -> Delivery | None:
-        """How to deliver the range's entries to the group; None if the group is gone."""
+    def _delivery(self, connection: Connection, group: str, part: Range, state: StreamState | None) -> Delivery | None:
+        """How to deliver the range's entries to the group, from that state on; None if the group is gone."""
         stream = part.stream
 
         def position() -> StreamId | None:
             state = open_server(connection).states([stream], group)[stream]
             return None if state is None or state.group is None else state.group.last_delivered_id
 
-        at_start = position()
-        if at_start is None:
+        if state is None or state.group is None:
             return None
         # If the group disappears meanwhile there is nothing to deliver to; the next batch creates it again.
+        at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
     def _shortfalls(

@@ -27,9 +27,11 @@ from spark_streams.read.query.watch import Watch
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -132,11 +134,8 @@ class SharedSource:
             states = server.states(due, self._group)
             self._last_ids.update((stream, last_id_of(state)) for stream, state in states.items())
             self._latest = Offsets(self._last_ids)
-            lag: dict[str, int] = {}
-            for stream, state in states.items():
-                has_group = self._ensure_group(server, begin, stream, state)
-                self._check_loss(server, stream, state)
-                lag[stream] = self._lag(server, stream, state) if has_group and state is not None else 0
+            asked = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
+            lag = rounds.for_each(server, asked)
             pending = [stream for stream, state in states.items() if state and state.group and state.group.pending]
             claims = self._claimable(connection, server, pending, last)
             batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
@@ -194,7 +193,15 @@ class SharedSource:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
 
-    def _ensure_group(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> bool:
+    def _look(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
+        """The number of entries that the group has yet to read; what is missing is created, what is lost reported."""
+        has_group = yield from self._ensure_group(begin, stream, state)
+        yield from self._check_loss(stream, state)
+        if not has_group or state is None:
+            return 0
+        return (yield from self._lag(server, stream, state))
+
+    def _ensure_group(self, begin: Offsets, stream: str, state: StreamState | None) -> Steps[bool]:
         """Create the group if it is missing, and whether the stream has it now. Raises GROUP_LOST if it had it."""
         before = self._groups.pop(stream, None)
         if state is not None and state.group is not None:
@@ -210,9 +217,9 @@ class SharedSource:
                 self._groups[stream] = before or GroupState(ZERO, None, 0)
                 fail("GROUP_LOST", stream=stream, address=self._address, group=self._group)
             _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
-        server.create_group(stream, self._group, ZERO)
+        yield from rounds.create_group(stream, self._group, ZERO)
         self._known[stream] = _unread_from(ZERO, state)
-        return server.states([stream], self._group)[stream] is not None
+        return (yield from rounds.state(stream, self._group)) is not None
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
         """Say that somebody has moved the group, or made it anew, which no consumer's reading looks like."""
@@ -222,19 +229,19 @@ class SharedSource:
                 "The group %s of %s was moved from %s to %s; it is read there.", self._group, stream, was, position
             )
 
-    def _check_loss(self, server: StreamServer, stream: str, state: StreamState | None) -> None:
+    def _check_loss(self, stream: str, state: StreamState | None) -> Steps[None]:
         """Report entries that were removed before the group has read them."""
         known = self._known.get(stream)
         if state is None or loss.find_group_loss(state, known) is None:
             return
         # Stream and group were asked one after the other: only their states at the same moment prove a loss.
-        state = server.state_at_once(stream, self._group)
+        state = yield from rounds.state_at_once(stream, self._group)
         found = None if state is None else loss.find_group_loss(state, known)
         if state is not None and state.group is not None and found is not None:
             baseline = Baseline(state.group.last_delivered_id)
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
-    def _lag(self, server: StreamServer, stream: str, state: StreamState) -> int:
+    def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
         """The number of entries that the group has yet to read; an estimate where the server cannot tell."""
         position = state.group.last_delivered_id if state.group is not None else ZERO
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
@@ -244,8 +251,9 @@ class SharedSource:
         if lag is not None and (end == state.last_id or not server.counts_cheaply):
             return lag
         if server.counts_cheaply:
-            return server.count(stream, position, end)
-        return state.backlog(position)[0] if server.nth(stream, position, 1, LAST)[1] else 0
+            return (yield from rounds.count(stream, position, end))
+        _, found = yield from rounds.nth(stream, position, 1, LAST)
+        return state.backlog(position)[0] if found else 0
 
     def _claimable(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch

@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,7 +30,7 @@ def fill(site: Site, first: int = 0, entries: int = 5) -> None:
 
 
 def query_of(site: Site, **said: object) -> Query:
-    return Query(site.url, SCHEMA, streamPattern="in:*", startingOffsets="earliest", **said)
+    return Query(site.url, SCHEMA, **{"streamPattern": "in:*", "startingOffsets": "earliest", **said})
 
 
 def by_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
@@ -187,3 +188,101 @@ def test_round_trips_do_not_grow_with_the_streams(
 
     few = requests(10)
     assert requests(40) <= few
+
+
+def _in_others_groups(site: Site, streams: int) -> None:
+    """A query has made the group and left two entries pending in each stream."""
+    for number in range(streams):
+        name = f"in:{number:02}"
+        site.client.xgroup_create(name, "g", "0")
+        site.client.xgroup_createconsumer(name, "g", "x-query")
+        site.client.xreadgroup("g", "x-0", {name: ">"}, count=2)
+
+
+def _behind(site: Site, streams: int) -> None:
+    for number in range(streams):
+        site.client.xgroup_setid(f"in:{number:02}", "g", "1-1")
+
+
+def _without_group(site: Site, streams: int) -> None:
+    for number in range(streams):
+        site.client.xgroup_destroy(f"in:{number:02}", "g")
+
+
+def _trimmed(site: Site, streams: int) -> None:
+    for number in range(streams):
+        site.client.xtrim(f"in:{number:02}", maxlen=1, approximate=False)
+
+
+def _made_anew(site: Site, streams: int) -> None:
+    for number in range(streams):
+        site.client.delete(f"in:{number:02}")
+        site.add(f"in:{number:02}", 3)
+
+
+def _more_streams(site: Site, streams: int) -> None:
+    for number in range(streams):
+        site.add(f"in:new{number:02}", 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "said"),
+    [
+        (_in_others_groups, None, {"group": "g", "consumer": "x"}),
+        (_in_others_groups, None, {"group": "g", "consumer": "x", "startingOffsets": "group"}),
+        (None, None, {"group": "g", "startingOffsets": "2-1"}),
+        (None, None, {"minPartitions": "150"}),
+        (None, None, {"group": "g", "maxEntriesPerPartition": "2"}),
+        (None, None, {"maxEntriesPerTrigger": "100"}),
+        (None, None, {"minEntriesPerTrigger": "1000", "startingOffsets": "2-1"}),
+        (None, _without_group, {"group": "g"}),
+        (None, _behind, {"group": "g"}),
+        (None, _trimmed, {"group": "g"}),
+        (None, _made_anew, {"group": "g"}),
+        (None, _more_streams, {"group": "g"}),
+        (None, _trimmed, {"group": "g", "consume": "shared"}),
+        (None, _without_group, {"group": "g", "consume": "shared"}),
+        (None, _more_streams, {"group": "g", "consume": "shared"}),
+        (None, None, {"group": "g", "consume": "shared", "startingOffsets": "2-1"}),
+    ],
+)
+def test_round_trips_of_planning_do_not_grow_with_the_streams(
+    site: Site,
+    before: Callable[[Site, int], None] | None,
+    meanwhile: Callable[[Site, int], None] | None,
+    said: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the driver finds in its streams, it asks about all of them at once."""
+    sent: list[int] = []
+    send = Link.send
+
+    def count(link: Link, commands: object) -> None:
+        if len(link._due) < 2:  # what is sent while other replies are due waits for nothing
+            sent.append(1)
+        send(link, commands)
+
+    monkeypatch.setattr(Link, "send", count)
+
+    def round_trips(streams: int) -> int:
+        site.client.flushall()
+        for number in range(streams):
+            site.add(f"in:{number:02}", 5)
+        if before is not None:
+            before(site, streams)
+        query = query_of(site, **{"failOnDataLoss": "false", "streamPatternRefreshMs": "0", **said})
+        start = len(sent)
+        query.plan()
+        query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+        for number in range(streams):
+            site.add(f"in:{number:02}", 2, 100)
+        if meanwhile is not None:
+            meanwhile(site, streams)
+        query.plan()
+        query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+        spent = len(sent) - start
+        query.reader.stop()
+        return spent
+
+    few = round_trips(9)
+    assert round_trips(18) <= few + 2

@@ -57,7 +57,7 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     assert server.count("s", StreamId(4, 0), StreamId(20, 0)) == 16
     assert server.nth("s", StreamId(4, 0), 9, LAST) == (StreamId(13, 0), 9)
     assert server.nth("s", StreamId(4, 0), 99, StreamId(30, 0)) == (StreamId(30, 0), 26)
-    cuts = server.split(Range("s", ZERO, StreamId(30, 0), 0), 3, None, exact=True)
+    (cuts,) = server.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None, exact=True)
     assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
     assert client.info("stats")["total_net_output_bytes"] - before < 20_000
     # The engine has no command for the size of entries: a few of them are read, or many if they are small.
@@ -145,12 +145,12 @@ def test_acknowledging_up_to_an_id(
     ]
     server.acknowledge({"s": StreamId(20, 0)}, "g", "job")
     assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
-    assert server.first_pending_id("s", "g", "job") is None
+    assert server.first_pending_ids(["s"], "g", "job") == {}
     client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
-    assert server.first_pending_id("s", "g", "job") is None
+    assert server.first_pending_ids(["s"], "g", "job") == {}
     client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
     client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
-    assert server.first_pending_id("s", "g", "job") == StreamId(23, 0)
+    assert server.first_pending_ids(["s"], "g", "job") == {"s": StreamId(23, 0)}
     server.acknowledge({"s": LAST}, "nobody", "job")
     server.acknowledge({"nothing": LAST}, "g", "job")
 
@@ -158,8 +158,8 @@ def test_acknowledging_up_to_an_id(
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
     """A group is made together with its stream; one that exists is left as it is."""
     server = RedisServer(connection)
-    assert server.create_group("s", "g", StreamId(5, 0)) is True
-    assert server.create_group("s", "g", StreamId(9, 0)) is False
+    assert server.create_groups({"s": (StreamId(5, 0), None)}, "g") == {"s"}
+    assert server.create_groups({"s": (StreamId(9, 0), None)}, "g") == set()
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
     server.set_group_positions({"s": (StreamId(9, 0), None)}, "g")
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
@@ -183,11 +183,11 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
         ids = [StreamId(n, 0) for n in (0, 6, 7, 149, 299, 300)]
         counts = [server.count("s", after, upto) for after in ids for upto in ids if after <= upto]
         found = [server.nth("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
-        cuts = server.split(Range("s", ZERO, LAST, 0), 3, 100, exact=True)
-        server.create_group("s", group, ZERO)
+        (cuts,) = server.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
+        server.create_groups({"s": (ZERO, None)}, group)
         parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
         assert server.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
-        pending = server.consumers("s", group)
+        pending = server.consumers_in(["s"], group)
         server.acknowledge({"s": StreamId(25, 0)}, group, "job")
         answers.append(
             (
@@ -196,7 +196,7 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
                 cuts[-1][0],
                 sum(count or 0 for _, count in cuts),
                 pending,
-                server.first_pending_id("s", group, "job"),
+                server.first_pending_ids(["s"], group, "job"),
             )
         )
     assert answers[0] == answers[1]
