@@ -1,4 +1,7 @@
-"""The watchdog of the event loop: iterations that took too long, in LATENCY and in the log."""
+"""The watchdog of the event loop: iterations that took too long, in LATENCY and in the log.
+
+The thresholds are far above what a busy machine takes from a process, so that no other iteration is an event.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ def events(client: Connection) -> dict[bytes, int]:
 def test_an_iteration_that_takes_long_is_an_event_and_a_line_in_the_log() -> None:
     """No command of a pipeline is above the threshold, their iteration is: the log names them, and no argument."""
     with (
-        servers.engine("--latency-monitor-threshold", "40", "--enable-debug-command", "yes") as engine,
+        servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
         Connection(engine) as client,
     ):
-        client.socket.sendall(b"DEBUG SLEEP 0.02\r\n" * 3 + b"GET secret\r\n")
+        client.socket.sendall(b"DEBUG SLEEP 0.1\r\n" * 3 + b"GET secret\r\n")
         assert [client.receive() for _ in range(4)] == [b"OK"] * 3 + [None]
         wait_for(lambda: b"command" in events(client), "an event of LATENCY")
-        assert 60 <= events(client)[b"command"] < 10_000
+        assert 300 <= events(client)[b"command"] < 10_000
         assert b"3 * debug, get" in client.run("LATENCY", "DOCTOR")
         said = engine.output.read_text()
         assert "an iteration of the event loop took" in said
@@ -32,10 +35,10 @@ def test_an_iteration_that_takes_long_is_an_event_and_a_line_in_the_log() -> Non
 def test_a_long_command_is_named() -> None:
     """One command makes the iteration long: DOCTOR and the log name it, and what else was in the pipeline is not."""
     with (
-        servers.engine("--latency-monitor-threshold", "20", "--enable-debug-command", "yes") as engine,
+        servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
         Connection(engine) as client,
     ):
-        client.socket.sendall(b"PING\r\nDEBUG SLEEP 0.03\r\nPING\r\n")
+        client.socket.sendall(b"PING\r\nDEBUG SLEEP 0.4\r\nPING\r\n")
         assert [client.receive() for _ in range(3)] == [b"PONG", b"OK", b"PONG"]
         assert list(events(client)) == [b"command"]
         assert b"(debug)" in client.run("LATENCY", "DOCTOR")

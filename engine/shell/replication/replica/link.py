@@ -60,9 +60,10 @@ class MasterLink(asyncio.Protocol):
         return self._owner is None
 
     def send(self, data: bytes) -> None:
-        """Send bytes, if it is open."""
-        if self._transport is not None and data:
-            self._transport.write(data)
+        """Send bytes, if it is open. uvloop raises where bytes are written to a transport that is closed."""
+        transport = self._transport
+        if transport is not None and data and not transport.is_closing():
+            transport.write(data)
 
     def pause(self, wanted: bool) -> None:
         """Take no more bytes while ``wanted``."""

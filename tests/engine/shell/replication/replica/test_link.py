@@ -1,0 +1,65 @@
+"""The socket to the master, on uvloop as the engine has it, against a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import uvloop
+
+from engine.shell.replication.replica.link import MasterLink
+
+_DEADLINE = 20
+
+
+class Owner:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.is_connected = asyncio.Event()
+        self.is_lost = asyncio.Event()
+        self.said = b""
+        self.why = ""
+
+    def connected(self) -> None:
+        self.is_connected.set()
+
+    def received(self, data: bytes) -> None:
+        self.said += data
+
+    def lost(self, why: str) -> None:
+        self.why = why
+        self.is_lost.set()
+
+
+async def _lost_link() -> tuple[Owner, MasterLink]:
+    """A link that its master has closed after some bytes."""
+
+    async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"last words")
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(leave, "127.0.0.1", 0)
+    async with server:
+        owner = Owner()
+        link = MasterLink(owner, asyncio.get_running_loop().time)
+        link.open("127.0.0.1", server.sockets[0].getsockname()[1], None, "")
+        await asyncio.wait_for(owner.is_lost.wait(), _DEADLINE)
+    return owner, link
+
+
+def test_a_lost_link_can_be_used_without_harm() -> None:
+    """Data that came before the end may still be loaded: what is sent meanwhile is dropped."""
+
+    async def body() -> None:
+        owner, link = await _lost_link()
+        assert (owner.said, link.is_closed) == (b"last words", True)
+        link.send(b"REPLCONF ACK 1\r\n")
+        link.pause(True)
+        assert not link.is_paused
+        link.drop()
+        link.send(b"REPLCONF ACK 2\r\n")
+
+    uvloop.run(body())
