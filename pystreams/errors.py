@@ -147,6 +147,14 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Correct what it says. The rows before it are in the stream.",
         ),
     ),
+    "PACKAGE_MISSING": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "{what} needs the package {package}, which is not installed.",
+            "pip install 'pystreams[{extra}]'",
+        ),
+    ),
     "INVALID_VALUE": (
         Status.USAGE,
         Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),

@@ -7,7 +7,18 @@ from typing import Any
 
 import click
 
-from pystreams.commands import archiving, checkpoint, cleaning, groups, pending, reading, server, streams, writing
+from pystreams.commands import (
+    archiving,
+    checkpoint,
+    cleaning,
+    groups,
+    metrics,
+    pending,
+    reading,
+    server,
+    streams,
+    writing,
+)
 from pystreams.commands.verbs import InOrder, remember, server_options
 
 
@@ -41,6 +52,7 @@ for _verb in (
     *cleaning.VERBS,
     *archiving.VERBS,
     *checkpoint.VERBS,
+    *metrics.VERBS,
     *server.VERBS,
 ):
     cli.add_command(_verb)

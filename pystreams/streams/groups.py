@@ -6,13 +6,14 @@ entry that was not delivered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
 
 from pystreams.errors import fail
+from pystreams.streams import ids
 from pystreams.streams.asking import ask, failure, number, pages, pairs
 from pystreams.streams.listing import Stream, look, parsed
 from pystreams.streams.status import Sample
@@ -60,9 +61,20 @@ class Group:
         return min((consumer.idle_ms for consumer in self.consumers or ()), default=None)
 
     @property
+    def at_start(self) -> bool:
+        """Whether nothing that is in the stream was delivered, so that its first entry is the next one."""
+        return self.stream.first is not None and self.position < self.stream.first
+
+    @property
     def sample(self) -> Sample:
         """What its status is judged by."""
-        return Sample(self.at, self.position, self.lag, self.behind_ms, self.pending, self.oldest_idle_ms, self.idle_ms)
+        unknown = self.consumers is None and self.consumer_count > 0
+        idle_ms = 0 if unknown else self.idle_ms
+        return Sample(self.at, self.position, self.lag, self.behind_ms, self.pending, self.oldest_idle_ms, idle_ms)
+
+
+def _always(_: Group) -> bool:
+    return True
 
 
 def groups(connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True) -> Iterator[Group]:
@@ -70,8 +82,18 @@ def groups(connection: Connection, names: Iterable[bytes], now: int, *, details:
     return groups_of(connection, look(connection, names, memory=False), now, details=details)
 
 
-def groups_of(connection: Connection, streams: Iterable[Stream], now: int, *, details: bool = True) -> Iterator[Group]:
-    """The groups of these streams. Without `details` one question for each stream, and none for a group."""
+def groups_of(
+    connection: Connection,
+    streams: Iterable[Stream],
+    now: int,
+    *,
+    details: bool = True,
+    consumers: Callable[[Group], bool] = _always,
+) -> Iterator[Group]:
+    """The groups of these streams. Without `details` one question for each stream, and none for a group.
+
+    `consumers`: whether those of a group are asked for. They come all at once, however many there are.
+    """
     for page in pages(streams):
         asked = [stream for stream in page if stream.groups]
         commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in asked]
@@ -79,13 +101,13 @@ def groups_of(connection: Connection, streams: Iterable[Stream], now: int, *, de
         for command, stream, reply in zip(commands, asked, connection.pipeline(commands), strict=True):
             if isinstance(reply, redis.ResponseError):
                 problem = failure(connection, command, reply)
-                if problem.condition == "NO_SUCH_STREAM":
+                if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
                     continue
                 raise problem
             found += [_parsed(stream, pairs(info), now) for info in reply]
         if details:
             for some in pages(found):
-                yield from detailed(connection, some)
+                yield from detailed(connection, some, consumers)
         else:
             yield from found
 
@@ -119,32 +141,41 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
     )
 
 
-def detailed(connection: Connection, found: Sequence[Group]) -> list[Group]:
+def detailed(
+    connection: Connection, found: Sequence[Group], consumers: Callable[[Group], bool] = _always
+) -> list[Group]:
     """The same groups with their consumers, the first pending entry and the first that was not delivered."""
     commands: list[Command] = []
+    asked: list[tuple[Group, list[str]]] = []
     for group in found:
-        commands.append(("XINFO", "CONSUMERS", group.stream.name, group.name))
+        parts: list[str] = []
+        if consumers(group):
+            parts.append("consumers")
+            commands.append(("XINFO", "CONSUMERS", group.stream.name, group.name))
         if group.pending:
+            parts.append("oldest")
             commands.append(("XPENDING", group.stream.name, group.name, "-", "+", 1))
-        if group.lag:
-            commands.append(("XRANGE", group.stream.name, f"({group.position}", "+", "COUNT", 1))
+        if group.lag and not group.at_start:
+            parts.append("undelivered")
+            commands.append(ids.first_behind(connection, group.stream.name, group.position))
+        asked.append((group, parts))
     replies = iter(connection.pipeline(commands))
-    return [_with(group, replies) for group in found]
+    return [_with(group, {part: next(replies) for part in parts}) for group, parts in asked]
 
 
-def _with(group: Group, replies: Iterator[Any]) -> Group:
+def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     """The group with what was asked about it; what the server refuses to say, or is gone, stays unknown."""
-    consumers = _told(next(replies))
-    oldest = _told(next(replies)) if group.pending else ()
-    undelivered = _told(next(replies)) if group.lag else ()
-    changes: dict[str, Any] = {
-        "consumers": tuple(map(_consumer, map(pairs, consumers))) if consumers is not None else None
-    }
+    changes: dict[str, Any] = {}
+    consumers = _told(replies.get("consumers"))
+    if consumers is not None:
+        changes["consumers"] = tuple(map(_consumer, map(pairs, consumers)))
+    oldest = _told(replies.get("oldest"))
     if oldest:
         changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": int(oldest[0][2])}
-    if undelivered:
-        changes["behind_ms"] = max(0, group.at - StreamId.parse(undelivered[0][0]).ms)
-    elif undelivered is not None:
+    first = group.stream.first if group.at_start else ids.first_of(_told(replies.get("undelivered")))
+    if group.lag and first is not None:
+        changes["behind_ms"] = max(0, group.at - first.ms)
+    elif _told(replies.get("undelivered")) is not None:
         changes |= {"lag": 0, "exact": True, "behind_ms": 0}
     return replace(group, **changes)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from pystreams.streams import ids
 from pystreams.streams.asking import ask_all, failure, number, pages, pairs
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.link import Link
@@ -64,16 +65,21 @@ class Stream:
 def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
     """The names of the streams that match a glob, each once, as the server finds them, master by master."""
     seen: set[bytes] = set()
+    for page in scan_pages(connection, pattern):
+        for name in page:
+            if name not in seen:
+                seen.add(name)
+                yield name
+
+
+def scan_pages(connection: Connection, pattern: bytes) -> Iterator[list[bytes]]:
+    """The same page by page; a page may be empty, and name a stream that an earlier one had."""
     for endpoint in connection.topology.masters():
         cursor: bytes | int = 0
         while True:
             command: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, "TYPE", "stream")
-            reply = _on(connection, connection.link_to(endpoint), command)
-            cursor = reply[0]
-            for name in reply[1]:
-                if name not in seen:
-                    seen.add(name)
-                    yield name
+            cursor, page = _on(connection, connection.link_to(endpoint), command)
+            yield page
             if int(cursor) == 0:
                 break
 
@@ -93,14 +99,12 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
 def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
     """What the streams are like; one that is gone meanwhile is left out."""
     for page in pages(names):
-        commands: list[Command] = [("XINFO", "STREAM", name) for name in page]
+        sizes: list[Any] = [None] * len(page)
         if memory:
-            commands += [("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page]
-        replies = connection.pipeline(commands)
-        sizes = replies[len(page) :] or [None] * len(page)
-        for name, command, reply, used in zip(page, commands, replies, sizes, strict=False):
+            sizes = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page])
+        for name, reply, used in zip(page, ids.states(connection, page), sizes, strict=True):
             if isinstance(reply, redis.ResponseError):
-                problem = failure(connection, command, reply)
+                problem = failure(connection, ("XINFO", "STREAM", name), reply)
                 if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
                     continue
                 raise problem
@@ -116,14 +120,16 @@ def need(connection: Connection, name: bytes) -> Stream:
 
 
 def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
-    """The reply of XINFO STREAM."""
+    """The reply of XINFO STREAM, with its first and last entry or their IDs alone."""
     info = pairs(reply)
-    first, last = info.get(b"first-entry"), info.get(b"last-entry")
+    first, last = (
+        entry[0] if isinstance(entry, list) else entry for entry in map(info.get, (b"first-entry", b"last-entry"))
+    )
     return Stream(
         name,
         length=int(info[b"length"]),
-        first=StreamId.parse(first[0]) if first else None,
-        last=StreamId.parse(last[0]) if last else None,
+        first=StreamId.parse(first) if first else None,
+        last=StreamId.parse(last) if last else None,
         generated=StreamId.parse(info[b"last-generated-id"]),
         added=number(info.get(b"entries-added")),
         deleted=StreamId.parse(info.get(b"max-deleted-entry-id") or str(ZERO)),

@@ -87,12 +87,12 @@ def knowledge(connection: Connection) -> Knowledge:
     return _known.setdefault(connection, Knowledge())
 
 
-def state_of(stream: str) -> Command:
+def state_of(stream: str | bytes) -> Command:
     """The script that replies as XINFO STREAM does, with the IDs of entries in their place."""
     return ("EVAL", _STATE, 1, stream)
 
 
-def ids_of(stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
+def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
     """The script that replies with `Ids` of at most `count` entries: marks are the first-th, every step-th behind."""
     return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
 

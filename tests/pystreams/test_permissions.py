@@ -43,6 +43,7 @@ import file.jsonl j --ids new
 trim s --acked -y
 trim s --older-than 1d -y
 bench --entries 10
+metrics --once
 """
 
 

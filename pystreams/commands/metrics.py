@@ -1,0 +1,75 @@
+"""`metrics`: what a server and its streams report, for Prometheus."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from pystreams.commands.verbs import Run, verb
+from pystreams.errors import fail
+from pystreams.metrics.collector import NEEDS, Chosen, Collector
+from pystreams.metrics.table import Sample
+
+PORT = 9121
+"""The port that redis_exporter listens on."""
+
+
+@verb(
+    "metrics",
+    needs=NEEDS,
+    examples=(
+        "pystreams metrics",
+        "pystreams metrics --port 9200 --streams 'orders:*' --limit 200 --no-consumer-metrics",
+        "pystreams metrics --once | grep group_lag",
+    ),
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Streams to look at: names or globs.")
+@click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Look at no more streams.")
+@click.option("--no-consumer-metrics", is_flag=True, help="Leave the metrics of single consumers out.")
+@click.option("--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Seconds for a scrape.")
+@click.option("--once", is_flag=True, help="Write the metrics of now, and end.")
+def metrics(
+    run: Run,
+    port: int,
+    bind: str,
+    patterns: tuple[str, ...],
+    limit: int,
+    no_consumer_metrics: bool,
+    timeout: float,
+    once: bool,
+) -> None:
+    """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
+
+    Names, labels and types are those of redis_exporter, so that its dashboards work; lag in seconds and the status of
+    groups come on top. What a scrape costs depends on the streams chosen. A server that is away is 'redis_up 0'.
+    """
+    if find_spec("prometheus_client") is None:
+        fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
+    from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
+
+    collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
+    shown = exporter.Exporter(collector, timeout)
+    if once:
+        if run.out.json:
+            for sample in shown.samples():
+                run.out.document(_document(sample))
+        else:
+            run.out.write(shown.page()[0].decode())
+        return
+    with http.MetricsServer(bind, port, shown) as served:
+        run.out.note(f"metrics at {served.url}")
+        served.serve_forever()
+
+
+def _document(sample: Sample) -> dict[str, object]:
+    """A sample for programs."""
+    labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
+    if sample.node:
+        labels["node"] = sample.node
+    return {"name": sample.metric.name, "labels": labels, "value": sample.value}
+
+
+VERBS = (metrics,)

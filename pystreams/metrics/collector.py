@@ -1,0 +1,216 @@
+"""Collecting: what the servers report, asked for in pages and within a time, as samples.
+
+The cost depends on the streams that are chosen, not on what they hold: XINFO for each stream and group, in pages of a
+few hundred commands, and a few pages of SCAN to find them. Servers that are away give `redis_up 0`, and are connected
+to again the next time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import redis
+
+from pystreams.connect.server import Wanted, connect
+from pystreams.metrics import server, table
+from pystreams.metrics import streams as of_streams
+from pystreams.metrics.table import Sample
+from pystreams.streams import asking, groups, listing
+from pystreams.streams.groups import Group
+from pystreams.streams.history import History
+from pystreams.values import names
+from spark_streams.client.connection import BROKEN, Command, Connection
+from spark_streams.config.address import Endpoint
+from spark_streams.errors import PystreamsError
+
+NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +time +cluster|slots"
+"""Rules of ACL SETUSER for an exporter's user."""
+
+_RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
+_SCAN_SECONDS = 0.5  # of each scrape; a key space that takes longer is looked through over several
+_GROUPS = 20_000  # groups of all streams together
+_CONSUMERS = 10_000  # consumers of a group that are asked for: XINFO CONSUMERS has no pages
+_OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is collected. `patterns`: names or globs of streams, of which at most `limit` are looked at.
+
+    `consumers`: whether each consumer has samples of its own.
+    """
+
+    patterns: tuple[str, ...] = ("*",)
+    limit: int = 1000
+    consumers: bool = True
+
+
+class Collector:
+    """Collects from the server that is wanted. Not for several threads at once."""
+
+    def __init__(self, wanted: Wanted, chosen: Chosen | None = None) -> None:
+        self._wanted = replace(wanted, given={"retryTimeoutMs": str(_RETRY_MS), **wanted.given})
+        self._chosen = chosen if chosen is not None else Chosen()
+        self._connection: Connection | None = None
+        self._names = _Names(self._chosen)
+        self._history = History()
+        self._scrapes = 0
+
+    def collect(self, seconds: float) -> list[Sample]:
+        """The samples of now. After that many seconds no further streams are asked for. Raises nothing."""
+        begin = time.monotonic()
+        self._scrapes += 1
+        found: list[Sample] = []
+        problem = ""
+        try:
+            connection = self._connected()
+            found += self._of_servers(connection)
+            found += self._of_streams(connection, begin + seconds)
+        except PystreamsError as failure:
+            problem = failure.condition
+        except (*BROKEN, redis.RedisError):
+            problem = "CONNECTION_BROKEN"
+        if problem:
+            self.close()
+        if not any(sample.metric is table.UP for sample in found):
+            found.insert(0, Sample(table.UP, 0))
+        return [*found, *self._of_itself(time.monotonic() - begin, problem)]
+
+    def without_answer(self, seconds: float) -> list[Sample]:
+        """The samples where a server keeps the exporter waiting for longer than that."""
+        return [Sample(table.UP, 0), *self._of_itself(seconds, "TIMEOUT")]
+
+    def close(self) -> None:
+        """Close the connection. It is opened again when it is needed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._names.connection_lost()
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = connect(self._wanted, NEEDS)
+        return self._connection
+
+    def _of_itself(self, seconds: float, problem: str) -> Iterator[Sample]:
+        yield Sample(table.SCRAPES, self._scrapes)
+        yield Sample(table.SCRAPE_SECONDS, seconds)
+        yield Sample(table.SCRAPE_ERROR, 1 if problem else 0, (problem,))
+
+    def _of_servers(self, connection: Connection) -> Iterator[Sample]:
+        """What each server says of itself."""
+        several = connection.topology.is_cluster
+        for endpoint in connection.topology.masters():
+            node = f"{endpoint.host}:{endpoint.port}" if several else ""
+            try:
+                info, length, last = _asked(connection, endpoint)
+            except BROKEN as cause:
+                if not several:
+                    raise connection.unreachable(cause) from cause
+                yield Sample(table.UP, 0, (), node)
+                continue
+            yield Sample(table.UP, 1, (), node)
+            if isinstance(info, bytes):
+                yield from server.of_info(server.fields(info), node)
+            yield from server.of_slow_log(length, last, node)
+
+    def _of_streams(self, connection: Connection, end: float) -> Iterator[Sample]:
+        database = f"db{connection.address.login.database}"
+        now = asking.now_ms(connection)
+        chosen, more = self._names.now(connection)
+        shown = group_count = 0
+        taken: set[str] = set()
+        for page in asking.pages(chosen):
+            if time.monotonic() > end or group_count > _GROUPS:
+                more = True
+                break
+            # Names that are not UTF-8 are escaped; should that give the text of another name, the first one has it.
+            looked = [each for each in listing.look(connection, page, memory=False) if _is_new(each.name, taken)]
+            shown += len(looked)
+            for stream in looked:
+                yield from of_streams.of_stream(stream, database)
+            for group in groups.groups_of(connection, looked, now, consumers=self._asks_consumers):
+                group_count += 1
+                status = self._history.judge(group)
+                yield from of_streams.of_group(group, status, database, consumers=self._chosen.consumers)
+        self._history.sweep(now)
+        yield Sample(table.STREAMS_SHOWN, shown)
+        yield Sample(table.STREAMS_MORE, int(more))
+
+    def _asks_consumers(self, group: Group) -> bool:
+        """Whether the consumers are asked for: for their own samples, or where the group's status depends on them."""
+        needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
+        return needed and 0 < group.consumer_count <= _CONSUMERS
+
+
+def _asked(connection: Connection, endpoint: Endpoint) -> list[Any]:
+    """One server's replies. A link that broke since the last time is opened again, once."""
+    for last in (False, True):
+        link = None
+        try:
+            link = connection.link_to(endpoint)
+            return link.pipeline(_OF_SERVER)
+        except BROKEN:
+            connection.drop(link)
+            if last:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _is_new(name: bytes, taken: set[str]) -> bool:
+    text = of_streams.text(name)
+    if text in taken:
+        return False
+    taken.add(text)
+    return True
+
+
+class _Names:
+    """The streams that are chosen. Looking for them takes a bounded time of each scrape, and goes on in the next."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._limit = chosen.limit
+        self._patterns = [names.from_shell(pattern) for pattern in chosen.patterns]
+        self._known: dict[bytes, None] = {}
+        self._found: dict[bytes, None] = {}
+        self._pages: Iterator[list[bytes]] | None = None
+        self._more = False
+
+    def now(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> tuple[list[bytes], bool]:
+        """The names, and whether there are more than the limit."""
+        end = clock() + _SCAN_SECONDS
+        pages = self._pages or self._all_pages(connection)
+        self._pages = None
+        for page in pages:
+            self._found.update(dict.fromkeys(page))
+            if len(self._found) > self._limit:
+                self._round_done()
+                break
+            if clock() > end:
+                # What the last round found is kept until this one is done.
+                self._pages = pages
+                merged = {**self._known, **self._found}
+                return list(merged)[: self._limit], self._more or len(merged) > self._limit
+        else:
+            self._round_done()
+        return list(self._known), self._more
+
+    def connection_lost(self) -> None:
+        """A cursor means nothing to another connection, which may lead to another server."""
+        self._pages = None
+        self._found = {}
+
+    def _round_done(self) -> None:
+        self._more = len(self._found) > self._limit
+        self._known = dict.fromkeys(list(self._found)[: self._limit])
+        self._found = {}
+
+    def _all_pages(self, connection: Connection) -> Iterator[list[bytes]]:
+        for pattern in self._patterns:
+            if any(each in pattern for each in b"*?[\\"):
+                yield from listing.scan_pages(connection, pattern)
+            else:
+                yield [pattern]

@@ -1,0 +1,61 @@
+"""What `/metrics` answers: one scrape at a time, within a time, whatever the server does.
+
+    exporter = Exporter(Collector(wanted))
+    body, content_type = exporter.page(request.headers.get("accept", ""))    # blocks: call it in a thread
+
+Requests that come while a scrape goes on wait for it and get the same. One that a hanging server keeps waiting is
+answered with `redis_up 0` when the time is over; no second scrape begins before the first has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+from pystreams.metrics import exposition
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.table import Sample
+
+TIMEOUT_SECONDS = 9.0
+"""Prometheus gives up after ten by default."""
+
+_FRESH_SECONDS = 1.0  # what was collected so recently is given again, however many ask
+
+
+class Exporter:
+    """The metrics of one server, for any number of threads. `timeout`: seconds that a request waits at most."""
+
+    def __init__(self, collector: Collector, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._collector = collector
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._scrape: Future[list[Sample]] | None = None
+        self._ended = 0.0
+
+    def page(self, accept: str = "") -> tuple[bytes, str]:
+        """The exposition of now, and its content type. `accept`: the header of the request."""
+        return exposition.text(self.samples(), accept)
+
+    def samples(self) -> list[Sample]:
+        """The samples of now."""
+        with self._lock:
+            scrape = self._scrape
+            if scrape is None or (scrape.done() and time.monotonic() - self._ended >= _FRESH_SECONDS):
+                scrape = self._scrape = Future()
+                threading.Thread(target=self._run, args=(scrape,), name="pystreams-scrape", daemon=True).start()
+        try:
+            return scrape.result(self._timeout)
+        except TimeoutError:
+            return self._collector.without_answer(self._timeout)
+
+    def _run(self, scrape: Future[list[Sample]]) -> None:
+        try:
+            # What is found in three quarters of the time can be shown in the rest.
+            found = self._collector.collect(self._timeout * 0.75)
+        except BaseException as failure:  # noqa: BLE001 - it is raised where the result is asked for
+            self._ended = time.monotonic()
+            scrape.set_exception(failure)
+            return
+        self._ended = time.monotonic()
+        scrape.set_result(found)

@@ -1,0 +1,48 @@
+"""The exposition: samples as the text that Prometheus reads, or OpenMetrics where it asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
+
+from pystreams.metrics.table import METRICS, Metric, Sample
+
+_NODE = "node"
+
+
+def text(samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
+    """The page, and its content type. `accept`: the header of the request."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(samples))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Page:
+    """The samples in families, as prometheus-client wants them."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def describe(self) -> list[Family]:
+        """Nothing to compare with: the registry has no other collector."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        """One family for each metric that has samples, in the order of the table."""
+        families: dict[Metric, Family] = {}
+        for metric, value, labels, node in self._samples:
+            family = families.get(metric)
+            if family is None:
+                name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+                families[metric] = family = Family(name, metric.help, metric.kind)
+            named = dict(zip(metric.labels, labels, strict=True))
+            if node:
+                named[_NODE] = node
+            family.add_sample(metric.name, named, value)
+        for metric in METRICS.values():
+            if metric in families:
+                yield families[metric]

@@ -1,0 +1,85 @@
+"""A small HTTP server for `/metrics`, by itself: the standard library's, with limits for clients that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pystreams.metrics.exporter import Exporter
+
+PATH = "/metrics"
+_SECONDS = 10.0  # for a client to send its request, and again to take the answer
+_CLIENTS = 16  # at a time; further ones are turned away
+_INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Serves an exporter's page. OSError if it cannot listen there; port 0 takes a free one."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 32
+
+    def __init__(self, host: str, port: int, exporter: Exporter) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.exporter = exporter
+        self._places = threading.BoundedSemaphore(_CLIENTS)
+        super().__init__((host, port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        host, port = self.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"http://{shown}:{port}{PATH}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or that took nothing for too long, is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: MetricsServer
+    server_version = "pystreams"
+    sys_version = ""
+    timeout = _SECONDS
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, *, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        if path == PATH:
+            page, content_type = self.server.exporter.page(self.headers.get("Accept", ""))
+        elif path == "/":
+            page, content_type = _INDEX, "text/html; charset=utf-8"
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(page)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        if body:
+            self.wfile.write(page)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+        """Requests are not logged: there is one every few seconds."""

@@ -1,0 +1,252 @@
+"""Which metrics there are: name, type, help and labels of each. Nothing is exposed that does not stand here.
+
+What Redis has bears the name that redis_exporter gives it, so that its Grafana dashboards and alerts work; our own
+begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pystreams.streams.status import Status
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric. A counter's name ends with `_total`. `labels`: their names, in the order of a sample's values."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The type, in Prometheus's words."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+class Sample(NamedTuple):
+    """One value. `node`: which server of a cluster it is about; empty where there is one server."""
+
+    metric: Metric
+    value: float
+    labels: tuple[str, ...] = ()
+    node: str = ""
+
+
+_INFO_NAMES = """
+uptime_in_seconds uptime_in_seconds
+process_id process_id
+io_threads_active io_threads_active
+connected_clients connected_clients
+blocked_clients blocked_clients
+tracking_clients tracking_clients
+clients_in_timeout_table clients_in_timeout_table
+pubsub_clients pubsub_clients
+watching_clients watching_clients
+total_watched_keys total_watched_keys
+total_blocking_keys total_blocking_keys
+total_blocking_keys_on_nokey total_blocking_keys_on_nokey
+cluster_connections cluster_connections
+maxclients max_clients
+client_recent_max_input_buffer client_recent_max_input_buffer_bytes
+client_recent_max_output_buffer client_recent_max_output_buffer_bytes
+allocator_active allocator_active_bytes
+allocator_allocated allocator_allocated_bytes
+allocator_resident allocator_resident_bytes
+allocator_frag_ratio allocator_frag_ratio
+allocator_frag_bytes allocator_frag_bytes
+allocator_rss_ratio allocator_rss_ratio
+allocator_rss_bytes allocator_rss_bytes
+used_memory memory_used_bytes
+used_memory_rss memory_used_rss_bytes
+used_memory_peak memory_used_peak_bytes
+used_memory_lua memory_used_lua_bytes
+used_memory_overhead memory_used_overhead_bytes
+used_memory_startup memory_used_startup_bytes
+used_memory_dataset memory_used_dataset_bytes
+used_memory_scripts memory_used_scripts_bytes
+maxmemory memory_max_bytes
+total_system_memory total_system_memory_bytes
+mem_fragmentation_ratio mem_fragmentation_ratio
+mem_fragmentation_bytes mem_fragmentation_bytes
+mem_clients_slaves mem_clients_slaves
+mem_clients_normal mem_clients_normal
+mem_not_counted_for_evict mem_not_counted_for_eviction_bytes
+lazyfree_pending_objects lazyfree_pending_objects
+active_defrag_running active_defrag_running
+loading loading_dump_file
+async_loading async_loading
+rdb_changes_since_last_save rdb_changes_since_last_save
+rdb_bgsave_in_progress rdb_bgsave_in_progress
+rdb_last_save_time rdb_last_save_timestamp_seconds
+rdb_last_bgsave_status rdb_last_bgsave_status
+rdb_last_bgsave_time_sec rdb_last_bgsave_duration_sec
+rdb_current_bgsave_time_sec rdb_current_bgsave_duration_sec
+rdb_last_cow_size rdb_last_cow_size_bytes
+rdb_saves rdb_saves_total
+rdb_last_load_keys_expired rdb_last_load_expired_keys
+rdb_last_load_keys_loaded rdb_last_load_loaded_keys
+aof_enabled aof_enabled
+aof_rewrite_in_progress aof_rewrite_in_progress
+aof_rewrite_scheduled aof_rewrite_scheduled
+aof_last_rewrite_time_sec aof_last_rewrite_duration_sec
+aof_current_rewrite_time_sec aof_current_rewrite_duration_sec
+aof_last_cow_size aof_last_cow_size_bytes
+aof_current_size aof_current_size_bytes
+aof_base_size aof_base_size_bytes
+aof_pending_rewrite aof_pending_rewrite
+aof_buffer_length aof_buffer_length
+aof_pending_bio_fsync aof_pending_bio_fsync
+aof_delayed_fsync aof_delayed_fsync
+aof_last_bgrewrite_status aof_last_bgrewrite_status
+aof_last_write_status aof_last_write_status
+pubsub_channels pubsub_channels
+pubsub_patterns pubsub_patterns
+pubsubshard_channels pubsubshard_channels
+latest_fork_usec latest_fork_usec
+connected_slaves connected_slaves
+repl_backlog_size replication_backlog_bytes
+repl_backlog_active repl_backlog_is_active
+repl_backlog_first_byte_offset repl_backlog_first_byte_offset
+repl_backlog_histlen repl_backlog_history_bytes
+master_repl_offset master_repl_offset
+second_repl_offset second_repl_offset
+slave_priority slave_priority
+sync_full replica_resyncs_full
+sync_partial_ok replica_partial_resync_accepted
+sync_partial_err replica_partial_resync_denied
+cluster_enabled cluster_enabled
+total_connections_received connections_received_total
+total_commands_processed commands_processed_total
+rejected_connections rejected_connections_total
+total_net_input_bytes net_input_bytes_total
+total_net_output_bytes net_output_bytes_total
+total_net_repl_input_bytes net_repl_input_bytes_total
+total_net_repl_output_bytes net_repl_output_bytes_total
+expired_keys expired_keys_total
+expired_time_cap_reached_count expired_time_cap_reached_total
+evicted_keys evicted_keys_total
+evicted_clients evicted_clients_total
+keyspace_hits keyspace_hits_total
+keyspace_misses keyspace_misses_total
+used_cpu_sys cpu_sys_seconds_total
+used_cpu_user cpu_user_seconds_total
+used_cpu_sys_children cpu_sys_children_seconds_total
+used_cpu_user_children cpu_user_children_seconds_total
+acl_access_denied_auth acl_access_denied_auth_total
+acl_access_denied_cmd acl_access_denied_cmd_total
+acl_access_denied_key acl_access_denied_key_total
+acl_access_denied_channel acl_access_denied_channel_total
+"""
+OF_INFO: dict[str, Metric] = {
+    field: Metric(f"redis_{name}", f"{field} of INFO.") for field, name in map(str.split, _INFO_NAMES.split("\n")[1:-1])
+}
+"""The metric for each field of INFO that becomes one as it is."""
+
+UP = Metric("redis_up", "Whether the server answered.")
+INSTANCE = Metric(
+    "redis_instance_info",
+    "What the server is, in labels; always 1.",
+    (
+        "role",
+        "redis_version",
+        "redis_build_id",
+        "redis_mode",
+        "os",
+        "maxmemory_policy",
+        "tcp_port",
+        "run_id",
+        "process_id",
+    ),
+)
+START_TIME = Metric("redis_start_time_seconds", "When the server was started, in seconds since 1970.")
+
+_CMD = ("cmd",)
+COMMANDS = Metric("redis_commands_total", "Calls of each command.", _CMD)
+COMMAND_SECONDS = Metric("redis_commands_duration_seconds_total", "Time spent in each command.", _CMD)
+COMMANDS_REJECTED = Metric("redis_commands_rejected_calls_total", "Calls refused before they were executed.", _CMD)
+COMMANDS_FAILED = Metric("redis_commands_failed_calls_total", "Calls that ended with an error.", _CMD)
+ERRORS = Metric("redis_errors_total", "Error replies, by their first word.", ("err",))
+
+_DB = ("db",)
+DB_KEYS = Metric("redis_db_keys", "Keys in each database.", _DB)
+DB_KEYS_EXPIRING = Metric("redis_db_keys_expiring", "Keys that have a time to live.", _DB)
+DB_TTL = Metric("redis_db_avg_ttl_seconds", "Average time to live, where the server tells.", _DB)
+
+SLOWLOG_LENGTH = Metric("redis_slowlog_length", "Entries in the slow log.")
+SLOWLOG_LAST = Metric("redis_slowlog_last_id", "ID of the last entry of the slow log.")
+SLOWEST_LAST = Metric("redis_last_slow_execution_duration_seconds", "Duration of the last slow command.")
+
+_REPLICA = ("slave_ip", "slave_port", "slave_state")
+REPLICA_OFFSET = Metric("redis_connected_slave_offset_bytes", "How far each replica has confirmed.", _REPLICA)
+REPLICA_LAG = Metric("redis_connected_slave_lag_seconds", "Since when each replica last confirmed.", _REPLICA)
+_MASTER = ("master_host", "master_port")
+REPLICA_INFO = Metric("redis_slave_info", "What a replica is; always 1.", (*_MASTER, "read_only"))
+MASTER_UP = Metric("redis_master_link_up", "Whether a replica's link to its master is up.", _MASTER)
+MASTER_IO = Metric("redis_master_last_io_seconds_ago", "Since when the master sent something.", _MASTER)
+MASTER_SYNC = Metric("redis_master_sync_in_progress", "Whether the master is sending all its data.", _MASTER)
+OWN_OFFSET = Metric("redis_slave_repl_offset", "How far a replica has come.", _MASTER)
+
+OF_SERVER = (
+    *(UP, INSTANCE, START_TIME, *OF_INFO.values()),
+    *(COMMANDS, COMMAND_SECONDS, COMMANDS_REJECTED, COMMANDS_FAILED, ERRORS),
+    *(DB_KEYS, DB_KEYS_EXPIRING, DB_TTL, SLOWLOG_LENGTH, SLOWLOG_LAST, SLOWEST_LAST),
+    *(REPLICA_OFFSET, REPLICA_LAG, REPLICA_INFO, MASTER_UP, MASTER_IO, MASTER_SYNC, OWN_OFFSET),
+)
+
+_STREAM = ("db", "stream")
+STREAM_LENGTH = Metric("redis_stream_length", "Entries in the stream.", _STREAM)
+STREAM_GROUPS = Metric("redis_stream_groups", "Consumer groups of the stream.", _STREAM)
+STREAM_FIRST = Metric("redis_stream_first_entry_id", "Milliseconds of the first entry's ID.", _STREAM)
+STREAM_LAST = Metric("redis_stream_last_entry_id", "Milliseconds of the last entry's ID.", _STREAM)
+STREAM_GENERATED = Metric("redis_stream_last_generated_id", "Milliseconds of the last ID ever made.", _STREAM)
+STREAM_DELETED = Metric("redis_stream_max_deleted_entry_id", "Milliseconds of the largest ID deleted.", _STREAM)
+STREAM_ADDED = Metric("pystreams_stream_entries_added_total", "Entries ever added (Redis 7 and later).", _STREAM)
+
+_GROUP = (*_STREAM, "group")
+GROUP_CONSUMERS = Metric("redis_stream_group_consumers", "Consumers of the group.", _GROUP)
+GROUP_PENDING = Metric("redis_stream_group_messages_pending", "Entries delivered and not acknowledged.", _GROUP)
+GROUP_LAG = Metric(
+    "redis_stream_group_lag", "Entries not delivered yet; an estimate where XINFO does not tell.", _GROUP
+)
+GROUP_DELIVERED = Metric("redis_stream_group_last_delivered_id", "Milliseconds of the last ID delivered.", _GROUP)
+GROUP_READ = Metric("redis_stream_group_entries_read", "Entries ever delivered, where the server knows.", _GROUP)
+GROUP_LAG_SECONDS = Metric(
+    "pystreams_group_lag_seconds", "Age of the first entry that was not delivered; 0 if there is none.", _GROUP
+)
+GROUP_OLDEST_PENDING = Metric(
+    "pystreams_group_oldest_pending_seconds", "Since when the first pending entry was left alone; 0 without.", _GROUP
+)
+STATUS_NUMBERS: dict[Status, int] = {status: number for number, status in enumerate(Status)}
+GROUP_STATUS = Metric(
+    "pystreams_group_status",
+    "Status as Burrow judges it: " + ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items()) + ".",
+    _GROUP,
+)
+
+_CONSUMER = (*_GROUP, "consumer")
+CONSUMER_PENDING = Metric(
+    "redis_stream_group_consumer_messages_pending", "Entries that this consumer has not acknowledged.", _CONSUMER
+)
+CONSUMER_IDLE = Metric("redis_stream_group_consumer_idle_seconds", "Since when the consumer called.", _CONSUMER)
+
+OF_STREAMS = (
+    *(STREAM_LENGTH, STREAM_GROUPS, STREAM_FIRST, STREAM_LAST, STREAM_GENERATED, STREAM_DELETED, STREAM_ADDED),
+    *(GROUP_CONSUMERS, GROUP_PENDING, GROUP_LAG, GROUP_DELIVERED, GROUP_READ),
+    *(GROUP_LAG_SECONDS, GROUP_OLDEST_PENDING, GROUP_STATUS, CONSUMER_PENDING, CONSUMER_IDLE),
+)
+
+SCRAPES = Metric("redis_exporter_scrapes_total", "How often the server was asked.")
+SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "How long that took the last time.")
+SCRAPE_ERROR = Metric(
+    "redis_exporter_last_scrape_error", "Whether something could not be collected; err: the error's ID.", ("err",)
+)
+STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that were looked at.")
+STREAMS_MORE = Metric("pystreams_exporter_streams_left_out", "1 if there are more streams than the limit or the time.")
+
+OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS, *OF_EXPORTER)}
+"""All metrics by name, in the order in which they are exposed."""

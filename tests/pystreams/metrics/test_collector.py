@@ -1,0 +1,203 @@
+"""What is collected from servers, and at which cost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from pystreams.connect.server import Wanted
+from pystreams.metrics.collector import Chosen, Collector
+from pystreams.metrics.exporter import Exporter
+from tests import servers
+from tests.pystreams.metrics.exposed import Exposed, exposed, parsed, value
+
+
+@pytest.fixture
+def collector(client: redis.Redis, place: servers.Running) -> Iterator[Collector]:
+    """Of that server, with all its streams."""
+    made = Collector(Wanted(place.url))
+    yield made
+    made.close()
+
+
+def _now(collector: Collector) -> Exposed:
+    return exposed(collector.collect(20))
+
+
+def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis) -> None:
+    """A group that has read the first of three entries: its position, lag in entries and seconds, and its consumer."""
+    for number in (1, 2, 3):
+        client.xadd("s", {"n": number}, id=f"{number}000-0")
+    client.xgroup_create("s", "g", 0)
+    client.xgroup_create("s", "done", 0)
+    client.xreadgroup("g", "c", {"s": ">"}, count=1)
+    client.xack("s", "done", *[entry for entry, _ in client.xreadgroup("done", "d", {"s": ">"})[0][1]])
+    found = _now(collector)
+    stream = {"db": "db0", "stream": "s"}
+    assert value(found, "redis_up") == 1
+    assert value(found, "redis_stream_length", **stream) == 3
+    assert value(found, "redis_stream_groups", **stream) == 2
+    assert value(found, "redis_stream_first_entry_id", **stream) == 1000
+    assert value(found, "redis_stream_last_entry_id", **stream) == 3000
+    assert value(found, "pystreams_stream_entries_added_total", **stream) == 3
+    group = {**stream, "group": "g"}
+    assert value(found, "redis_stream_group_lag", **group) == 2
+    assert value(found, "redis_stream_group_entries_read", **group) == 1
+    assert value(found, "redis_stream_group_messages_pending", **group) == 1
+    assert value(found, "redis_stream_group_last_delivered_id", **group) == 1000
+    assert value(found, "redis_stream_group_consumers", **group) == 1
+    assert (value(found, "pystreams_group_lag_seconds", **group) or 0) > 1e9
+    assert value(found, "redis_stream_group_consumer_messages_pending", **group, consumer="c") == 1
+    assert value(found, "redis_stream_group_consumer_idle_seconds", **group, consumer="c") is not None
+    done = {**stream, "group": "done"}
+    assert value(found, "pystreams_group_lag_seconds", **done) == 0
+    assert value(found, "pystreams_group_status", **done) == 0
+    assert value(found, "redis_exporter_last_scrape_error", err="") == 0
+
+
+def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, place: servers.Running) -> None:
+    """A name that does not exist is no error; what the limit leaves out is said."""
+    for name in ("a1", "a2", "a3", "b"):
+        client.xadd(name, {"n": 1})
+        client.xgroup_create(name, "g", 0)
+        client.xreadgroup("g", "c", {name: ">"})
+    collector = Collector(Wanted(place.url), Chosen(("a*", "b", "gone"), 10, consumers=False))
+    found = _now(collector)
+    assert value(found, "pystreams_exporter_streams") == 4
+    assert value(found, "pystreams_exporter_streams_left_out") == 0
+    assert not any("consumer" in dict(labels) for _, labels in found)
+    collector.close()
+    few = Collector(Wanted(place.url), Chosen(("*",), 2))
+    found = _now(few)
+    assert (value(found, "pystreams_exporter_streams"), value(found, "pystreams_exporter_streams_left_out")) == (2, 1)
+    few.close()
+
+
+def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
+    r"""Quotes, newlines, backslashes and bytes that are no UTF-8: every series is well formed and stands once.
+
+    Two names whose texts are equal (`\xff` written out, and the byte) cannot both be shown: one is.
+    """
+    hostile = [b'"} 1\nredis_up 7', b"\xff\xfe", rb"\xff", b"\xff", "é\r\u2028".encode(), b"\x00", b""]
+    for name in hostile:
+        client.xadd(name, {"f": "v"})
+        client.xgroup_create(name, name, 0)
+        client.xreadgroup(name, name, {name: ">"})
+    found = _now(collector)
+    assert value(found, "redis_up") == 1
+    lengths = [dict(labels)["stream"] for name, labels in found if name == "redis_stream_length"]
+    assert len(lengths) == len(hostile) - 1
+    assert '"} 1\nredis_up 7' in lengths
+
+
+def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis, place: servers.Running) -> None:
+    """Names are found first and asked about later: what is no stream then is left out."""
+    client.xadd("kept", {"n": 1})
+    client.xadd("renamed", {"n": 1})
+    client.xgroup_create("renamed", "g", 0)
+    chosen = Collector(Wanted(place.url), Chosen(("kept", "renamed", "other")))
+    assert value(_now(chosen), "pystreams_exporter_streams") == 2
+    client.rename("renamed", "other")
+    client.set("renamed", "text")
+    found = _now(chosen)
+    chosen.close()
+    assert value(found, "redis_stream_length", db="db0", stream="other") == 1
+    assert value(found, "redis_stream_length", db="db0", stream="renamed") is None
+    assert value(found, "redis_exporter_last_scrape_error", err="") == 0
+
+
+def test_large_entries_are_not_sent_again_and_again(collector: Collector, client: redis.Redis) -> None:
+    """Redis sends the first and last entry once; then a script leaves them out. The engine finds the next by its ID."""
+    for number in (1, 2, 3):
+        client.xadd("s", {"n": b"x" * 300_000}, id=f"{number}-0")
+    client.xgroup_create("s", "g", "1-0")
+    first = _now(collector)
+    before = client.info()["total_net_output_bytes"]
+    assert value(_now(collector), "redis_stream_group_lag", db="db0", stream="s", group="g") == 2
+    sent = client.info()["total_net_output_bytes"] - before
+    assert value(first, "redis_stream_first_entry_id", db="db0", stream="s") == 1
+    # The engine has no scripts, so its XINFO STREAM sends two entries; the undelivered one is not sent.
+    assert sent < (650_000 if "engine_name" in client.info() else 50_000)
+
+
+def test_many_streams_are_asked_about_in_pages(collector: Collector, client: redis.Redis) -> None:
+    """Two hundred and fifty streams with a group cost a few commands each and a few round trips in all."""
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(250):
+            pipe.xgroup_create(f"s{number}", "g", 0, mkstream=True)
+        pipe.execute()
+    _now(collector)
+    before = client.info("commandstats")
+    found = _now(collector)
+    after = client.info("commandstats")
+
+    def calls(name: str) -> int:
+        return int(after.get(name, {"calls": 0})["calls"]) - int(before.get(name, {"calls": 0})["calls"])
+
+    assert value(found, "pystreams_exporter_streams") == 250
+    assert (calls("cmdstat_xinfo|stream"), calls("cmdstat_xinfo|groups")) == (250, 250)
+    assert calls("cmdstat_xinfo|consumers") + calls("cmdstat_xrange") + calls("cmdstat_xpending") == 0
+    assert calls("cmdstat_scan") <= 3
+
+
+def test_a_user_who_may_do_little_gets_what_he_may(client: redis.Redis, place: servers.Running) -> None:
+    """INFO without the slow log and the streams: the error is named, and no password is in it."""
+    client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+info"], keys=["*"])
+    try:
+        collector = Collector(Wanted(place.url, given={"user": "poor", "password": "hush"}))
+        found = _now(collector)
+        collector.close()
+        assert value(found, "redis_up") == 1
+        assert value(found, "redis_connected_clients") is not None
+        assert value(found, "redis_exporter_last_scrape_error", err="NOT_PERMITTED") == 1
+    finally:
+        client.acl_deluser("poor")
+
+
+def test_a_server_goes_and_comes() -> None:
+    """It is `redis_up 0` without any other fact of it, and back with the next scrape."""
+    with servers.redis() as one:
+        port = one.port
+        collector = Collector(Wanted(one.url))
+        assert value(_now(collector), "redis_up") == 1
+    away = _now(collector)
+    assert {name for name, _ in away if not name.startswith("redis_exporter")} == {"redis_up"}
+    assert value(away, "redis_up") == 0
+    assert value(away, "redis_exporter_last_scrape_error", err="SERVER_UNREACHABLE") == 1
+    for _ in range(2):  # the second time it was away between two scrapes, and no scrape notices
+        with servers.redis("--port", str(port)):
+            assert value(_now(collector), "redis_up") == 1
+    collector.close()
+
+
+def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
+    """All who ask get an answer when the time is over, and one thread waits for the server; then it answers again."""
+    with servers.redis() as one:
+        exporter = Exporter(Collector(Wanted(one.url)), timeout=0.3)
+        one.process.send_signal(signal.SIGSTOP)
+        try:
+            pages = [exporter.page()[0] for _ in range(3)]
+            assert [value(parsed(page), "redis_up") for page in pages] == [0, 0, 0]
+            assert value(parsed(pages[0]), "redis_exporter_last_scrape_error", err="TIMEOUT") == 1
+            waiting = [thread for thread in threading.enumerate() if thread.name == "pystreams-scrape"]
+            assert len(waiting) == 1
+        finally:
+            one.process.send_signal(signal.SIGCONT)
+        waiting[0].join(20)
+        assert value(parsed(exporter.page()[0]), "redis_up") == 1
+
+
+def test_all_who_ask_at_once_get_one_scrape(collector: Collector) -> None:
+    """And whoever comes within a second of it."""
+    exporter = Exporter(collector)
+    pages: list[bytes] = []
+    threads = [threading.Thread(target=lambda: pages.append(exporter.page()[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert [value(parsed(page), "redis_exporter_scrapes_total") for page in pages] == [1] * 8

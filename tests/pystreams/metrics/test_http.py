@@ -1,0 +1,71 @@
+"""The exporter's HTTP server: what it answers, and clients that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from urllib.error import HTTPError
+
+import pytest
+
+from pystreams.connect.server import Wanted
+from pystreams.metrics import http
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
+from tests import servers
+from tests.pystreams.metrics.exposed import parsed, value
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def served() -> Iterator[http.MetricsServer]:
+    """Metrics of a server that is away."""
+    exporter = Exporter(Collector(Wanted(f"redis://127.0.0.1:{servers.free_port()}")))
+    with http.MetricsServer("127.0.0.1", 0, exporter) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(20)
+
+
+def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
+    """As text for Prometheus, or as OpenMetrics where it asks for that; everything else is not found."""
+    with urllib.request.urlopen(served.url) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        assert value(parsed(answer.read()), "redis_up") == 0
+    request = urllib.request.Request(served.url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert answer.read().endswith(b"# EOF\n")
+    with urllib.request.urlopen(served.url.removesuffix("metrics")) as answer:
+        assert b'href="/metrics"' in answer.read()
+    with pytest.raises(HTTPError, match="404"):
+        urllib.request.urlopen(f"{served.url}/more")
+
+
+def test_clients_that_never_ask_or_read_hold_nobody_up(
+    served: http.MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are taken: further clients are turned away, not queued. When the time is over there is room again."""
+    monkeypatch.setattr(http._Handler, "timeout", 0.3)
+    address = served.server_address[:2]
+    with ExitStack() as stack:
+        for at in range(40):
+            client = stack.enter_context(socket.create_connection((str(address[0]), int(address[1])), 20))
+            if at % 2:
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")  # whose answer is never read
+        names = [thread.name for thread in threading.enumerate()]
+        assert sum("process_request_thread" in name for name in names) <= 16
+
+        def answered() -> bool:
+            try:
+                with urllib.request.urlopen(served.url, timeout=20) as answer:
+                    return bool(answer.read())
+            except OSError:
+                return False
+
+        wait_for(answered, "a place")
