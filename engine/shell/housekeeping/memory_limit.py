@@ -4,6 +4,9 @@ What counts is the resident size of the whole process, with the interpreter and 
 container, has to provide. It is measured at most every tenth of a second, because that takes microseconds. In between,
 the bytes that clients have sent since then are added. Before commands are refused, what is kept only because it might
 be used again is given back to the system: decompressed entries, and free memory of the allocators.
+
+No key is ever evicted: what has been added stays until it is deleted. A ``maxmemory-policy`` that says otherwise is
+kept and shown, for tools that ask for it, and the log says that it is not followed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import resident
+from engine.shell.observation.reporting import LOG
 
 #: Microseconds between two measurements at least.
 _EVERY_US = 100_000
@@ -46,7 +50,9 @@ class MemoryLimit:
         #: ``maxmemory`` in bytes; 0: no limit, and :meth:`look` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
+        config.on_change("maxmemory-policy", self._tell_policy)
         self._follow()
+        self._tell_policy()
 
     def _follow(self) -> None:
         self.limit = self._config.integer("maxmemory")
@@ -54,6 +60,11 @@ class MemoryLimit:
         if self.limit:
             self._measured_us = -_EVERY_US
             self.look(self._now_us())
+
+    def _tell_policy(self) -> None:
+        policy = self._config.text("maxmemory-policy").decode()
+        if policy != "noeviction":
+            LOG.warning("maxmemory-policy %s: no key is evicted; above maxmemory commands that add are refused", policy)
 
     def look(self, now_us: int) -> None:
         """Update ``memory_full``; to be called before commands are run."""

@@ -159,3 +159,17 @@ def test_other_policies_are_taken_and_mean_noeviction() -> None:
     with servers.engine(*flags) as engine, Connection(engine) as client:
         assert client.run("CONFIG", "GET", "maxmemory-policy") == [b"maxmemory-policy", b"allkeys-lru"]
         assert str(client.run("SET", "a", "1")) == OOM
+
+
+@pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru", "volatile-ttl"])
+def test_the_log_says_that_no_key_is_evicted(policy: str, caplog: pytest.LogCaptureFixture) -> None:
+    """At the start and on CONFIG SET, where the policy is one that evicts; it is kept and shown all the same."""
+    config = Config()
+    config.put("maxmemory-policy", policy.encode())
+    core = Core(config, lambda n: 0)
+    MemoryLimit(config, core.admission, lambda: 0, lambda: None, lambda: 0, lambda: NOW_US)
+    assert config.change([(b"maxmemory-policy", b"noeviction")]) is None
+    assert config.change([(b"maxmemory-policy", policy.encode())]) is None
+    assert config.text("maxmemory-policy") == policy.encode()
+    line = f"maxmemory-policy {policy}: no key is evicted; above maxmemory commands that add are refused"
+    assert [record.getMessage() for record in caplog.records] == ([] if policy == "noeviction" else [line] * 2)
