@@ -4,6 +4,9 @@
     monitor = StreamMonitor.install(spark, url="redis://localhost")
     monitor.latest["my query"].lag_max
 
+Reports are kept in the stream `pystreams:queries` as well, where `pystreams metrics` and `pystreams ui` find them;
+`spark_streams.reports` has their form.
+
 Spark gives a Python data source no place for metrics in a query's progress. So the monitor reads the sources' offsets
 from there, and asks the server how many entries follow and how many are pending. It never disturbs a query: a figure
 that cannot be found out is None, and a server that does not answer is a warning in the log.
@@ -14,8 +17,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,72 +30,20 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_streams.client.connection import Command
+from spark_streams.client.connection import BROKEN, Command
 from spark_streams.client.pool import borrow
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError
 from spark_streams.read.query.offsets import Offsets
+from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, summary, to_fields
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
-
-
-@dataclass(frozen=True)
-class StreamReport:
-    """One stream of a query after a batch.
-
-    `position`, `latest`: the IDs of the last entry read and of the stream's last entry.
-    `lag_entries`: entries after `position`, an estimate unless `lag_exact`.
-    `lag_ms`: milliseconds between the times in the two IDs.
-    `lag_bytes`: an estimate of the bytes in the entries after `position`, from the size of the next few.
-    `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
-    `pending`: the group's entries that are not acknowledged.
-    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch.
-    `rejected`: entries of the batch, in all streams of the source, that mode DROPMALFORMED left out; None for a query's
-    first batch.
-    `lost`: entries that the query has noticed as lost so far.
-    """
-
-    query: str
-    batch: int
-    stream: str
-    position: str
-    latest: str
-    lag_entries: int | None
-    lag_exact: bool
-    lag_ms: int | None
-    lag_bytes: int | None
-    oldest_unread_ms: int | None
-    pending: int | None
-    entries: int | None
-    entries_per_second: float | None
-    rejected: int | None
-    lost: int
-
-
-@dataclass(frozen=True)
-class QueryReport:
-    """A query's streams after a batch, together. Figures that are unknown for a stream are left out of it.
-
-    `lag_min`, `lag_avg`, `lag_max`: entries behind, of the streams. `lag_bytes`, `pending`, `lost`: their sums.
-    `oldest_unread_ms`: the age of the oldest unread entry of all.
-    """
-
-    query: str
-    batch: int
-    streams: int
-    lag_min: int
-    lag_avg: float
-    lag_max: int
-    lag_bytes: int
-    oldest_unread_ms: int
-    pending: int
-    lost: int
 
 
 @dataclass(frozen=True)
@@ -107,11 +58,11 @@ class _Source:
 class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads pystreams.
 
-    A report goes to `callback`, to the stream `stream`, or to both. The stream keeps about `maxlen` entries; their
-    fields are those of `StreamReport`. `latest` has the last `QueryReport` of each query, by its name (its ID, if it
-    has none). `url` is that of the monitored queries, `group` a group to look at instead of theirs; `connection` are
-    further options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an option that is
-    not one. `clock` gives seconds since 1970.
+    `callback` gets a `StreamReport` for each stream. The `QueryReport` goes to the stream `stream` (None: to none),
+    which keeps about `maxlen` of them; the user needs `+xadd` for it. `latest` has the last one of each query, by its
+    name (its ID, if it has none). `url` is that of the monitored queries, `group` a group to look at instead of theirs;
+    `connection` are further options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an
+    option that is not one. `clock` gives seconds since 1970.
     """
 
     def __init__(
@@ -119,8 +70,8 @@ class StreamMonitor(StreamingQueryListener):
         url: str | None = None,
         group: str | None = None,
         callback: Callable[[StreamReport], None] | None = None,
-        stream: str | None = None,
-        maxlen: int = 10_000,
+        stream: str | None = STREAM,
+        maxlen: int = MAXLEN,
         clock: Callable[[], float] = time.time,
         **connection: str,
     ) -> None:
@@ -130,6 +81,7 @@ class StreamMonitor(StreamingQueryListener):
         self._stream = stream
         self._maxlen = maxlen
         self._clock = clock
+        self._refusal = ""
         self.latest: dict[str, QueryReport] = {}
 
     @classmethod
@@ -145,8 +97,8 @@ class StreamMonitor(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
         sources = [(source.startOffset, source.endOffset, source.numInputRows) for source in progress.sources]
-        seconds = (progress.batchDuration or 0) / 1000
-        self.report(progress.name or str(progress.id), progress.batchId, sources, seconds)
+        name = progress.name or str(progress.id)
+        self.report(name, progress.batchId, sources, progress.batchDuration or 0, str(progress.id))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing to report: the next batch reports the lag."""
@@ -154,25 +106,42 @@ class StreamMonitor(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Nothing to report: the last batch was reported."""
 
-    def report(self, query: str, batch: int, sources: list[tuple[Any, Any, int]], seconds: float) -> None:
+    def report(
+        self, query: str, batch: int, sources: list[tuple[Any, Any, int]], batch_ms: int, query_id: str = ""
+    ) -> None:
         """Report one batch. `sources`: for each, its offsets before and after the batch, as text, and its rows.
 
-        `seconds`: how long the batch took.
+        `batch_ms`: how long the batch took.
         """
-        reports: list[StreamReport] = []
+        ours = [source for source in (_source(*one) for one in sources) if source is not None]
+        if not ours:
+            return
         try:
-            for source in filter(None, (_source(*one) for one in sources)):
-                for found in self._reports(query, batch, source, seconds):
-                    reports.append(found)
-                    if self._callback is not None:
-                        self._callback(found)
-                    if self._stream is not None:
-                        self._write(self._stream, found)
-            if reports:
-                self.latest[query] = summary = _summary(query, batch, reports)
-                _log.info("%s", summary)
+            each = [found for source in ours for found in self._reports(query, batch, source, batch_ms / 1000)]
         except PystreamsError as problem:
             _log.warning("Query %s could not be monitored: %s", query, problem)
+            return
+        for found in each:
+            if self._callback is not None:
+                self._callback(found)
+        rows = sum(source.rows for source in ours)
+        self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each)
+        _log.info("%s", replace(made, each=()))
+        # A query that reads the reports would never rest: each of its batches would be news for it.
+        if self._stream is not None and self._stream not in (found.stream for found in each):
+            self._keep(self._stream, made)
+
+    def _keep(self, stream: str, made: QueryReport) -> None:
+        """Add the report to the stream. A refusal is told once."""
+        command: Command = ("XADD", stream, "MAXLEN", "~", self._maxlen, "*", *to_fields(made))
+        try:
+            with borrow(self._address()) as connection:
+                connection.command(*command)
+            self._refusal = ""
+        except (PystreamsError, *BROKEN) as problem:
+            if self._refusal != str(problem):
+                self._refusal = str(problem)
+                _log.warning("Reports about queries cannot be kept in the stream %s: %s", stream, problem)
 
     def _address(self) -> Address:
         return launcher.started(self._server)
@@ -209,6 +178,7 @@ class StreamMonitor(StreamingQueryListener):
                     lag_ms=behind if state is not None else None,
                     lag_bytes=None if lag is None else round(lag * size),
                     oldest_unread_ms=None if lag is None else self._age(server, stream, position) if lag else 0,
+                    group=group,
                     pending=state.group.pending if state is not None and state.group is not None else None,
                     entries=count,
                     entries_per_second=None if count is None or not seconds else count / seconds,
@@ -220,31 +190,6 @@ class StreamMonitor(StreamingQueryListener):
         """The age in milliseconds of the first entry behind the position; 0 if there is none any more."""
         first, found = server.nth(stream, position, 1, LAST)
         return max(0, round(self._clock() * 1000) - first.ms) if found else 0
-
-    def _write(self, stream: str, found: StreamReport) -> None:
-        fields: list[str] = []
-        for name, value in asdict(found).items():
-            if value is not None:
-                fields += [name, json.dumps(value) if not isinstance(value, str) else value]
-        command: Command = ("XADD", stream, "MAXLEN", "~", self._maxlen, "*", *fields)
-        with borrow(self._address()) as connection:
-            connection.command(*command)
-
-
-def _summary(query: str, batch: int, reports: Sequence[StreamReport]) -> QueryReport:
-    lags = [report.lag_entries for report in reports if report.lag_entries is not None] or [0]
-    return QueryReport(
-        query=query,
-        batch=batch,
-        streams=len(reports),
-        lag_min=min(lags),
-        lag_avg=sum(lags) / len(lags),
-        lag_max=max(lags),
-        lag_bytes=sum(report.lag_bytes or 0 for report in reports),
-        oldest_unread_ms=max(report.oldest_unread_ms or 0 for report in reports),
-        pending=sum(report.pending or 0 for report in reports),
-        lost=sum(report.lost for report in reports),
-    )
 
 
 def _source(start: Any, end: Any, rows: int) -> _Source | None:

@@ -9,7 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from spark_streams.monitor import StreamMonitor, StreamReport
+from spark_streams.monitor import StreamMonitor
+from spark_streams.reports import StreamReport
 from tests.spark.bench import Bench
 from tests.waiting import wait_for
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from spark_streams.errors import OptionsError
-from spark_streams.monitor import StreamMonitor, StreamReport
+from spark_streams.monitor import StreamMonitor
+from spark_streams.reports import EACH, STREAM, QueryReport, StreamReport, from_fields, summary, to_fields
 from tests.spark_streams.driver import Query, Site
 
 
-def watch(site: Site, query: Query, stream: str | None = None) -> list[StreamReport]:
-    """Reports on the query's last batch, of two seconds."""
+def watch(site: Site, query: Query) -> list[StreamReport]:
+    """Reports on the query's last batch, of two seconds; the report of the whole query is in the stream."""
     found: list[StreamReport] = []
-    monitor = StreamMonitor(site.url, callback=found.append, stream=stream, clock=lambda: 0.1)
+    monitor = StreamMonitor(site.url, callback=found.append, clock=lambda: 0.1)
     sources = [(query.log[-2], query.log[-1], len(query.batches[-1])), ('{"other": 1}', "nonsense", 5)]
-    monitor.report("q", 7, sources, 2.0)
-    if stream is None:
-        (summary,) = monitor.latest.values()
-        lags = [report.lag_entries or 0 for report in found]
-        assert (summary.lag_min, summary.lag_avg, summary.lag_max) == (min(lags), sum(lags) / len(lags), max(lags))
-        assert summary.oldest_unread_ms == max(report.oldest_unread_ms or 0 for report in found)
-        assert (summary.query, summary.streams) == ("q", len(found))
-        assert summary.pending == sum(report.pending or 0 for report in found)
+    monitor.report("q", 7, sources, 2000, "some-id")
+    (whole,) = monitor.latest.values()
+    lags = [report.lag_entries or 0 for report in found]
+    assert (whole.lag_min, whole.lag_avg, whole.lag_max) == (min(lags), sum(lags) / len(lags), max(lags))
+    assert (whole.lag_entries, whole.each) == (sum(lags), tuple(found))
+    assert whole.oldest_unread_ms == max(report.oldest_unread_ms or 0 for report in found)
+    assert (whole.query, whole.id, whole.batch, whole.streams) == ("q", "some-id", 7, len(found))
+    assert (whole.rows, whole.rows_per_second) == (len(query.batches[-1]), len(query.batches[-1]) / 2)
+    assert whole.pending == sum(report.pending or 0 for report in found)
+    ((_, fields),) = site.client.xrange(STREAM)
+    kept = from_fields([word for pair in fields.items() for word in pair])
+    assert kept is not None
+    assert (sorted(kept.each, key=lambda one: one.stream), replace(kept, each=())) == (found, replace(whole, each=()))
     return found
 
 
@@ -67,14 +74,62 @@ def test_rejected_rows(site: Site) -> None:
     assert (report.rejected, report.entries, report.lag_entries, report.lag_ms) == (1, 11, 0, 0)
 
 
-def test_reports_in_a_stream(site: Site) -> None:
-    """A report is an entry whose fields are the report's."""
+def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The report is there; that it cannot be kept is told once. Without a stream nothing is written."""
     site.add("s", 10)
+    site.client.set("text", "no stream")
     query = site.query(stream="s", group="g")
     query.trigger()
-    watch(site, query, stream="reports")
-    ((_, fields),) = site.client.xrange("reports")
-    assert (fields[b"stream"], fields[b"lag_entries"], fields[b"pending"]) == (b"s", b"0", b"10")
+    sources = [(None, query.log[-1], 10)]
+    keys = sorted(site.client.keys())
+    monitor = StreamMonitor(site.url, stream="text")
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        for batch in (1, 2):
+            monitor.report("q", batch, sources, 1000)
+    assert monitor.latest["q"].batch == 2
+    assert caplog.text.count("cannot be kept in the stream text") == 1
+    StreamMonitor(site.url, stream=None).report("q", 1, sources, 1000)
+    # The stream of the reports themselves: a query that reads it would never rest.
+    StreamMonitor(site.url, stream="s").report("q", 1, sources, 1000)
+    assert (sorted(site.client.keys()), site.client.xlen("s")) == (keys, 10)
+
+
+def _made(stream: str, lag: int | None) -> StreamReport:
+    return StreamReport("q", 1, stream, "1-0", "2-0", lag, True, None, None, 5, None, None, None, None, None, 0)
+
+
+def test_an_entry_has_the_streams_furthest_behind() -> None:
+    """However many streams there are an entry stays small; the sums are over all of them."""
+    whole = summary("q", "i", 3, 12, 0, [_made(f"s{n}", n) for n in range(5000)])
+    words = [word.encode() for word in to_fields(whole)]
+    assert sum(map(len, words)) < 5000
+    kept = from_fields(words)
+    assert kept is not None
+    assert (kept.streams, kept.lag_entries, kept.rows_per_second) == (5000, sum(range(5000)), None)
+    assert [one.stream for one in kept.each] == [f"s{n}" for n in range(4999, 4999 - EACH, -1)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"batch": b"x"},
+        {"batch": b'"7"'},
+        {"query": None},
+        {"each": b"[1]"},
+        {"each": b'[{"query": 1}]'},
+        {"rows": b"\xff"},
+    ],
+)
+def test_what_is_no_report_is_none(changed: dict[str, bytes | None]) -> None:
+    """Anybody can add to the stream. A field that is not known is left out."""
+    words = [word.encode() for word in to_fields(summary("q", "i", 3, 12, 100, [_made("s", 1)]))]
+    fields: dict[bytes, bytes | None] = dict(zip(words[::2], words[1::2], strict=True))
+    assert isinstance(_read({**fields, b"\xff": b"\x01"}), QueryReport)
+    assert _read({**fields, **{name.encode(): value for name, value in changed.items()}}) is None
+
+
+def _read(fields: dict[bytes, bytes | None]) -> QueryReport | None:
+    return from_fields([word for name, value in fields.items() if value is not None for word in (name, value)])
 
 
 def test_options_of_a_read_are_refused() -> None:
@@ -88,5 +143,5 @@ def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture)
     monitor = StreamMonitor("redis://127.0.0.1:1", retryTimeoutMs="0")
     offset = '{"version": 2, "streams": {"s": "1-1"}}'
     with caplog.at_level(logging.WARNING, "spark_streams"):
-        monitor.report("q", 1, [(None, offset, 1)], 1.0)
+        monitor.report("q", 1, [(None, offset, 1)], 1000)
     assert "SERVER_UNREACHABLE" in caplog.text

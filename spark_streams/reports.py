@@ -1,0 +1,158 @@
+"""Reports about queries: what `spark_streams.monitor` finds out about a batch, and its form in a stream.
+
+One entry for each batch. Its fields are those of `QueryReport`: a text as it is, a number or a truth value as JSON
+writes it, and `each` as a JSON list of objects, whose members are the fields of `StreamReport`. What is unknown is left
+out. Who reads them ignores fields that he does not know (`from_fields` does). The entry's ID has the time.
+
+Pure, and free of Spark: whoever shows reports reads them with this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+STREAM = "pystreams:queries"
+"""The stream where a monitor keeps its reports, if it is not told another one."""
+MAXLEN = 2_000
+"""Batches whose reports are kept there, about."""
+EACH = 20
+"""Streams of a query that have a report of their own in an entry: those that are furthest behind."""
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """One stream of a query after a batch.
+
+    `position`, `latest`: the IDs of the last entry read and of the stream's last entry.
+    `lag_entries`: entries after `position`, an estimate unless `lag_exact`.
+    `lag_ms`: milliseconds between the times in the two IDs.
+    `lag_bytes`: an estimate of the bytes in the entries after `position`, from the size of the next few.
+    `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
+    `group`: the consumer group; None if the query has none. `pending`: its entries that are not acknowledged.
+    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch.
+    `rejected`: entries of the batch, in all streams of the source, that mode DROPMALFORMED left out; None for a query's
+    first batch.
+    `lost`: entries that the query has noticed as lost so far.
+    """
+
+    query: str
+    batch: int
+    stream: str
+    position: str
+    latest: str
+    lag_entries: int | None
+    lag_exact: bool
+    lag_ms: int | None
+    lag_bytes: int | None
+    oldest_unread_ms: int | None
+    group: str | None
+    pending: int | None
+    entries: int | None
+    entries_per_second: float | None
+    rejected: int | None
+    lost: int
+
+
+@dataclass(frozen=True)
+class QueryReport:
+    """A query after a batch, with its streams together. Figures that are unknown for a stream are left out of it.
+
+    `query`: its name (its ID, if it has none); `id`: its ID, which stays the same when it is started again.
+    `rows`, `rows_per_second`, `batch_ms`: rows of the batch from this connector's sources, and its duration.
+    `lag_entries`: entries behind, of all streams; `lag_min`, `lag_avg`, `lag_max`: of the single streams.
+    `lag_bytes`, `pending`, `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry.
+    `each`: the reports of the streams; in a stream only of the `EACH` that are furthest behind.
+    """
+
+    query: str
+    id: str
+    batch: int
+    rows: int
+    rows_per_second: float | None
+    batch_ms: int
+    streams: int
+    lag_entries: int
+    lag_min: int
+    lag_avg: float
+    lag_max: int
+    lag_bytes: int
+    oldest_unread_ms: int
+    pending: int
+    lost: int
+    each: tuple[StreamReport, ...] = ()
+
+
+def summary(
+    query: str, query_id: str, batch: int, rows: int, batch_ms: int, each: Sequence[StreamReport]
+) -> QueryReport:
+    """The report of a query whose streams have these."""
+    lags = [report.lag_entries for report in each if report.lag_entries is not None] or [0]
+    return QueryReport(
+        query=query,
+        id=query_id,
+        batch=batch,
+        rows=rows,
+        rows_per_second=rows * 1000 / batch_ms if batch_ms else None,
+        batch_ms=batch_ms,
+        streams=len(each),
+        lag_entries=sum(lags),
+        lag_min=min(lags),
+        lag_avg=sum(lags) / len(lags),
+        lag_max=max(lags),
+        lag_bytes=sum(report.lag_bytes or 0 for report in each),
+        oldest_unread_ms=max((report.oldest_unread_ms or 0 for report in each), default=0),
+        pending=sum(report.pending or 0 for report in each),
+        lost=sum(report.lost for report in each),
+        each=tuple(each),
+    )
+
+
+def to_fields(report: QueryReport) -> list[str]:
+    """Names and values in turn, of an entry that holds the report."""
+    worst = sorted(report.each, key=lambda one: -(one.lag_entries or 0))[:EACH]
+    found: list[str] = []
+    for field in fields(report):
+        value = getattr(report, field.name)
+        if field.name == "each":
+            known = [{name: one for name, one in asdict(each).items() if one is not None} for each in worst]
+            found += [field.name, json.dumps(known)]
+        elif value is not None:
+            found += [field.name, value if isinstance(value, str) else json.dumps(value)]
+    return found
+
+
+def from_fields(words: Sequence[bytes]) -> QueryReport | None:
+    """The report in an entry's fields; None if there is none in a form that is understood."""
+    known = {field.name for field in fields(QueryReport)}
+    values: dict[str, Any] = {}
+    try:
+        for name, value in zip(words[::2], words[1::2], strict=True):
+            text = name.decode("utf-8", "replace")
+            if text in known:
+                values[text] = value.decode() if text in ("query", "id") else json.loads(value)
+        each = tuple(_made(StreamReport, one) for one in values.pop("each", []))
+        found: QueryReport = _made(QueryReport, {**values, "each": each})
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return found
+
+
+_NUMBERS = ("int", "float", "int | None", "float | None")
+
+
+def _made(kind: Any, values: dict[str, Any]) -> Any:
+    """A report of that kind. Raises TypeError for values of other types, and for missing ones that must be there."""
+    known = {field.name: field.type for field in fields(kind)}
+    taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
+    for name, value in values.items():
+        declared = str(known.get(name, ""))
+        if declared in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(name)
+        if declared.startswith("str") and not isinstance(value, str):
+            raise TypeError(name)
+        if declared:
+            taken[name] = value
+    return kind(**taken)
