@@ -103,6 +103,15 @@ class Connection:
             self.generation = next(_GENERATIONS)
         return link
 
+    def node_of(self, stream: str) -> Endpoint | None:
+        """The node of a cluster that has the key; None where there is one server, or the node is not known now."""
+        if not self.topology.is_cluster:
+            return None
+        try:
+            return self.topology.endpoint(stream.encode())
+        except UNREACHABLE:
+            return None
+
     def link_for_ask(self, refusal: str) -> Link:
         """The link to the node that a refusal `ASK slot host:port` names."""
         return self.link_to(self.topology.asked(refusal))

@@ -7,13 +7,14 @@ Owns how ranges are delivered to a group and acknowledged where no single comman
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import redis
 
 from spark_streams.client.connection import Command
 from spark_streams.client.slots import same_slot_tag
+from spark_streams.config.address import Endpoint
 from spark_streams.server import xrange
 from spark_streams.server.info import pairs
 from spark_streams.server.model import Range
@@ -24,7 +25,7 @@ _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
 _MANY_PENDING = 20_000  # if more entries are pending, consumers are deleted rather than acknowledged entry by entry
 _DELIVER_PAGE = 10_000  # entries in one XREADGROUP
-_DELIVER_AHEAD = 100  # requests to deliver that are under way at a time
+_DELIVER_STREAMS = 500  # streams in one request to deliver
 
 
 class RedisServer(RedisStreams):
@@ -133,25 +134,70 @@ class RedisServer(RedisStreams):
         ]
         answers = self.nths([asked for _, asked in begun])
         counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
-        under_way: list[bytes] = []
-        for parts, position in ours:
-            commands = self._deliveries(parts, group, prefix, position, counts)
-            if commands:
-                under_way.append(self._connection.request(commands, partial(self._remaining, parts, group, prefix)))
-            # Where replies cannot be skipped they are received as bytes, at once: nobody needs them parsed.
-            while under_way and (len(under_way) > _DELIVER_AHEAD or not self._connection.can_skip_replies()):
-                self._connection.receive(under_way.pop(0))
-        for token in under_way:
-            self._connection.receive(token)
+        if not self._connection.can_skip_replies():
+            # Replies are received as bytes, at once: nobody needs them parsed.
+            for parts, position in ours:
+                self._deliver([(parts, position)], group, prefix, counts)
+            return frozenset(left)
+        for some in self._together(ours):
+            self._deliver(some, group, prefix, counts)
         return frozenset(left)
 
-    def _remaining(self, parts: Sequence[Range], group: str, prefix: str) -> list[Command]:
-        """The commands that deliver what the group has not got of the ranges of one stream."""
-        stream = parts[0].stream
-        state = self.states([stream], group)[stream]
-        if state is None or state.group is None:
-            return []
-        return self._deliveries(parts, group, prefix, state.group.last_delivered_id)
+    def _together(
+        self, batches: Sequence[tuple[Sequence[Range], StreamId]]
+    ) -> Iterator[list[tuple[Sequence[Range], StreamId]]]:
+        """The batches in groups, each of one node's streams, with not too many entries."""
+        nodes: dict[Endpoint | None, list[tuple[Sequence[Range], StreamId]]] = {}
+        for batch in batches:
+            nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
+        for of_node in nodes.values():
+            some: list[tuple[Sequence[Range], StreamId]] = []
+            entries = 0
+            for batch in of_node:
+                some.append(batch)
+                entries += sum(part.count or 0 for part in batch[0])
+                if entries >= _DELIVER_PAGE or len(some) == _DELIVER_STREAMS:
+                    yield some
+                    some, entries = [], 0
+            if some:
+                yield some
+
+    def _deliver(
+        self,
+        batches: Sequence[tuple[Sequence[Range], StreamId]],
+        group: str,
+        prefix: str,
+        counts: Mapping[Range, int],
+    ) -> None:
+        """Deliver ranges of one node's streams, in one request. If some are refused, stream by stream."""
+        commands: list[Command] = []
+        streams = 0
+        for parts, position in batches:
+            its = self._deliveries(parts, group, prefix, position, counts)
+            commands += its
+            streams += bool(its)
+        if not commands:
+            return
+        all_parts = [parts for parts, _ in batches]
+        buffer, stop = self._connection.receive(
+            self._connection.request(commands, partial(self._remaining, all_parts, group, prefix))
+        )
+        if streams > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
+            for parts in all_parts:
+                left = self._remaining([parts], group, prefix)
+                if left:
+                    again = partial(self._remaining, [parts], group, prefix)
+                    self._connection.receive(self._connection.request(left, again))
+
+    def _remaining(self, wanted: Sequence[Sequence[Range]], group: str, prefix: str) -> list[Command]:
+        """The commands that deliver what the group has not got of the ranges of these streams."""
+        states = self.states([parts[0].stream for parts in wanted], group)
+        commands: list[Command] = []
+        for parts in wanted:
+            state = states[parts[0].stream]
+            if state is not None and state.group is not None:
+                commands += self._deliveries(parts, group, prefix, state.group.last_delivered_id)
+        return commands
 
     def _deliveries(
         self,

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.routing import UNREACHABLE
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page
 from spark_streams.config.address import Endpoint
@@ -61,15 +60,9 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int) -> Pages:
 
 def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
     """The ranges of each node: a request goes to one."""
-    if not connection.topology.is_cluster:
-        return [list(ranges)]
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
-        try:
-            node = connection.topology.endpoint(part.stream.encode())
-        except UNREACHABLE:
-            node = None
-        nodes.setdefault(node, []).append(part)
+        nodes.setdefault(connection.node_of(part.stream), []).append(part)
     return list(nodes.values())
 
 

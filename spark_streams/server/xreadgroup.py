@@ -61,12 +61,7 @@ def read_new(
     Returns None if a key that is watched on the link was changed: nothing was executed. Raises `BROKEN`,
     RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
     """
-    commands: list[Command] = []
-    for claim in claims:
-        pages = (claim.ids[i : i + _CLAIM_PAGE] for i in range(0, len(claim.ids), _CLAIM_PAGE))
-        commands += [("XCLAIM", consumer.stream, consumer.group, consumer.name, claim.idle, *ids) for ids in pages]
-    if count:
-        commands.append(_xreadgroup(consumer, count, ">"))
+    commands = Read(consumer, count, first, claims).commands
     # Each reply is followed by a token of its own, so that its end is found without parsing it.
     marked: list[Command] = [("MULTI",), first]
     if also is not None:
@@ -97,38 +92,93 @@ def read_new(
     return found
 
 
-def read_several(
-    link: Link, reads: Sequence[tuple[Consumer, int, Command]]
-) -> tuple[Page | None, list[int | None]] | None:
+@dataclass(frozen=True)
+class Read:
+    """What is read for a consumer: `claims`, and `count` new entries. The command `first` goes before."""
+
+    consumer: Consumer
+    count: int
+    first: Command
+    claims: Sequence[Claim] = ()
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands that reply with entries: XCLAIMs, and an XREADGROUP if there is anything new to be read."""
+        consumer = self.consumer
+        found: list[Command] = []
+        for claim in self.claims:
+            pages = (claim.ids[i : i + _CLAIM_PAGE] for i in range(0, len(claim.ids), _CLAIM_PAGE))
+            found += [("XCLAIM", consumer.stream, consumer.group, consumer.name, claim.idle, *ids) for ids in pages]
+        if self.count:
+            found.append(_xreadgroup(consumer, self.count, ">"))
+        return found
+
+
+def read_several(link: Link, reads: Sequence[Read]) -> tuple[Page | None, list[int | None]] | None:
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
-    `reads`: each consumer, how many entries, and a command that goes before. Returns one page of all entries, in order,
-    and the number of each consumer's; None there, if its reading was refused. None instead of both if nothing is known
-    to have been executed.
+    Returns one page of all entries, in order, and the number of each consumer's; None there, if its reading was
+    refused. None instead of both if nothing is known to have been executed. Nothing is claimed.
     """
-    token = secrets.token_hex(16).encode()
-    commands: list[Command] = [("MULTI",)]
-    for consumer, count, first in reads:
-        commands += [first, _xreadgroup(consumer, count, ">"), ("ECHO", token)]
-    buffer, stop = link.receive(link.request([*commands, ("EXEC",)]))
-    queued = b"+OK\r\n" + b"+QUEUED\r\n" * (len(commands) - 1)
-    if not buffer.startswith(queued) or not buffer.startswith(b"*%d\r\n" % (len(commands) - 1), len(queued)):
+    found = _executed(link, reads)
+    if found is None:
         return None
-    at = buffer.find(b"\r\n", len(queued)) + 2
+    buffer, spans = found
     bodies: list[bytes] = []
     counts: list[int | None] = []
-    for _ in reads:
-        at = buffer.find(b"\r\n", at) + 2  # behind the reply of the command before, one line
-        end = buffer.find(b"$32\r\n" + token, at, stop)
+    for ((at, end, _),) in spans:
         if buffer[at] == ord("-"):
             counts.append(None)
         else:
             count, begin = _nested(buffer, at)
             counts.append(count)
             bodies.append(bytes(buffer[begin:end]) if count else b"")
-        at = end + 5 + 32 + 2
     total = sum(count or 0 for count in counts)
     return (joined(bodies, total) if total else None), counts
+
+
+def read_each(link: Link, reads: Sequence[Read]) -> list[list[Page] | None] | None:
+    """As `read_several`, but entries are claimed as well, and each consumer's are pages of their own."""
+    found = _executed(link, reads)
+    if found is None:
+        return None
+    buffer, spans = found
+    pages: list[list[Page] | None] = []
+    for of_consumer in spans:
+        if any(buffer[at] == ord("-") for at, _, _ in of_consumer):
+            pages.append(None)
+        else:
+            each = (_page(buffer, at, end, nested=is_new) for at, end, is_new in of_consumer)
+            pages.append([page for page in each if page is not None])
+    return pages
+
+
+def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
+    """Where the replies with entries begin and end, of each read, and whether the entries are new ones.
+
+    None if nothing is known to have been executed.
+    """
+    token = secrets.token_hex(16).encode()
+    commands: list[Command] = [("MULTI",)]
+    for read in reads:
+        commands.append(read.first)
+        for command in read.commands:
+            commands += [command, ("ECHO", token)]
+    buffer, stop = link.receive(link.request([*commands, ("EXEC",)]))
+    queued = b"+OK\r\n" + b"+QUEUED\r\n" * (len(commands) - 1)
+    if not buffer.startswith(queued) or not buffer.startswith(b"*%d\r\n" % (len(commands) - 1), len(queued)):
+        return None
+    at = buffer.find(b"\r\n", len(queued)) + 2
+    found: list[list[tuple[int, int, bool]]] = []
+    for read in reads:
+        at = buffer.find(b"\r\n", at) + 2  # behind the reply of the command before, one line
+        spans: list[tuple[int, int, bool]] = []
+        for command in read.commands:
+            end = buffer.find(b"$32\r\n" + token, at, stop)
+            spans.append((at, end, command[0] == "XREADGROUP"))
+            at = end + 5 + 32 + 2
+        found.append(spans)
+    return buffer, found
 
 
 def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
@@ -181,6 +231,19 @@ def _pending_entries(
         found = np.array([counts.get(one, 0) for one in ids], np.int32)
         yield page, found, None if all(ours) else np.array(ours), gone
         left = left[passed:]
+
+
+def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequence[bytes]]]) -> list[Any]:
+    """As `deliveries`, for the entries of several consumers at once."""
+    asked = [_xpending(consumer, str(StreamId.parse(ids[0])), str(StreamId.parse(ids[-1]))) for consumer, ids in pages]
+    found: list[Any] = []
+    for (consumer, ids), rows in zip(pages, connection.commands(asked), strict=True):
+        if len(rows) < consumer.page_size:
+            counts = {row[0]: int(row[3]) for row in rows}
+            found.append(np.array([counts.get(one, 1) for one in ids], np.int32))
+        else:
+            found.append(deliveries(connection, consumer, ids))
+    return found
 
 
 def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes]) -> Any:

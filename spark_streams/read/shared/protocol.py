@@ -13,8 +13,11 @@ they see the same rows; when another run repeats the batch, it counts one more d
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from spark_streams.client.connection import Command
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
@@ -74,6 +77,22 @@ def batch_of(consumer: bytes, prefix: str) -> int | None:
     """The number of the batch that a consumer belongs to; None if it is not one of this query's."""
     found = re.fullmatch(re.escape(prefix.encode()) + rb"-([0-9]+)-[0-9]+", consumer)
     return int(found[1]) if found else None
+
+
+def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
+    """The consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle they must be."""
+    for reply in consumers:
+        info = dict(zip(reply[0::2], reply[1::2], strict=True))
+        batch = batch_of(info[b"name"], task.prefix)
+        dead = batch is not None and batch <= task.since
+        if int(info[b"pending"]) and (dead or (batch is None and task.claim_idle is not None)):
+            yield info[b"name"], 0 if dead or task.claim_idle is None else task.claim_idle
+
+
+def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
+    """The command that lists pending entries of a consumer, at most so many, that are idle for that long."""
+    condition: Command = ("IDLE", idle) if idle else ()
+    return ("XPENDING", task.stream, task.group, *condition, "-", "+", most, consumer)
 
 
 def shares(lag: int, parts: int, most: int) -> tuple[int, ...]:

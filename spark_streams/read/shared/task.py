@@ -77,9 +77,14 @@ class SharedPartition(InputPartition):
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
     """What the tasks' consumers have pending, with the streams of each page."""
     for some in together.groups(tasks):
-        new, origin, left = together.read_new(connection, some)
-        if new is not None:
-            yield new, origin, None, None
+        found, left = together.read_new(connection, some)
+        for new, origin, of_task in found:
+            if not of_task:
+                yield new, origin, None, None
+            for task, known in of_task:
+                consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
+                for page, deliveries, kept in _delivered(connection, task, consumer, new, known, None):
+                    yield page, task.stream, deliveries, kept
         for task in left:
             for page, deliveries, kept in _pages(connection, task):
                 yield page, task.stream, deliveries, kept
@@ -194,15 +199,8 @@ def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> lis
 
     left = task.claims
     claims: list[Claim] = []
-    for reply in ask("XINFO", "CONSUMERS", task.stream, task.group):
-        info = dict(zip(reply[0::2], reply[1::2], strict=True))
-        batch = protocol.batch_of(info[b"name"], task.prefix)
-        dead = batch is not None and batch <= task.since
-        if not int(info[b"pending"]) or (batch is not None and not dead) or (not dead and task.claim_idle is None):
-            continue
-        idle = 0 if dead or task.claim_idle is None else task.claim_idle
-        condition: tuple[str | int, ...] = ("IDLE", idle) if idle else ()
-        rows = ask("XPENDING", task.stream, task.group, *condition, "-", "+", left, info[b"name"])
+    for name, idle in protocol.claimable(task, ask("XINFO", "CONSUMERS", task.stream, task.group)):
+        rows = ask(*protocol.pending_of(task, name, idle, left))
         if rows:
             claims.append(Claim(idle, [row[0] for row in rows]))
         left -= len(rows)

@@ -1,12 +1,14 @@
-"""Several tasks of a shared group at once: those that nobody has tried yet read their new entries in one transaction.
+"""Several tasks of a shared group at once: those that nobody has tried yet read and claim in one transaction.
 
 A transaction for each of a thousand streams costs more than their entries. What is not as it should be, for one task or
-for all, is left to the way of single tasks (`spark_streams.read.shared.task`), which the ledgers tell what was read.
+for all, is left to the way of single tasks (`spark_streams.read.shared.task`), which the ledgers tell what was read. So
+is everything on a cluster, where one transaction cannot have keys of several slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import redis
 
@@ -20,10 +22,16 @@ from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.open import open_server
-from spark_streams.server.xreadgroup import Consumer
+from spark_streams.server.xreadgroup import Claim, Consumer, Read
 
 _MOST_TASKS = 100
 _MOST_ENTRIES = 10_000
+
+Counts = Any
+"""An int32 array: how often the group has delivered each entry of a page; None where nobody asks."""
+
+Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
+"""A page, its streams with the number of entries of each, and the task that it is of alone with its counts."""
 
 
 def groups(tasks: Sequence[SharedTask]) -> Iterator[list[SharedTask]]:
@@ -31,50 +39,102 @@ def groups(tasks: Sequence[SharedTask]) -> Iterator[list[SharedTask]]:
     found: list[SharedTask] = []
     entries = 0
     for task in tasks:
-        is_plain = task.reads and not task.claims and not task.counts and task.max_deliveries is None
-        if found and (not is_plain or len(found) == _MOST_TASKS or entries + task.reads > _MOST_ENTRIES):
+        size = task.reads + task.claims
+        if found and (
+            len(found) == _MOST_TASKS or entries + size > _MOST_ENTRIES or _is_plain(task) != _is_plain(found[0])
+        ):
             yield found
             found, entries = [], 0
         found.append(task)
-        entries += task.reads if is_plain else _MOST_ENTRIES
+        entries += size
     if found:
         yield found
 
 
-def read_new(
-    connection: Connection, tasks: Sequence[SharedTask]
-) -> tuple[Page | None, list[tuple[str, int]], list[SharedTask]]:
-    """A page of new entries, their streams with the number of each, and the tasks that are left."""
+def _is_plain(task: SharedTask) -> bool:
+    """Whether nothing but new entries is wanted: then those of several tasks are one page."""
+    return bool(task.reads) and not task.claims and not task.counts and task.max_deliveries is None
+
+
+def read_new(connection: Connection, tasks: Sequence[SharedTask]) -> tuple[list[Found], list[SharedTask]]:
+    """What tasks of one of `groups` read together, and the tasks that are left."""
     left = list(tasks)
     if len(tasks) < 2 or connection.topology.is_cluster:
-        return None, [], left
+        return [], left
     link: Link | None = None
     try:
         link = connection.link(None)
         fresh = _watched(open_server(connection), link, tasks)
         if len(fresh) < 2:
             link.pipeline([("UNWATCH",)])
-            return None, [], left
-        reads: list[tuple[Consumer, int, Command]] = [
-            (
-                Consumer(task.stream, task.group, task.consumer, task.page_size),
-                task.reads,
-                ("HSET", _key(task), task.line, task.run),
-            )
+            return [], left
+        claims = _claims(link, fresh)
+        reads = [
+            Read(_consumer(task), task.reads, ("HSET", _key(task), task.line, task.run), claims.get(task, ()))
             for task in fresh
         ]
+        if not _is_plain(tasks[0]):
+            return _apart(connection, tasks, fresh, xreadgroup.read_each(link, reads))
         found = xreadgroup.read_several(link, reads)
     except RefusedForNowError:
-        return None, [], left
+        return [], left
     except UNREACHABLE:
         connection.drop(link)
-        return None, [], left
+        return [], left
     if found is None:
-        return None, [], left
+        return [], left
     page, counts = found
     done = [(task, count) for task, count in zip(fresh, counts, strict=True) if count is not None]
     read = {task for task, _ in done}
-    return page, [(task.stream, count) for task, count in done], [task for task in tasks if task not in read]
+    left = [task for task in tasks if task not in read]
+    return ([] if page is None else [(page, [(task.stream, count) for task, count in done], [])]), left
+
+
+def _apart(
+    connection: Connection,
+    tasks: Sequence[SharedTask],
+    fresh: Sequence[SharedTask],
+    pages: Sequence[list[Page] | None] | None,
+) -> tuple[list[Found], list[SharedTask]]:
+    """The pages of each task, with the number of deliveries where it is asked for; and the tasks that are left."""
+    if pages is None:
+        return [], list(tasks)
+    done = {task: its for task, its in zip(fresh, pages, strict=True) if its is not None}
+    found = [(task, page) for task, its in done.items() for page in its]
+    counted = [(task, page) for task, page in found if task.counts or task.max_deliveries is not None]
+    answers = xreadgroup.deliveries_of(
+        connection, [(_consumer(task), page.ids().to_pylist()) for task, page in counted]
+    )
+    counts = {id(page): answer for (_, page), answer in zip(counted, answers, strict=True)}
+    made = [(page, [(task.stream, page.count)], [(task, counts.get(id(page)))]) for task, page in found]
+    return made, [task for task in tasks if task not in done]
+
+
+def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Claim]]:
+    """The pending entries of other consumers that each task is to claim. Raises RefusedForNowError."""
+    claiming = [task for task in tasks if task.claims]
+    listed = link.pipeline([("XINFO", "CONSUMERS", task.stream, task.group) for task in claiming])
+    asked: list[tuple[SharedTask, int]] = []
+    commands: list[Command] = []
+    for task, consumers in zip(claiming, listed, strict=True):
+        for name, idle in protocol.claimable(task, _answered(consumers)):
+            asked.append((task, idle))
+            commands.append(protocol.pending_of(task, name, idle, task.claims))
+    found: dict[SharedTask, list[Claim]] = {}
+    for (task, idle), rows in zip(asked, link.pipeline(commands), strict=True):
+        claims = found.setdefault(task, [])
+        left = task.claims - sum(len(claim.ids) for claim in claims)
+        ids = [row[0] for row in _answered(rows)[:left]]
+        if ids:
+            claims.append(Claim(idle, ids))
+    return found
+
+
+def _answered(reply: Any) -> Any:
+    """The reply. A refusal is left to the way of single tasks, which knows what it means."""
+    if isinstance(reply, redis.ResponseError):
+        raise RefusedForNowError(str(reply))
+    return reply
 
 
 def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
@@ -101,6 +161,10 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
         if line is None and int(done or 0) < task.batch and state and loss.find_group_loss(state, task.known) is None:
             fresh.append(task)
     return fresh
+
+
+def _consumer(task: SharedTask) -> Consumer:
+    return Consumer(task.stream, task.group, task.consumer, task.page_size)
 
 
 def _key(task: SharedTask) -> bytes:

@@ -18,6 +18,7 @@ from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Query, Site, schema_of
+from tests.waiting import wait_for
 
 SCHEMA = "_stream string, _id string, n int"
 COUNT = 40
@@ -286,3 +287,49 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 
     few = round_trips(9)
     assert round_trips(18) <= few + 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"claimIdleMs": "1"},
+        {"claimIdleMs": "1", "maxDeliveries": "1", "deadLetterStream": "dead"},
+    ],
+    ids=["claims", "dead letters"],
+)
+def test_a_shared_task_claims_in_all_its_streams_at_once(
+    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others left pending in many streams is claimed with a few requests, beside new entries, and all is exact."""
+    sent: list[int] = []
+    send = Link.send
+    monkeypatch.setattr(Link, "send", lambda link, commands: sent.append(1) or send(link, commands))
+    fill(site)
+    for number in range(COUNT):
+        name = f"in:{number:02}"
+        site.client.xgroup_create(name, "g", "0")
+        site.client.xreadgroup("g", "lost", {name: ">"}, count=2)
+        site.client.xreadgroup("g", "gone", {name: ">"}, count=1)
+    query = query_of(site, group="g", consume="shared", maxPartitions=2, **said)
+    wait_for(
+        lambda: site.client.xpending_range("in:39", "g", "-", "+", 9)[-1]["time_since_delivered"] > 1, "an idle entry"
+    )
+    assert query.plan()
+    parts = query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+    before = len(sent)
+    rows = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
+    spent = len(sent) - before
+    dead = [int(fields[b"n"]) for _, fields in site.client.xrange("dead")]
+    if "maxDeliveries" in said:
+        assert sorted(dead) == sorted([0, 1, 2] * COUNT)  # they were delivered to others, and now a second time
+        rows += [
+            {"_stream": fields[b"_original_stream"].decode(), "n": int(fields[b"n"])}
+            for _, fields in site.client.xrange("dead")
+        ]
+    else:
+        assert not dead
+        assert spent < COUNT
+    found = by_stream(rows)
+    assert {stream: sorted(numbers) for stream, numbers in found.items()} == expected()
+    again = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
+    assert len(again) + len(dead) == len(rows)

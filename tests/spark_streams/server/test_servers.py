@@ -200,3 +200,19 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
             )
         )
     assert answers[0] == answers[1]
+
+
+def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
+    client: redis.Redis, connection: Connection
+) -> None:
+    """Ranges of many streams go to their group in one request; a key of another type among them stops no other."""
+    server = RedisServer(connection)
+    for stream in ("a", "b", "c"):
+        add(client, stream, 10)
+        server.create_groups({stream: (ZERO, None)}, "g")
+    client.delete("b")
+    client.set("b", "x")
+    parts = [Range(stream, ZERO, StreamId(7, 0), 0, 7) for stream in ("a", "b", "c")]
+    with pytest.raises(StreamError, match=r"NOT_A_STREAM.*\bb\b"):
+        server.deliver([([part], ZERO) for part in parts], "g", "job", ())
+    assert server.consumers_in(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}
