@@ -17,16 +17,18 @@ import redis
 from pystreams.connect.server import Wanted, connect
 from pystreams.metrics import server, table
 from pystreams.metrics import streams as of_streams
+from pystreams.metrics.queries import of_queries
 from pystreams.metrics.table import Sample
 from pystreams.streams import asking, groups, listing
 from pystreams.streams.groups import Group
 from pystreams.streams.history import History
+from pystreams.streams.queries import Queries
 from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.config.address import Endpoint
 from spark_streams.errors import PystreamsError
 
-NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +time +cluster|slots"
+NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 """Rules of ACL SETUSER for an exporter's user."""
 
 _RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
@@ -57,6 +59,7 @@ class Collector:
         self._connection: Connection | None = None
         self._names = _Names(self._chosen)
         self._history = History()
+        self._queries = Queries()
         self._scrapes = 0
 
     def collect(self, seconds: float) -> list[Sample]:
@@ -68,7 +71,7 @@ class Collector:
         try:
             connection = self._connected()
             found += self._of_servers(connection)
-            found += self._of_streams(connection, begin + seconds)
+            found += self._of_contents(connection, begin + seconds)
         except PystreamsError as failure:
             problem = failure.condition
         except (*BROKEN, redis.RedisError):
@@ -117,9 +120,12 @@ class Collector:
                 yield from server.of_info(server.fields(info), node)
             yield from server.of_slow_log(length, last, node)
 
-    def _of_streams(self, connection: Connection, end: float) -> Iterator[Sample]:
+    def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
+        """What is in the servers: streams, groups, consumers, and reports of Spark queries."""
         database = f"db{connection.address.login.database}"
         now = asking.now_ms(connection)
+        self._queries.look(connection, now)
+        yield from of_queries(self._queries.latest.values(), now)
         chosen, more = self._names.now(connection)
         shown = group_count = 0
         taken: set[str] = set()

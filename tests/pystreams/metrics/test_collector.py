@@ -12,6 +12,7 @@ import redis
 from pystreams.connect.server import Wanted
 from pystreams.metrics.collector import Chosen, Collector
 from pystreams.metrics.exporter import Exporter
+from spark_streams.reports import STREAM, summary, to_fields
 from tests import servers
 from tests.pystreams.metrics.exposed import Exposed, exposed, parsed, value
 
@@ -124,6 +125,30 @@ def test_large_entries_are_not_sent_again_and_again(collector: Collector, client
     assert sent < (650_000 if "engine_name" in client.info() else 50_000)
 
 
+def test_spark_queries_that_reported(collector: Collector, client: redis.Redis) -> None:
+    """The last batch of each query; what anybody else wrote there is ignored, and a key that is no stream too."""
+
+    def report(query: str, batch: int, rows: int) -> None:
+        words = to_fields(summary(query, f"id of {query}", batch, rows, 500, []))
+        client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
+
+    report("a", 1, 5)
+    report("a", 2, 7)
+    client.xadd(STREAM, {"query": b"\xff"})
+    report("b", 9, 0)
+    first = _now(collector)
+    labels = {"query": "a", "id": "id of a"}
+    assert value(first, "pystreams_query_batch", **labels) == 2
+    assert value(first, "pystreams_query_rows_per_second", **labels) == 14
+    assert value(first, "pystreams_query_batch_duration_seconds", **labels) == 0.5
+    assert 0 <= (value(first, "pystreams_query_report_age_seconds", **labels) or 0) < 60
+    report("a", 3, 1)
+    assert value(_now(collector), "pystreams_query_batch", **labels) == 3
+    client.delete(STREAM)
+    client.set(STREAM, "text")
+    assert value(_now(collector), "pystreams_query_batch", query="b", id="id of b") == 9
+
+
 def test_many_streams_are_asked_about_in_pages(collector: Collector, client: redis.Redis) -> None:
     """Two hundred and fifty streams with a group cost a few commands each and a few round trips in all."""
     with client.pipeline(transaction=False) as pipe:
@@ -140,7 +165,8 @@ def test_many_streams_are_asked_about_in_pages(collector: Collector, client: red
 
     assert value(found, "pystreams_exporter_streams") == 250
     assert (calls("cmdstat_xinfo|stream"), calls("cmdstat_xinfo|groups")) == (250, 250)
-    assert calls("cmdstat_xinfo|consumers") + calls("cmdstat_xrange") + calls("cmdstat_xpending") == 0
+    assert calls("cmdstat_xinfo|consumers") + calls("cmdstat_xpending") == 0
+    assert calls("cmdstat_xrange") == 1  # reports of Spark queries
     assert calls("cmdstat_scan") <= 3
 
 

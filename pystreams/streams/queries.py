@@ -1,0 +1,69 @@
+"""Spark queries: the reports that `StreamMonitor` keeps in a stream, read as they come.
+
+`spark_streams.reports` has their form. Bounded: a look reads no more than a few hundred reports, and a query that has
+not reported for a day is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from spark_streams.client.connection import Connection
+from spark_streams.reports import STREAM, QueryReport, from_fields
+from spark_streams.stream_id import ZERO, StreamId
+
+_COUNT = 200
+_QUERIES = 1000
+_FORGET_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A report, and when it was made, in milliseconds since 1970."""
+
+    at: int
+    report: QueryReport
+
+
+class Queries:
+    """Follows the reports in a stream. `latest`: the last one of each query, by its ID."""
+
+    def __init__(self, stream: bytes = STREAM.encode()) -> None:
+        self._stream = stream
+        self._after: StreamId | None = None
+        self.latest: dict[str, Reported] = {}
+
+    def look(self, connection: Connection, now: int) -> list[Reported]:
+        """The reports that are new, oldest first; at first the last few hundred. `now`: milliseconds since 1970.
+
+        A key that is no stream, or that the user may not read, has none.
+        """
+        if self._after is None:
+            (reply,) = connection.pipeline([("XREVRANGE", self._stream, "+", "-", "COUNT", _COUNT)])
+            page = [] if isinstance(reply, redis.ResponseError) else reply[::-1]
+            self._after = ZERO
+        else:
+            (reply,) = connection.pipeline([("XRANGE", self._stream, f"({self._after}", "+", "COUNT", _COUNT)])
+            page = [] if isinstance(reply, redis.ResponseError) else reply
+        found = self._taken(page)
+        for each in found:
+            self.latest.pop(each.report.id, None)
+            self.latest[each.report.id] = each
+        while len(self.latest) > _QUERIES:
+            del self.latest[next(iter(self.latest))]
+        for name in [name for name, each in self.latest.items() if now - each.at > _FORGET_MS]:
+            del self.latest[name]
+        return found
+
+    def _taken(self, page: Sequence[Any]) -> list[Reported]:
+        found: list[Reported] = []
+        for entry_id, words in page:
+            self._after = StreamId.parse(entry_id)
+            report = from_fields(words or [])
+            if report is not None:
+                found.append(Reported(self._after.ms, report))
+        return found
