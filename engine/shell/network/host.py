@@ -37,7 +37,8 @@ class ServerHost:
         self.after_reply(lambda: self._runner.timers.follow_session(session))
 
     def follow_pause(self) -> None:
-        self.after_reply(self._runner.timers.follow_pause)
+        # (At once: a pause may end while no command runs.)
+        self._runner.timers.follow_pause()
 
     # -- at once ------------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ class Following:
         self._handover: Handover | None = None
         self._lines = b""
         self._transfer: Transfer | None = None
+        #: The data that there are are served until those being transferred are whole (repl-diskless-load swapdb).
+        self._is_beside = False
         #: The history that the data being transferred belong to.
         self._full = Full(b"", 0)
         self._intake: Intake | None = None
@@ -214,11 +216,6 @@ class Following:
         admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
         admission.refuse(Refusal.LOADING, server.LOADING if loading and not beside else b"")
         admission.refuse(Refusal.LOADING_BESIDE, server.LOADING if beside else b"")
-
-    @property
-    def _is_beside(self) -> bool:
-        """Whether the data that there are are served until the new ones are whole."""
-        return self._core.config.text("repl-diskless-load") == b"swapdb"
 
     # -- the link -----------------------------------------------------------------------------------------------------
 
@@ -392,9 +389,10 @@ class Following:
         self._tell_what_is_discarded(full)
         load = self._core.config.text("repl-diskless-load")
         empty = not any(len(db) for db in self._core.databases)
+        self._is_beside = load == b"swapdb"
         try:
             self._transfer = Transfer(
-                self._core, self._clock, directly=load == b"swapdb" or (load == b"on-empty-db" and empty)
+                self._core, self._clock, directly=self._is_beside or (load == b"on-empty-db" and empty)
             )
         except TransferError as error:
             self.lost(str(error), costly=True)

@@ -104,5 +104,7 @@ class MasterLink(asyncio.Protocol):
 
     def _lose(self, why: str) -> None:
         owner, self._owner = self._owner, None
+        # (What is sent from now on, by an owner who takes note of it later, goes nowhere.)
+        self._transport = None
         if owner is not None:
             owner.lost(why)

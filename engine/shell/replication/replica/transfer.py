@@ -156,7 +156,8 @@ class Transfer:
         self._fresh.put_in_place()
 
     def close(self) -> None:
-        """Let go of the file; nothing of it is left."""
+        """Let go of the file; nothing of it is left, and nobody is told when a thread has loaded it."""
+        self.on_loaded = lambda: None
         if self._fd >= 0:
             with suppress(OSError):
                 self._files.close(self._fd)

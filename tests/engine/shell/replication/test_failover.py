@@ -173,7 +173,11 @@ def test_without_a_replica_that_has_everything_nothing_changes(servers):
             ):
                 with pytest.raises(redis.ResponseError, match=error):
                     client.execute_command(*words)
-            client.set("k", "2")  # it waits for the end
+            with Connection(master) as waiting:
+                waiting.socket.settimeout(5)
+                waiting.send("SET", "k", "2")
+                client.client_pause(1)  # a pause within the pause, after which nobody says anything
+                assert waiting.receive() == b"OK"
             assert stage(master) == "no-failover"
             client.execute_command("FAILOVER")
             with Connection(master) as waiting:

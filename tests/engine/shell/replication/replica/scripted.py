@@ -1,0 +1,70 @@
+"""A master by hand: it lets any replica in, and answers PSYNC as a test says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+#: What it does with a connection on which PSYNC has come, and the words of that.
+Script = Callable[[socket.socket, list[bytes]], None]
+HISTORY = b"a" * 40
+
+
+def full(file: bytes, offset: int = 0) -> bytes:
+    """The answer that sends all data."""
+    return b"+FULLRESYNC %b %d\r\n$%d\r\n%b" % (HISTORY, offset, len(file), file)
+
+
+class Master:
+    """It listens on ``port``. ``asked`` are the arguments of each PSYNC, in order."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[tuple[bytes, int]] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Hang up on everybody."""
+        for one in (self._listener, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError, ValueError), connection.makefile("rb") as lines:
+            while line := lines.readline():
+                if not line.startswith(b"*"):
+                    continue
+                words = [lines.read(int(lines.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                if words[0] == b"PSYNC":
+                    self.asked.append((words[1], int(words[2])))
+                    self.script(connection, words)
+                elif words[1:2] != [b"ACK"]:
+                    connection.sendall(b"+OK\r\n")
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Close a connection as a master does that ends."""
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def master(script: Script) -> Iterator[Master]:
+    """A master that does as the script says."""
+    made = Master(script)
+    try:
+        yield made
+    finally:
+        made.close()

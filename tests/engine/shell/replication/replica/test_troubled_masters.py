@@ -1,0 +1,92 @@
+"""An engine that follows masters which go away, or send what cannot be used, in the worst moment."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from engine.core.formats.rdb import writer
+from engine.core.keyspace import image
+from tests import servers
+from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
+from tests.engine.shell.replication.replica.scripted import HISTORY, full, hang_up, master
+from tests.replay import NOW_US, new_core
+from tests.waiting import wait_for
+
+KEYS = 30_000
+
+
+@pytest.fixture(scope="module")
+def file() -> bytes:
+    """An RDB file that takes some tens of milliseconds to read."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    for number in range(KEYS):
+        core.execute(session, [b"SET", b"key:%d" % number, b"value"], NOW_US)
+    return b"".join(writer.write(image.take(core.databases, core.config, NOW_US // 1000), 10))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[servers.Running]:
+    with servers.engine() as running:
+        yield running
+
+
+@pytest.fixture
+def replica(engine: servers.Running) -> Iterator[redis.Redis]:
+    with redis.Redis(port=engine.port, socket_timeout=20) as client:
+        yield client
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.config_set("repl-diskless-load", "disabled")
+        client.flushall()
+
+
+def test_a_master_that_goes_while_its_data_are_read(replica, file):
+    """The data are taken although the link is closed by then; the replica asks for what comes behind them."""
+
+    def script(connection: socket.socket, words: list[bytes]) -> None:
+        if words[1] == HISTORY:
+            connection.sendall(b"+CONTINUE\r\n")
+        else:
+            connection.sendall(full(file, 70))
+            hang_up(connection)
+
+    with master(script) as other:
+        follow(replica, other.port)
+        wait_for(lambda: len(other.asked) > 1, "the replica to come back")
+        wait_until_up(replica)
+        assert other.asked == [(b"?", -1), (HISTORY, 71)]
+    assert replica.dbsize() == KEYS
+
+
+@pytest.mark.parametrize("loads", ["disabled swapdb", "swapdb disabled"])
+def test_another_way_to_load_while_data_are_read(replica, file, loads):
+    """repl-diskless-load counts from the next synchronisation on: where data that are being read turn out to be damaged
+    the replica knows whether its own are still there, asks for all data where they are not, and saves as before.
+    """
+    first, second = loads.split()
+
+    def script(connection: socket.socket, words: list[bytes]) -> None:
+        if len(other.asked) == 1:
+            connection.sendall(full(file))
+            hang_up(connection)
+        elif len(other.asked) == 2:
+            connection.sendall(full(file[:-8] + b"damaged!"))
+
+    with master(script) as other:
+        replica.config_set("repl-diskless-load", first)
+        follow(replica, other.port)
+        wait_for(lambda: len(other.asked) > 1, "the first data to be there")
+        is_loading = "loading" if first == "disabled" else "async_loading"
+        wait_for(lambda: replica.info("persistence")[is_loading], "the second file to be read")
+        replica.config_set("repl-diskless-load", second)
+        wait_for(lambda: len(other.asked) > 2, "the third attempt")
+        assert "check sum" in trouble(replica)
+        assert other.asked[1] == (HISTORY, 1)
+        assert other.asked[2] == ((HISTORY, 1) if first == "swapdb" else (b"?", -1))
+        assert replica.dbsize() == (KEYS if first == "swapdb" else 0)
+        assert replication(replica)["master_link_status"] == "down"
+    assert replica.save()
