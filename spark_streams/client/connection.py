@@ -280,7 +280,7 @@ class Connection:
         replies = self.pipeline(commands)
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, redis.ResponseError):
-                raise refused(self.address, command[0], reply)
+                raise refused(self.address, command[0], reply, key_of(command))
         return replies
 
     def command(self, *words: bytes | str | int) -> Any:

@@ -19,8 +19,13 @@ class RefusedForNowError(Exception):
     """
 
 
-def refused(address: Address, command: bytes | str | int, reason: Any) -> PystreamsError:
-    """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it."""
+def refused(
+    address: Address, command: bytes | str | int, reason: Any, key: bytes | str | None = None
+) -> PystreamsError:
+    """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it.
+
+    `key` is the key that the command is about: of many streams the user may be refused one, and the server names none.
+    """
     text = str(reason).rstrip(". ")
     shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
     if text.startswith(("NOAUTH", "WRONGPASS")):
@@ -29,6 +34,8 @@ def refused(address: Address, command: bytes | str | int, reason: Any) -> Pystre
         name = address.login.username or "default"
         needs = address.needs or "~... +..."
         needs += f" {ENGINE}" if shown.startswith("PS.") else ""
+        if key is not None and "key" in text:
+            shown += f" with the key '{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}'"
         return error("NOT_PERMITTED", address=address.shown, user=name, command=shown, reason=text, needs=needs)
     if text.startswith("MOVED ") and address.kind == "single":
         return error("CLUSTER_NODE", address=address.shown, reason=text, url=_url(address, "+cluster"))

@@ -13,13 +13,14 @@ from functools import partial
 import redis
 
 from spark_streams.client.connection import Command
+from spark_streams.client.refusals import refused
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.config.address import Endpoint
 from spark_streams.server import xrange
 from spark_streams.server.info import pairs
 from spark_streams.server.model import Range
 from spark_streams.server.redis_streams import RedisStreams
-from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
@@ -118,6 +119,9 @@ class RedisServer(RedisStreams):
     def deliver(
         self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
     ) -> frozenset[str]:
+        batches = list(batches)
+        if batches:
+            self._check_delivers(batches[0][0][0], group, prefix)
         left: set[str] = set()
         ours: list[tuple[Sequence[Range], StreamId]] = []
         for parts, position in batches:
@@ -142,6 +146,20 @@ class RedisServer(RedisStreams):
         for some in self._together(ours):
             self._deliver(some, group, prefix, counts)
         return frozenset(left)
+
+    def _check_delivers(self, part: Range, group: str, prefix: str) -> None:
+        """Raise NOT_PERMITTED for a user who may not read for a group: replies are skipped, and their errors too.
+
+        A consumer's history is read from the last ID but one on (the last one means '>'). That changes nothing.
+        """
+        if self._known.delivers:
+            return
+        stream, behind_all = part.stream, str(LAST.before())
+        look: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
+        (reply,) = self._connection.pipeline([look])
+        if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+            raise refused(self._connection.address, "XREADGROUP", reply, stream)
+        self._known.delivers = True
 
     def _together(
         self, batches: Sequence[tuple[Sequence[Range], StreamId]]

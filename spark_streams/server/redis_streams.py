@@ -173,7 +173,7 @@ class RedisStreams:
                 return None
             if "WRONGTYPE" in text or "wrong kind of value" in text:
                 fail("NOT_A_STREAM", stream=stream, address=self._connection.address)
-            raise refused(self._connection.address, command, text)
+            raise refused(self._connection.address, command, text, stream)
         return reply
 
     def find_streams(self, pattern: str) -> list[str]:

@@ -196,7 +196,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
     except ReplyError as refusal:
         if str(refusal).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=stream, address=connection.address)
-        raise refused(connection.address, "XRANGE", refusal) from None
+        raise refused(connection.address, "XRANGE", refusal, stream) from None
 
 
 def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:

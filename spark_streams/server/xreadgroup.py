@@ -305,4 +305,4 @@ def refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_trans
         fail("NOT_A_STREAM", stream=consumer.stream, address=connection.address)
     if "NOGROUP" in str(refusal) or "no such key" in str(refusal):
         fail("GROUP_LOST", stream=consumer.stream, address=connection.address, group=consumer.group)
-    raise refused(connection.address, "XREADGROUP", refusal)
+    raise refused(connection.address, "XREADGROUP", refusal, consumer.stream)

@@ -88,12 +88,14 @@ def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
         client.flushall()
         client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+xinfo|stream", "+echo")
         client.execute_command("ACL", "SETUSER", "mute", "on", ">pw", "~*", "+@all", "-echo")
+        client.execute_command("ACL", "SETUSER", "near", "on", ">pw", "~s", "+@all")
+        client.execute_command("ACL", "SETUSER", "unread", "on", ">pw", "~*", "+@all", "-xreadgroup", "-command")
         for n in range(3):
             client.xadd("s", {"station": "ewr", "n": n})
         client.set("text", "x")
         yield Place(engine_process.url, client)
         pool.close_all()
-        client.execute_command("ACL", "DELUSER", "poor", "mute")
+        client.execute_command("ACL", "DELUSER", "poor", "mute", "near", "unread")
         client.flushall()
 
 
@@ -167,6 +169,18 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
         r"\[NOT_PERMITTED\] .* NOPERM",
         r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/guides/connecting\.md",
+    ),
+    "one stream of many that the user may not read": (
+        lambda at: at.batch(streams="s,other", user="near", password="pw"),
+        r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'near' to do PS\.STATE with the key 'other': NOPERM",
+        r"All that this query needs: ACL SETUSER near ~s ~other \+echo",
+    ),
+    "a group that the user may not read for": (
+        lambda at: at.trigger(
+            at.reader(stream="s", group="g", user="unread", password="pw", startingOffsets="earliest")
+        ),
+        r"\[NOT_PERMITTED\] .* to do XREADGROUP: NOPERM",
+        r"ACL SETUSER unread ~s ~pystreams:\* \+echo .*\+xreadgroup .*docs/guides/connecting\.md",
     ),
     "a misspelt option": (
         lambda at: at.batch(stream="s", startingOfset="earliest"),
