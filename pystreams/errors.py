@@ -155,6 +155,10 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "pip install 'pystreams[{extra}]'",
         ),
     ),
+    "PORT_UNUSABLE": (
+        Status.FAILED,
+        Condition(CommandError, "Nothing can listen on {address}: {reason}.", "Choose another --port or --bind."),
+    ),
     "INVALID_VALUE": (
         Status.USAGE,
         Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import click
 
 from pystreams.commands.verbs import Run, verb
+from pystreams.connect import parent
 from pystreams.errors import fail
 from pystreams.metrics.collector import NEEDS, Chosen, Collector
 from pystreams.metrics.table import Sample
@@ -30,6 +31,7 @@ PORT = 9121
 @click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Look at no more streams.")
 @click.option("--no-consumer-metrics", is_flag=True, help="Leave the metrics of single consumers out.")
 @click.option("--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Seconds for a scrape.")
+@click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--once", is_flag=True, help="Write the metrics of now, and end.")
 def metrics(
     run: Run,
@@ -39,6 +41,7 @@ def metrics(
     limit: int,
     no_consumer_metrics: bool,
     timeout: float,
+    from_parent: bool,
     once: bool,
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
@@ -50,6 +53,9 @@ def metrics(
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
+    if from_parent:
+        run.wanted = parent.wanted()
+        parent.end_with_it()
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
     shown = exporter.Exporter(collector, timeout)
     if once:
@@ -59,7 +65,11 @@ def metrics(
         else:
             run.out.write(shown.page()[0].decode())
         return
-    with http.MetricsServer(bind, port, shown) as served:
+    try:
+        server = http.MetricsServer(bind, port, shown)
+    except OSError as cause:
+        fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
+    with server as served:
         run.out.note(f"metrics at {served.url}")
         served.serve_forever()
 

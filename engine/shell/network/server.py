@@ -22,6 +22,8 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
+from engine.shell.companions import way
+from engine.shell.companions.keeper import Keepers
 from engine.shell.durability.driver import Driver
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network import descriptors
@@ -87,6 +89,8 @@ class Server:
         self._tick()
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop)
         self._cold_packer.start()
+        self._companions = Keepers(self.config, self._way_here)
+        self._companions.start()
         self._announce()
         try:
             await self._stop.wait()
@@ -136,6 +140,11 @@ class Server:
             line += f", TLS on {self._host}:{self._tls_port}"
         self.announce(line)
         LOG.info("accepting clients: %s", line)
+
+    def _way_here(self) -> dict[str, str]:
+        """How a process on this machine connects."""
+        port = self._port if self._sockets else 0
+        return way.options(self.config, self._host, port, self._tls_port)
 
     async def _listen_on_path(self, backlog: int) -> None:
         path = self.config.text("unixsocket").decode()
@@ -217,6 +226,7 @@ class Server:
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
+        self._companions.ask_to_end()
         self._cold_packer.stop()
         self._node.stop()
         for listener in self._listeners:
@@ -234,6 +244,7 @@ class Server:
             connection.transport.abort()
         await asyncio.sleep(0)
         self._durability.stop()
+        self._companions.wait()
         path = self.config.text("unixsocket").decode()
         if path:
             Path(path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The state machines of durability and replication: every move of every table is made, all else is refused."""
+"""The state machines of the shell: every move of every table is made, all else is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.shell.companions import states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import IllegalTransitionError, Machine
 from engine.shell.replication import failover
@@ -24,6 +25,12 @@ MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], ty
     "switch": (switch.TABLE, switch.switch, switch.Switch, switch.SwitchEvent),
     "replica": (replica_states.TABLE, replica_states.sync, replica_states.Sync, replica_states.SyncEvent),
     "link": (link_states.TABLE, link_states.link, link_states.Link, link_states.LinkEvent),
+    "companion": (
+        companion_states.TABLE,
+        companion_states.companion,
+        companion_states.Companion,
+        companion_states.CompanionEvent,
+    ),
     "failover": (failover.TABLE, failover.failover, failover.Stage, failover.FailoverEvent),
 }
 each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), MACHINES.values(), ids=MACHINES)
@@ -67,7 +74,9 @@ def test_no_state_and_no_event_is_idle(table, start, states, events):
     assert {event for _, event in table} == set(events)
 
 
-@pytest.mark.parametrize("module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover])
+@pytest.mark.parametrize(
+    "module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover, companion_states]
+)
 def test_the_drawing_shows_the_table(module):
     """The docstring that draws a machine names each of its states and events."""
     drawing = module.__doc__

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import pytest
 import redis
 
 from pystreams.commands import metrics
+from pystreams.connect import parent
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.metrics.exposed import parsed, value
@@ -35,6 +37,40 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
     said = cli_of.failure("metrics", "--once", status=1)
     assert "[PACKAGE_MISSING]" in said
     assert "pip install 'pystreams[metrics]'" in said
+
+
+def test_a_port_that_is_taken_is_named(cli_of: Cli, place: servers.Running) -> None:
+    """The server itself listens there."""
+    assert "[PORT_UNUSABLE]" in cli_of.failure("metrics", "--port", str(place.port), status=1)
+
+
+def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
+    """What is no JSON object with a URL is refused; the end of its input is the end of a companion."""
+    for line in ("", "{}\n", "[1]\n", "redis://\n"):
+        assert "[INVALID_VALUE]" in cli_of.failure("metrics", "--from-parent", status=2, stdin=line)
+    with Pipe() as pipe:
+        pipe.writer.write(b'{"url": "redis://h:1", "password": "p", "user": 7}\nmore')
+        pipe.writer.flush()
+        told = parent.wanted(pipe.reader)
+        assert (told.url, told.given) == ("redis://h:1", {"password": "p", "user": "7"})
+        ended = threading.Event()
+        parent.end_with_it(ended.set, pipe.reader)
+        assert not ended.is_set()
+        pipe.writer.close()
+        assert ended.wait(20)
+
+
+class Pipe:
+    """Both ends of a pipe."""
+
+    def __enter__(self) -> Pipe:
+        reader, writer = os.pipe()
+        self.reader, self.writer = os.fdopen(reader, "rb"), os.fdopen(writer, "wb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+        self.reader.close()
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)

@@ -1,0 +1,35 @@
+"""The way from a companion to the engine: connection options as the connector knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from engine.settings.config import Config
+
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
+    """The Unix socket where there is one, else the port, else the one with TLS.
+
+    `host`, `port`: where clients are accepted without TLS, port 0 if nowhere; `tls_port`: with it. The certificate is
+    not verified: it is the engine's own, and seldom names an address of this machine.
+    """
+    path = config.text("unixsocket").decode()
+    if path:
+        return {"url": f"unix://{quote(str(Path(path).absolute()))}"}
+    host = _ANY.get(host, host)
+    shown = f"[{host}]" if ":" in host else host
+    if port:
+        return {"url": f"redis://{shown}:{port}"}
+    found = {"url": f"rediss://{shown}:{tls_port}", "tls.verify": "none"}
+    certificate = "tls-client-cert-file" if config.text("tls-client-cert-file") else "tls-cert-file"
+    if config.text("tls-auth-clients") != b"no" and config.text(certificate):
+        prefix = certificate.removesuffix("cert-file")
+        found["tls.certFile"] = str(Path(config.text(certificate).decode()).absolute())
+        found["tls.keyFile"] = str(Path(config.text(f"{prefix}key-file").decode()).absolute())
+        password = config.text(f"{prefix}key-file-pass").decode()
+        if password:
+            found["tls.keyPassword"] = password
+    return found

@@ -1,0 +1,39 @@
+"""A verb as the companion of another process: its settings come through standard input, and its life ends with it.
+
+The first line of standard input is a JSON object of connection options, passwords among them, which so stand neither in
+arguments nor in the environment. The parent holds the pipe open for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+from pystreams.connect.server import Wanted
+from pystreams.errors import fail
+
+
+def wanted(pipe: BinaryIO | None = None) -> Wanted:
+    """The server that the parent names. Raises INVALID_VALUE if it says nothing that makes sense."""
+    line = (pipe or sys.stdin.buffer).readline()
+    try:
+        given = json.loads(line)
+        url = given.pop("url")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        fail("INVALID_VALUE", name="standard input", value="", expected="--from-parent needs a JSON object with a url")
+    return Wanted(str(url), None, {str(name): str(value) for name, value in given.items()})
+
+
+def end_with_it(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
+    """Watch standard input beside the work; `end` is called when it ends, because the parent has."""
+
+    def watch() -> None:
+        while (pipe or sys.stdin.buffer).read(1 << 10):
+            pass
+        end()
+
+    threading.Thread(target=watch, name="pystreams-parent", daemon=True).start()

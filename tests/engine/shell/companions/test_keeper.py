@@ -1,0 +1,192 @@
+"""Companions: what they are told, and when they are started and ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from engine.settings.config import Config
+from engine.shell.companions import keeper, way
+from engine.shell.companions.keeper import Keeper
+from engine.shell.companions.table import ROWS, Row
+from engine.shell.observation.reporting import LOG
+from tests import servers
+from tests.waiting import wait_for
+
+# Writes what it was told and its process ID to a file, says something, and ends with its standard input.
+_PROGRAM = """
+import os, pathlib, sys
+line = sys.stdin.readline()
+with open(sys.argv[1], "a") as file:
+    file.write(f"{os.getpid()} {line}")
+print("started\\x1b[31m", file=sys.stderr, flush=True)
+sys.stdin.read()
+"""
+
+
+class Told:
+    """What the processes of a companion were told, one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> list[tuple[int, dict[str, str]]]:
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return [(int(line.split(" ", 1)[0]), json.loads(line.split(" ", 1)[1])) for line in lines]
+
+    def wait_for(self, count: int) -> tuple[int, dict[str, str]]:
+        """The last process, once there have been so many."""
+        wait_for(lambda: len(self.all()) >= count, f"{count} processes")
+        assert len(self.all()) == count
+        return self.all()[-1]
+
+
+@contextmanager
+def _kept(config: Config, path: Path) -> Iterator[Told]:
+    def command(row: Row, config: Config) -> list[str]:
+        return [sys.executable, "-S", "-c", _PROGRAM, str(path)]
+
+    made = Keeper(ROWS[0], config, lambda: {"url": "redis://here"}, command)
+    made.start()
+    try:
+        yield Told(path)
+    finally:
+        made.ask_to_end()
+        made.wait()
+
+
+def _set(config: Config, **values: str) -> None:
+    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in values.items()]
+    assert config.change(pairs) is None
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_runs_while_its_port_is_set(tmp_path: Path) -> None:
+    """CONFIG SET starts, renews and ends it; it is told the way, and the login that the directives give it."""
+    config = Config()
+    with _kept(config, tmp_path / "told") as told:
+        assert told.all() == []
+        _set(config, requirepass="hush", metrics_port="9121")
+        first, options = told.wait_for(1)
+        assert options == {"url": "redis://here", "password": "hush"}
+        _set(config, metrics_user="reader", metrics_password="other")
+        second, options = told.wait_for(2)
+        assert options == {"url": "redis://here", "user": "reader", "password": "other"}
+        wait_for(lambda: not _runs(first), "the first one's end")
+        _set(config, metrics_port="0")
+        wait_for(lambda: not _runs(second), "the second one's end")
+        _set(config, metrics_port="9121")
+        third, _ = told.wait_for(3)
+    assert not _runs(third)
+
+
+def test_one_that_ends_is_started_again_after_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lines are in the log without control characters, and so is how it ended; its password is not."""
+    monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
+    monkeypatch.setattr(LOG, "propagate", True)
+    config = Config()
+    config.put("metrics-port", b"9121")
+    config.put("requirepass", b"hush")
+    with caplog.at_level(logging.INFO, LOG.name), _kept(config, tmp_path / "told") as told:
+        for count in (1, 2, 3):
+            pid, _ = told.wait_for(count)
+            os.kill(pid, signal.SIGKILL)
+        last, _ = told.wait_for(4)
+        wait_for(lambda: caplog.text.count("started[31m") == 4, "its lines in the log")
+    assert "ended with status -9; it is started again in 0.01 s" in caplog.text
+    assert "ended with status -9; it is started again in 0.04 s" in caplog.text
+    assert "hush" not in caplog.text
+    assert not _runs(last)
+
+
+def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """And tried again: the engine goes on."""
+    monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
+    monkeypatch.setattr(LOG, "propagate", True)
+    config = Config()
+    config.put("metrics-port", b"9121")
+    made = Keeper(ROWS[0], config, dict, lambda row, config: ["/nowhere"])
+    with caplog.at_level(logging.INFO, LOG.name):
+        made.start()
+        wait_for(lambda: caplog.text.count("could not be started: No such file") > 1, "two attempts")
+        made.ask_to_end()
+        made.wait()
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "found"),
+    [
+        ({}, ("127.0.0.1", 7000, 0), {"url": "redis://127.0.0.1:7000"}),
+        ({}, ("::", 7000, 0), {"url": "redis://[::1]:7000"}),
+        ({"unixsocket": "/run/a b.sock"}, ("0.0.0.0", 7000, 0), {"url": "unix:///run/a%20b.sock"}),
+        (
+            {"tls-cert-file": "/c", "tls-key-file": "/k", "tls-key-file-pass": "p"},
+            ("0.0.0.0", 0, 7001),
+            {
+                "url": "rediss://127.0.0.1:7001",
+                "tls.verify": "none",
+                "tls.certFile": "/c",
+                "tls.keyFile": "/k",
+                "tls.keyPassword": "p",
+            },
+        ),
+    ],
+)
+def test_the_way_to_the_engine(settings: dict[str, str], place: tuple[str, int, int], found: dict[str, str]) -> None:
+    """The Unix socket, else the port, else the one with TLS and with the certificate that the engine itself has."""
+    config = Config()
+    for name, value in settings.items():
+        config.put(name, value.encode())
+    assert way.options(config, *place) == found
+
+
+def _page(port: int) -> bytes:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+            page: bytes = answer.read()
+            return page
+    except OSError:
+        return b""
+
+
+def _answers(port: int, text: bytes) -> Callable[[], bool]:
+    return lambda: text in _page(port)
+
+
+def test_the_exporter_beside_an_engine() -> None:
+    """It knows the password without showing it, follows CONFIG SET, and ends with an engine that is killed."""
+    port, other = servers.free_port(), servers.free_port()
+    with servers.engine("--metrics-port", str(port), "--requirepass", "sesame") as one:
+        wait_for(_answers(port, b"\nredis_up 1.0\n"), "the metrics", 60)
+        children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
+        if children.exists():
+            tasks = Path(f"/proc/{one.pid}/task").iterdir()
+            (child,) = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+            for place in ("cmdline", "environ"):
+                assert b"sesame" not in Path(f"/proc/{child}/{place}").read_bytes()
+        assert "metrics: metrics at http://127.0.0.1" in one.output.read_text()
+        with redis.Redis(port=one.port, password="sesame", protocol=2) as client:
+            client.config_set("metrics-port", other)
+        wait_for(_answers(other, b"\nredis_up 1.0\n"), "the metrics elsewhere", 60)
+        assert _page(port) == b""
+        one.process.kill()
+        wait_for(lambda: not _page(other), "the exporter's end")
