@@ -55,6 +55,14 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "'pystreams groups describe {stream} {group}' lists its consumers.",
         ),
     ),
+    "NO_SUCH_ENTRY": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "The stream '{stream}' has no entry {id}.",
+            "It may have been trimmed or deleted.",
+        ),
+    ),
     "NO_SUCH_LETTER": (
         Status.MISSING,
         Condition(

@@ -11,6 +11,7 @@ from pystreams.commands import (
     archiving,
     checkpoint,
     cleaning,
+    dashboard,
     groups,
     metrics,
     pending,
@@ -54,6 +55,7 @@ for _verb in (
     *checkpoint.VERBS,
     *metrics.VERBS,
     *server.VERBS,
+    *dashboard.VERBS,
 ):
     cli.add_command(_verb)
 

@@ -44,12 +44,21 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
     return {"url": LOCAL, **(profile or {}), **wanted.given}
 
 
-def connect(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Connection:
-    """A connection to the server. `needs`: rules that an ACL user needs for the command, for errors to name."""
-    chosen = settings(wanted, environment, profiles.path(environment))
+def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:
+    """The server's address. `needs`: rules that an ACL user needs for the command, for errors to name."""
+    return _address(settings(wanted, environment, profiles.path(environment)), needs)
+
+
+def _address(chosen: Mapping[str, str], needs: str) -> Address:
     address = options.server(chosen)
     assert isinstance(address, Address)  # there is always a URL
-    address = replace(address, needs=needs)
+    return replace(address, needs=needs)
+
+
+def connect(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Connection:
+    """A connection to the server; `needs` as for `address_of`."""
+    chosen = settings(wanted, environment, profiles.path(environment))
+    address = _address(chosen, needs)
     patient = any(name.lower() == _RETRY for name in chosen)
     connection = Connection(address if patient else replace(address, retry_ms=_FIRST_MS))
     connection.address = address

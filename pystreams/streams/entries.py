@@ -33,6 +33,24 @@ def pages(
         size.learn(len(page), _bytes(page))
 
 
+def pages_back(
+    connection: Connection, stream: bytes, upto: StreamId = LAST, *, most: int | None = None
+) -> Iterator[list[Entry]]:
+    """The entries up to an ID, the last one first, at most `most`, in pages of about a megabyte."""
+    size = PageSize(_LARGEST_PAGE)
+    left = most
+    while left != 0:
+        count = size.now if left is None else min(size.now, left)
+        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", count)
+        if page:
+            yield page
+        if len(page) < count or StreamId.parse(page[-1][0]) == ZERO.next():
+            return
+        upto = StreamId.parse(page[-1][0]).before()
+        left = None if left is None else left - len(page)
+        size.learn(len(page), _bytes(page))
+
+
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
     """The ID of the entry behind which the last `count` entries up to `upto` lie, or 0-0; and how many those are."""
     size = PageSize(_LARGEST_PAGE)

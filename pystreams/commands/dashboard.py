@@ -1,0 +1,60 @@
+"""`ui`: the dashboard of a server, in a browser."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from pystreams.commands.verbs import Run, verb
+from pystreams.connect.server import address_of
+from pystreams.errors import fail
+
+_SHORTEST_TOKEN = 16
+
+
+@verb(
+    "ui",
+    needs="+@all",
+    examples=(
+        "pystreams ui",
+        "pystreams ui --url redis://reader@streams.example.com --port 9000",
+        "pystreams ui --allow-changes",
+    ),
+)
+@click.option("--port", default=8379, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers may call it by.")
+@click.option("--allow-changes", is_flag=True, help="Let those who are logged in change streams and groups.")
+@click.option(
+    "--token",
+    envvar="PYSTREAMS_DASHBOARD_TOKEN",
+    metavar="TEXT",
+    help="The token to log in with. Better in PYSTREAMS_DASHBOARD_TOKEN, where other users do not see it.",
+)
+def ui(run: Run, port: int, bind: str, hosts: tuple[str, ...], allow_changes: bool, token: str | None) -> None:
+    """Serve the dashboard of a server: its streams, groups, pending entries and dead letters in a browser.
+
+    Log in with the URL that is shown when it starts, or as a user of the server. It changes nothing without
+    --allow-changes, and answers this machine alone without --bind.
+    """
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        fail("INVALID_VALUE", name="--token", value="...", expected=f"it must have {_SHORTEST_TOKEN} characters")
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
+    from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
+
+    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts)
+    try:
+        made = dashboard.listen(bind, port)
+    except OSError as cause:
+        fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
+
+    def say(line: str) -> None:
+        run.out.line(line)
+        run.out.flush()
+
+    dashboard.run(address_of(run.wanted, "+@all"), settings, made, say)
+
+
+VERBS = (ui,)

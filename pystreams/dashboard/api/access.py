@@ -1,0 +1,104 @@
+"""Access to the server for one session at a time: a few connections as that session's user, and which names it may see.
+
+Connections are lent to the threads that answer requests. A session that sees less than the dashboard's own user is
+asked about on the server, name by name for those on a page; what was found out is kept for half a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import redis
+
+from pystreams.dashboard.security.sessions import Session
+from spark_streams.client.connection import BROKEN, Command, Connection
+from spark_streams.errors import PystreamsError, error
+
+_RETRY_MS = 1000
+_MOST_CONNECTIONS = 4
+_PATIENCE = 10.0
+_KNOWN_SECONDS = 30.0
+_MOST_KNOWN = 20_000
+
+
+class Access:
+    """The way to the server for one session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._address = replace(session.address, retry_ms=_RETRY_MS)
+        self._idle: deque[Connection] = deque()
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
+        self._closed = False
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """A connection. One that fails is closed; what a server refuses leaves it as it is."""
+        if not self._places.acquire(timeout=_PATIENCE):
+            raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="it takes long to answer")
+        try:
+            connection = self._take()
+            try:
+                yield connection
+            except BROKEN as cause:
+                connection.close()
+                raise connection.unreachable(cause) from cause
+            except PystreamsError as failure:
+                if failure.condition in ("SERVER_UNREACHABLE", "CONNECTION_BROKEN", "LOGIN_REFUSED"):
+                    connection.close()
+                else:
+                    self._give_back(connection)
+                raise
+            except BaseException:
+                connection.close()  # a reply may still be due
+                raise
+            self._give_back(connection)
+        finally:
+            self._places.release()
+
+    def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable():
+                return connection
+            connection.close()
+        return Connection(self._address)
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.mark_idle()
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close what is not lent; what is, is closed when it comes back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def visible(self, names: Sequence[bytes]) -> set[bytes]:
+        """Those of the names that the session's user may read."""
+        if self.session.whole:
+            return set(names)
+        now = time.monotonic()
+        asked = [
+            name for name in dict.fromkeys(names) if now - self._known.get(name, (False, -1e9))[1] > _KNOWN_SECONDS
+        ]
+        if asked:
+            commands: list[Command] = [("XLEN", name) for name in asked]
+            with self.lend() as connection:
+                replies = connection.pipeline(commands)
+            for name, reply in zip(asked, replies, strict=True):
+                refused = isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM")
+                self._known[name] = (not refused, now)
+                self._known.move_to_end(name)
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return {name for name in names if self._known.get(name, (False, 0.0))[0]}

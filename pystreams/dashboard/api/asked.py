@@ -1,0 +1,121 @@
+"""What a request asks for: its parameters, checked, and what it may use to answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from pystreams.dashboard.api.access import Access
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.errors import fail
+from spark_streams.stream_id import StreamId
+
+PAGE, MOST = 50, 200
+_DEEPEST = 1_000_000  # pages of a list
+_WALK, _STEP = 10_000, 500  # rows that are looked through for those that a session may see
+
+Row = TypeVar("Row")
+
+
+def query(raw: bytes) -> dict[str, str]:
+    """The parameters of a URL; bytes that are no UTF-8 are kept (surrogateescape)."""
+    try:
+        return dict(parse_qsl(raw.decode("ascii"), True, errors="surrogateescape", max_num_fields=30))
+    except ValueError:
+        return fail("INVALID_VALUE", name="query", value="...", expected="it must be a URL's parameters")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: its parameters by name, and what it may use."""
+
+    given: Mapping[str, Any]
+    access: Access
+    sampler: Sampler
+    changes: bool
+    """Whether the dashboard may change anything."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.sampler.state.snapshot
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text."""
+        value = self.given.get(name, default)
+        return (
+            value
+            if isinstance(value, str)
+            else fail("INVALID_VALUE", name=name, value="...", expected="it must be a text")
+        )
+
+    def key(self, name: str) -> bytes:
+        """The name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be there."""
+        value = self.text(name)
+        if not value:
+            fail("INVALID_VALUE", name=name, value="", expected="it must be given")
+        return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
+
+    def key_or_none(self, name: str) -> bytes | None:
+        """The same, where it may be left out."""
+        return self.key(name) if self.given.get(name) else None
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        """A whole number within limits."""
+        value = self.given.get(name)
+        if value is None or value == "":
+            return default
+        text = str(value)
+        if not text.isascii() or not text.isdigit() or not low <= int(text[:18]) <= high:
+            fail("INVALID_VALUE", name=name, value=text[:50], expected=f"it must be a number from {low} to {high}")
+        return int(text)
+
+    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+        """One of several words."""
+        value = self.text(name) or default
+        known = list(choices)
+        if value not in known:
+            fail("INVALID_VALUE", name=name, value=value[:50], expected=f"it must be one of {', '.join(known)}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether something is wanted."""
+        return self.given.get(name) in (True, "true", "1")
+
+    def id(self, name: str) -> StreamId | None:
+        """The ID of an entry, where one is given."""
+        text = self.text(name)
+        try:
+            return StreamId.parse(text) if text else None
+        except ValueError:
+            return fail("INVALID_VALUE", name=name, value=text[:50], expected="it must be an entry's ID")
+
+    def ids(self, name: str) -> tuple[bytes, ...]:
+        """A list of IDs."""
+        value = self.given.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 41 for each in value):
+            fail("INVALID_VALUE", name=name, value="...", expected="it must be a list of IDs")
+        return tuple(each.encode("ascii", "replace") for each in value)
+
+    def page(self) -> tuple[int, int]:
+        """The first row and the number of rows that are wanted."""
+        size = self.number("size", PAGE, 1, MOST)
+        return self.number("page", 0, 0, _DEEPEST) * size, size
+
+
+def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
+    """The rows of the page that the session may see, and how many rows there are (None: more than it was looked for).
+
+    What a session may not see is left out of the count, too; for that a limited number of rows is looked at.
+    """
+    first, size = asked.page()
+    if asked.access.session.whole:
+        return list(rows[first : first + size]), len(rows)
+    found: list[Row] = []
+    for start in range(0, min(len(rows), _WALK), _STEP):
+        page = rows[start : start + _STEP]
+        seen = asked.access.visible([names_of(row) for row in page])
+        found += [row for row in page if names_of(row) in seen]
+    return found[first : first + size], len(found) if len(rows) <= _WALK else None

@@ -1,0 +1,388 @@
+"""Changes, in two steps: first what would be done is said, then it is done by whoever sends back what confirms that.
+
+A change is a class of one action: `plan` asks the server and says in a sentence what would happen; `act` does it. What
+concerns many entries is done a part at a time: `more` says that it is to be asked for again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pystreams.dashboard.api import letters as of_letters
+from pystreams.dashboard.api import pending as of_pending
+from pystreams.dashboard.api.asked import Asked
+from pystreams.errors import fail
+from pystreams.streams import asking, dead_letters, entries, listing, pending, producing, seeking, trimming
+from pystreams.streams import groups as of_groups
+from pystreams.streams.dead_letters import Letter
+from pystreams.streams.pending import Pending
+from pystreams.values import names, numbers, positions, times
+from spark_streams.client.connection import Connection
+from spark_streams.stream_id import ZERO, StreamId
+
+_SECONDS = 3.0  # after which a long change stops and says that there is more
+_MOST_FIELDS = 500
+_COUNTED = 20_000  # entries that are counted for a plan; beyond, the plan says "at least"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done. `sentence`: it, as an order; `notes`: what else to know."""
+
+    sentence: str
+    notes: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str, str], ...] = ()
+    """What changes: a word, how it is, how it would be."""
+    fixed: dict[str, Any] = field(default_factory=dict)
+    """Parameters as they are to be when it is carried out, so that what happens is what was shown."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done, and whether there is more of it to do."""
+
+    sentence: str
+    count: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """A kind of change."""
+
+    plan: Callable[[Connection, Asked], Plan]
+    act: Callable[[Connection, Asked], Done]
+    parameters: tuple[str, ...] = field(default=())
+
+
+# --- entries and groups -----------------------------------------------------------------------------------------------
+
+
+def _words(asked: Asked) -> list[bytes]:
+    given = asked.given.get("fields")
+    if not isinstance(given, list) or not 0 < len(given) <= _MOST_FIELDS:
+        fail("INVALID_VALUE", name="fields", value="...", expected="it must be a list of names and values")
+    words: list[bytes] = []
+    for pair in given:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+            fail("INVALID_VALUE", name="fields", value="...", expected="it must be a list of names and values")
+        words += [each.encode("utf-8", "surrogatepass") for each in pair]
+    return words
+
+
+def _plan_produce(connection: Connection, asked: Asked) -> Plan:
+    stream, words = asked.key("stream"), _words(asked)
+    listing.need(connection, stream)
+    return Plan(f"Add one entry with {numbers.things(len(words) // 2, 'field')} to {names.shown(stream)}.")
+
+
+def _produce(connection: Connection, asked: Asked) -> Done:
+    stream = asked.key("stream")
+    producer = producing.Producer(connection)
+    producer.add(producing.Target(stream).command(_words(asked)))
+    producer.flush()
+    return Done(f"Added one entry to {names.shown(stream)}.", 1)
+
+
+def _move(connection: Connection, asked: Asked) -> seeking.Move:
+    now = asking.now_ms(connection)
+    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), now)
+    return seeking.to_position(connection, group, positions.parse(asked.text("to"), "to", signs="+10, -10"), now)
+
+
+def _plan_seek(connection: Connection, asked: Asked) -> Plan:
+    move = _move(connection, asked)
+    group = move.group
+    lag, exact = move.lag
+    notes = []
+    if group.pending:
+        notes.append(f"{numbers.things(group.pending, 'entry')} are pending and stay so.")
+    notes += [text for text in (seeking.consequence(move),) if text]
+    return Plan(
+        f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
+        tuple(notes),
+        (
+            ("Position", str(group.position), str(move.position)),
+            ("Lag", numbers.count(group.lag, exact=group.exact), numbers.count(lag, exact=exact)),
+        ),
+        {"to": f"({move.position}"},
+    )
+
+
+def _seek(connection: Connection, asked: Asked) -> Done:
+    move = _move(connection, asked)
+    seeking.carry_out(connection, move)
+    return Done(f"Moved {names.shown(move.group.name)} to {move.position}.", 1)
+
+
+def _at(connection: Connection, asked: Asked) -> StreamId | None:
+    position = positions.parse(asked.text("at", "end"), "at")
+    found = listing.need(connection, asked.key("stream"))
+    return None if position.kind == "end" else entries.after_of(connection, found, position, asking.now_ms(connection))
+
+
+def _plan_create(connection: Connection, asked: Asked) -> Plan:
+    after = _at(connection, asked)
+    where = "its end" if after is None else "its start" if after == ZERO else str(after)
+    return Plan(f"Create the group {names.shown(asked.key('group'))} of {names.shown(asked.key('stream'))} at {where}.")
+
+
+def _create(connection: Connection, asked: Asked) -> Done:
+    seeking.create(connection, asked.key("stream"), asked.key("group"), _at(connection, asked), make=False)
+    return Done(f"Created {names.shown(asked.key('group'))}.", 1)
+
+
+def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
+    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), asking.now_ms(connection))
+    note = "A Spark query uses this group: it would create it anew, or end with GROUP_LOST."
+    return Plan(
+        f"Remove the group {names.shown(group.name)} of {names.shown(group.stream.name)} with "
+        f"{numbers.things(group.pending, 'pending entry')} and {numbers.things(group.consumer_count, 'consumer')}.",
+        ("No entry is removed.", *([note] if seeking.owner(group) is not None else [])),
+    )
+
+
+def _remove_group(connection: Connection, asked: Asked) -> Done:
+    asking.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
+    return Done(f"Removed the group {names.shown(asked.key('group'))}.", 1)
+
+
+def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
+    stream, group, consumer = asked.key("stream"), asked.key("group"), asked.key("consumer")
+    found = of_groups.need(connection, stream, group, asking.now_ms(connection)).consumers or ()
+    one = next((each for each in found if each.name == consumer), None)
+    if one is None:
+        fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(consumer))
+    lost = "Its pending entries are then neither acknowledged nor delivered again: claim them first."
+    return Plan(
+        f"Remove the consumer {names.shown(consumer)} with {numbers.things(one.pending, 'pending entry')} from "
+        f"{names.shown(group)}.",
+        (lost,) if one.pending else (),
+    )
+
+
+def _remove_consumer(connection: Connection, asked: Asked) -> Done:
+    consumer = asked.key("consumer")
+    asking.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
+    return Done(f"Removed the consumer {names.shown(consumer)}.", 1)
+
+
+# --- trimming ---------------------------------------------------------------------------------------------------------
+
+
+def _limit(connection: Connection, asked: Asked) -> tuple[listing.Stream, tuple[str, str | int], int, bool]:
+    """The stream, the limit of XTRIM, how many entries lie beyond it, and whether that is exact."""
+    found = listing.need(connection, asked.key("stream"))
+    by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
+    if by == "maxlen":
+        most = asked.number("maxlen", found.length, 0, 2**53)
+        return found, ("MAXLEN", most), max(0, found.length - most), True
+    if by == "older":
+        older = times.duration(asked.text("older"), "older")
+        at: StreamId | None = StreamId(max(0, asking.now_ms(connection) - older), 0)
+    else:
+        at = trimming.first_needed(connection, found.name)
+    if at is None:
+        fail("NO_GROUPS", stream=names.shown(found.name))
+    return found, ("MINID", str(at)), *trimming.about_before(found, at)
+
+
+def _plan_trim(connection: Connection, asked: Asked) -> Plan:
+    found, limit, count, exact = _limit(connection, asked)
+    needed = trimming.first_needed(connection, found.name)
+    notes = []
+    if needed is not None and found.first is not None and count > trimming.about_before(found, needed)[0]:
+        notes.append(f"Groups still need entries from {needed} on: some of them would be removed.")
+    return Plan(
+        f"Remove {numbers.count(count, exact=exact)} of {found.length:,} entries from {names.shown(found.name)} "
+        f"({limit[0]} {limit[1]}).",
+        tuple(notes),
+        (("Length", f"{found.length:,}", numbers.count(found.length - count, exact=exact)),),
+    )
+
+
+def _trim(connection: Connection, asked: Asked) -> Done:
+    found, limit, _, _ = _limit(connection, asked)
+    return _in_parts(trimming.trim(connection, found.name, *limit), lambda count: count, "Removed", "entry")
+
+
+# --- pending entries --------------------------------------------------------------------------------------------------
+
+
+def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: str) -> Done:
+    """Do something with one part after the other, for a few seconds at most."""
+    end = time.monotonic() + _SECONDS
+    done = 0
+    for part in parts:
+        done += act(part)
+        if time.monotonic() > end:
+            return Done(f"{past} {numbers.things(done, noun)} so far.", done, more=True)
+    return Done(f"{past} {numbers.things(done, noun)}.", done)
+
+
+def _counted(pages: Iterable[Sequence[Any]]) -> str:
+    count = 0
+    for page in pages:
+        count += len(page)
+        if count >= _COUNTED:
+            return f"at least {count:,}"
+    return f"{count:,}"
+
+
+def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
+    which = of_pending.which(asked)
+    if which.is_all and not asked.flag("all"):
+        fail("INVALID_VALUE", name="entries", value="", expected="it must be said which ones: IDs, a filter, or all")
+    return pending.find(connection, asked.key("stream"), asked.key("group"), which)
+
+
+def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Callable[[Connection, Asked], Plan]:
+    def plan(connection: Connection, asked: Asked) -> Plan:
+        stream, group = asked.key("stream"), asked.key("group")
+        total = pending.total(connection, stream, group)
+        which = of_pending.which(asked)
+        count = f"all {total:,}" if which.is_all else _counted(_pending_pages(connection, asked))
+        to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
+        of = f"{names.shown(group)} of {names.shown(stream)}"
+        return Plan(f"{word} {count} of {total:,} pending entries of {of}{to}.", notes(asked))
+
+    return plan
+
+
+def _on_pending(
+    past: str, act: Callable[[Connection, Asked, list[Pending]], int]
+) -> Callable[[Connection, Asked], Done]:
+    def done(connection: Connection, asked: Asked) -> Done:
+        return _in_parts(
+            _pending_pages(connection, asked), lambda page: act(connection, asked, page), past, "pending entry"
+        )
+
+    return done
+
+
+def _ack(connection: Connection, asked: Asked, page: list[Pending]) -> int:
+    return pending.acknowledge(connection, asked.key("stream"), asked.key("group"), page)
+
+
+def _claim(connection: Connection, asked: Asked, page: list[Pending]) -> int:
+    to = asked.key("to")
+    others = [entry for entry in page if entry.consumer != to]
+    idle = of_pending.which(asked).idle_ms
+    return pending.claim(connection, asked.key("stream"), asked.key("group"), others, to, idle) if others else 0
+
+
+def _nack(connection: Connection, asked: Asked, page: list[Pending]) -> int:
+    held = [entry for entry in page if entry.consumer]
+    return pending.give_back(connection, asked.key("stream"), asked.key("group"), held, "fail") if held else 0
+
+
+# --- dead letters -----------------------------------------------------------------------------------------------------
+
+
+def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
+    now = asking.now_ms(connection)
+    which = of_letters.which(asked, now)
+    if which.is_all and not asked.flag("all"):
+        fail("INVALID_VALUE", name="letters", value="", expected="it must be said which ones: IDs, a filter, or all")
+    # Letters that come from now on are not meant: what is put back may fail again meanwhile.
+    upto = asked.id("upto")
+    found = listing.need(connection, asked.key("stream"))
+    return dead_letters.find(connection, found.name, which, upto or found.generated)
+
+
+def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
+    def plan(connection: Connection, asked: Asked) -> Plan:
+        count = _counted(_letter_pages(connection, asked))
+        to = asked.key_or_none("to")
+        where = "" if word == "Remove" else " to where they came from" if to is None else f" to {names.shown(to)}"
+        stream = asked.key("stream")
+        upto = str(listing.need(connection, stream).generated)
+        return Plan(f"{word} {count} dead letters of {names.shown(stream)}{where}.", (note,), fixed={"upto": upto})
+
+    return plan
+
+
+def _replay(connection: Connection, asked: Asked) -> Done:
+    def act(page: list[Letter]) -> int:
+        dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False)
+        return len(page)
+
+    return _in_parts(_letter_pages(connection, asked), act, "Replayed", "dead letter")
+
+
+def _purge(connection: Connection, asked: Asked) -> Done:
+    def act(page: list[Letter]) -> int:
+        return dead_letters.remove(connection, asked.key("stream"), page)
+
+    return _in_parts(_letter_pages(connection, asked), act, "Removed", "dead letter")
+
+
+_STREAM, _GROUP = ("stream",), ("stream", "group")
+_WHICH = (*_GROUP, "ids", "consumer", "idle", "deliveries", "all")
+_LETTERS = (*_STREAM, "ids", "reason", "origin", "older", "all")
+
+CHANGES: dict[str, Change] = {
+    "produce": Change(_plan_produce, _produce, (*_STREAM, "fields")),
+    "seek": Change(_plan_seek, _seek, (*_GROUP, "to")),
+    "create-group": Change(_plan_create, _create, (*_GROUP, "at")),
+    "remove-group": Change(_plan_remove_group, _remove_group, _GROUP),
+    "remove-consumer": Change(_plan_remove_consumer, _remove_consumer, (*_GROUP, "consumer")),
+    "trim": Change(_plan_trim, _trim, (*_STREAM, "by", "maxlen", "older")),
+    "ack": Change(
+        _plan_pending("Acknowledge", lambda _: ("They are done with: no consumer gets them again.",)),
+        _on_pending("Acknowledged", _ack),
+        _WHICH,
+    ),
+    "claim": Change(
+        _plan_pending("Claim", lambda _: ("That consumer reads them as its own pending entries.",)),
+        _on_pending("Claimed", _claim),
+        (*_WHICH, "to"),
+    ),
+    "nack": Change(
+        _plan_pending("Give back", lambda _: ("The next claim of any consumer gets them.",)),
+        _on_pending("Gave back", _nack),
+        _WHICH,
+    ),
+    "replay": Change(
+        _plan_letters("Replay", "The originals are added again with new IDs, and the letters removed."),
+        _replay,
+        (*_LETTERS, "to"),
+    ),
+    "purge": Change(_plan_letters("Remove", "They are gone for good."), _purge, _LETTERS),
+}
+
+
+def change(action: str, asked: Asked) -> dict[str, Any]:
+    """The plan of a change with the number that confirms it; or, with such a number, what was done."""
+    kind = CHANGES.get(action)
+    if kind is None:
+        fail("INVALID_VALUE", name="action", value=action[:50], expected=f"it must be one of {', '.join(CHANGES)}")
+    given = {name: value for name, value in asked.given.items() if name in kind.parameters}
+    session, number, now = asked.access.session, asked.text("confirm"), time.monotonic()
+    if not number:
+        with asked.access.lend() as connection:
+            plan = kind.plan(connection, replace(asked, given=given))
+        confirm = session.propose(action, given, plan.fixed, now)
+        return {
+            "plan": plan.sentence,
+            "notes": list(plan.notes),
+            "facts": [list(fact) for fact in plan.facts],
+            "confirm": confirm,
+        }
+    parameters = session.confirmed(number, action, given, now)
+    if parameters is None:
+        fail(
+            "INVALID_VALUE",
+            name="confirm",
+            value="...",
+            expected="it must be of the plan of this change, ten minutes old at most",
+        )
+    with asked.access.lend() as connection:
+        done = kind.act(connection, replace(asked, given=parameters))
+    if not done.more:
+        session.carried_out(number)
+    asked.sampler.hurry()
+    return {"done": done.sentence, "count": done.count, "more": done.more}

@@ -1,0 +1,96 @@
+"""Dead letters: the streams that hold them, the reasons and origins of a stream's letters, and the letters in pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.asked import Asked
+from pystreams.streams import dead_letters, entries, listing
+from pystreams.streams.dead_letters import Letter, Which
+from pystreams.values import fields, times
+from spark_streams.stream_id import LAST, StreamId
+
+_SAMPLE = 5_000
+_LOOKED = 10_000
+_MOST = 20
+_REASON = 160
+
+
+def holders(asked: Asked) -> dict[str, Any]:
+    """The streams whose last entry is a dead letter, as the sampler has found them."""
+    rows = [asked.snapshot.streams[name] for name in asked.snapshot.letters]
+    seen = asked.access.visible([row.stream.name for row in rows])
+    kept = [row for row in rows if row.stream.name in seen]
+    kept.sort(key=lambda row: -row.stream.length)
+    return {"rows": [shapes.stream(row, asked.snapshot.at) for row in kept[:200]], "total": len(kept)}
+
+
+def which(asked: Asked, now: int) -> Which:
+    """Which letters are meant."""
+    reason, older = asked.text("reason"), asked.text("older")
+    before = StreamId(max(0, now - times.duration(older, "older")), 0) if older else None
+    return Which(asked.ids("ids"), asked.key_or_none("origin"), reason.encode() if reason else None, before)
+
+
+def _short(reason: bytes) -> str:
+    """A reason without what differs from letter to letter: its first line."""
+    return shapes.cut(reason.split(b"\n", 1)[0][:_REASON])
+
+
+def overview(asked: Asked) -> dict[str, Any]:
+    """How many of the last letters of a stream there are by reason, and by the stream that they come from."""
+    name = asked.key("stream")
+    with asked.access.lend() as connection:
+        found = listing.need(connection, name)
+        letters = [
+            letter
+            for page in entries.pages_back(connection, name, LAST, most=_SAMPLE)
+            for letter in map(dead_letters.parsed, page)
+            if letter is not None
+        ]
+    reasons = Counter(_short(letter.reason) for letter in letters)
+    origins = Counter(letter.stream for letter in letters)
+    return {
+        "length": found.length,
+        "sample": len(letters),
+        "reasons": [[reason, count] for reason, count in reasons.most_common(_MOST)],
+        "origins": [{"name": shapes.name(origin), "count": count} for origin, count in origins.most_common(_MOST)],
+    }
+
+
+def letter(found: Letter) -> dict[str, Any]:
+    """A dead letter."""
+    pairs = fields.pairs(found.words)
+    return {
+        "id": found.id.decode("ascii", "replace"),
+        "stream": shapes.name(found.stream),
+        "original": shapes.cut(found.original, 100),
+        "deliveries": found.deliveries,
+        "reason": shapes.cut(found.reason),
+        "fields": [[shapes.cut(key, 300), shapes.cut(value)] for key, value in pairs[:60]],
+    }
+
+
+def page(asked: Asked) -> dict[str, Any]:
+    """A page of the letters that are meant, the last ones first, from an ID back. `next` is where the next begins."""
+    name = asked.key("stream")
+    size = asked.number("size", 50, 1, 200)
+    start = asked.id("at") or LAST
+    meant = which(asked, asked.snapshot.at)
+    found: list[Letter] = []
+    looked, following = 0, None
+    with asked.access.lend() as connection:
+        for some in entries.pages_back(connection, name, start, most=_LOOKED):
+            for each in some:
+                looked += 1
+                one = dead_letters.parsed(each)
+                if one is not None and meant.has(one):
+                    found.append(one)
+                if len(found) == size or looked == _LOOKED:
+                    following = str(StreamId.parse(each[0]).before())
+                    break
+            if following is not None:
+                break
+    return {"rows": [letter(each) for each in found], "looked": looked, "next": following}

@@ -1,0 +1,167 @@
+"""Server-sent events: what all browsers are told after each look, and the entries that come into a stream.
+
+A browser that never reads is cut by the HTTP server (`app.watch`). Numbers of listeners are limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.overview import news
+from pystreams.dashboard.api.streams import condition
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.streams import following, listing
+from pystreams.streams.asking import ask
+from pystreams.values import fields, where
+from spark_streams.stream_id import StreamId
+
+MOST_LISTENERS, MOST_TAILS = 200, 40
+_COUNT = 200
+_SHOWN = 100  # entries of one look that are sent; of a fast stream the last ones
+_PAUSE = 0.4
+_HEARTBEAT = 15.0
+
+
+def event(kind: str, document: dict[str, Any]) -> bytes:
+    """An event as it goes to the browser."""
+    return f"event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+
+
+class EventStream(Response):
+    """An answer that goes on until the browser leaves, or the events end. `left` is called then."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
+        super().__init__(None, 200)
+        self._events, self._left = events, left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+        gone = asyncio.ensure_future(_gone(receive))
+        sending = asyncio.ensure_future(self._send(headers, send))
+        try:
+            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (gone, sending):
+                task.cancel()
+            await asyncio.gather(gone, sending, return_exceptions=True)
+            self._left()
+
+    async def _send(self, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for chunk in self._events:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class News:
+    """Tells listeners of each look. The words are made once for all of them; who is slow misses some."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+        self._words = (-1, b"")
+        self.closing = False
+
+    def begin(self) -> None:
+        """Begin to listen to the sampler, in the event loop that runs."""
+        self._loop = asyncio.get_running_loop()
+        self._sampler.told = self._told
+
+    def end(self) -> None:
+        """Let all listeners go."""
+        self.closing = True
+        self._wake()
+
+    def _told(self) -> None:
+        """Called by the sampler's thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _now(self) -> bytes:
+        state = self._sampler.state
+        if self._words[0] != state.number:
+            self._words = (state.number, event("look", news(state)))
+        return self._words[1]
+
+    async def events(self, valid: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """The looks, from the last one on, for as long as the session is valid."""
+        sent = b""
+        while valid() and not self.closing:
+            changed = self._changed
+            words = self._now()
+            yield words if words is not sent else b": still here\n\n"
+            sent = words
+            try:
+                await asyncio.wait_for(changed.wait(), _HEARTBEAT)
+            except TimeoutError:
+                continue
+
+
+class Tail:
+    """The entries that come into a stream, those for which a condition holds. `look` is called in a thread."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._name = asked.key("stream")
+        self._holds: where.Condition | None = condition(asked.text("where"))
+        self._after = asked.id("after")
+
+    def look(self) -> tuple[dict[str, Any] | None, bool]:
+        """What is new, and whether there may be more at once."""
+        with self._asked.access.lend() as connection:
+            if self._after is None:
+                self._after = listing.need(connection, self._name).generated
+                return {"rows": [], "after": str(self._after), "skipped": 0}, False
+            reply = ask(connection, "XREAD", "COUNT", _COUNT, "STREAMS", self._name, str(self._after))
+        found = [entry for _, entry in following.listed(reply)]
+        if not found:
+            return None, False
+        self._after = StreamId.parse(found[-1][0])
+        kept = [each for each in found if self._holds is None or self._holds(fields.as_text(each[1]))]
+        rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
+        document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
+        return document, len(found) == _COUNT
+
+
+async def tail(
+    look: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
+) -> AsyncIterator[bytes]:
+    """What a tail's looks give, as events. `look` is awaited; `failed` says what a failure is, which ends the tail."""
+    yield event("entries", first)
+    quiet = 0.0
+    while valid():
+        try:
+            document, more = await look()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the browser is told
+            yield event("failure", failed(failure))
+            return
+        if document is not None:
+            quiet = 0.0
+            yield event("entries", document)
+        elif quiet >= _HEARTBEAT:
+            quiet = 0.0
+            yield b": still here\n\n"
+        if not more:
+            await asyncio.sleep(_PAUSE)
+            quiet += _PAUSE

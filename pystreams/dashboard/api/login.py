@@ -1,0 +1,109 @@
+"""Logging in: as a user of the server, or with the dashboard's token; and what a page has to know at its beginning."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+from pystreams.dashboard.security.sessions import Session, Sessions, same
+from spark_streams.client.connection import BROKEN, Connection
+from spark_streams.config.address import Address
+from spark_streams.errors import PystreamsError
+
+_RETRY_MS = 1500
+TOKEN_USER = "token"  # noqa: S105 - what a session by token is called
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How one logs in. `open_here`: a server without passwords may be used without one, as on loopback."""
+
+    address: Address
+    token: str
+    changes: bool
+    open_here: bool
+
+
+class RefusedError(Exception):
+    """A login is refused; `status` is HTTP's."""
+
+    def __init__(self, status: int, condition: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.condition = status, condition
+
+
+def by_token(rules: Rules, sessions: Sessions, token: str) -> tuple[str, Session]:
+    """A session of the dashboard's own user."""
+    if not sessions.may_try():
+        raise _too_many()
+    if not same(token, rules.token):
+        sessions.failed()
+        raise RefusedError(403, "LOGIN_REFUSED", "This is not the token. 'pystreams ui' shows it when it starts.")
+    return sessions.begin(rules.address, TOKEN_USER, whole=True)
+
+
+def by_password(rules: Rules, sessions: Sessions, user: str, password: str) -> tuple[str, Session]:
+    """A session of a user of the server. Raises RefusedError, and what a server that cannot be reached raises."""
+    if not sessions.may_try():
+        raise _too_many()
+    address = _address(rules.address, user, password)
+    if not _may(address):
+        sessions.failed()
+        raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
+    if not rules.open_here and _needs_no_password(rules.address, user):
+        sessions.failed()
+        message = "The server lets this user in with any password, so here it proves nothing. Log in with the token."
+        raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
+    own = rules.address.login.username or "default"
+    return sessions.begin(address, user or "default", whole=(user or "default") == own)
+
+
+def _too_many() -> RefusedError:
+    return RefusedError(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
+
+
+def _address(address: Address, user: str, password: str) -> Address:
+    given = replace(address.credentials, username=user or None, password=password or None)
+    return replace(address, url=_without_login(address.url), credentials=given, retry_ms=_RETRY_MS)
+
+
+def _without_login(url: str) -> str:
+    """The URL without any user and password."""
+    parts = urlsplit(url)
+    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in ("username", "password")])
+    return SplitResult(parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, "").geturl()
+
+
+def _may(address: Address) -> bool:
+    """Whether the server lets this user in."""
+    try:
+        connection = Connection(address)
+    except PystreamsError as failure:
+        if failure.condition in ("LOGIN_REFUSED", "NOT_PERMITTED"):
+            return False
+        raise
+    try:
+        reply = connection.pipeline([("PING",)])[0]
+        return not str(reply).startswith("NOAUTH")
+    except BROKEN as cause:
+        raise connection.unreachable(cause) from cause
+    finally:
+        connection.close()
+
+
+def _needs_no_password(address: Address, user: str) -> bool:
+    """Whether the server lets this user in with a password that nobody can know."""
+    return _may(_address(address, user or "default", secrets.token_urlsafe(24)))
+
+
+def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
+    """What a page has to know at its beginning."""
+    if session is None:
+        return {"session": None, "server": rules.address.shown}
+    return {
+        "session": {"user": session.user, "csrf": session.csrf, "whole": session.whole},
+        "server": rules.address.shown,
+        "changes": rules.changes,
+    }

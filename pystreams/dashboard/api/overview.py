@@ -1,0 +1,109 @@
+"""Overview: all streams and groups in pages, the numbers of all together, and what needs attention."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.asked import Asked, shown
+from pystreams.dashboard.sampling.sampler import State
+from pystreams.dashboard.sampling.snapshot import GROUP_SORTS, STREAM_SORTS, Snapshot
+from pystreams.streams.status import Status
+
+_ATTENTION = 6
+_CURVES = ("rate", "lag", "pending", "entries", "memory", "commands", "clients")
+_FACTS = {
+    "release": ("engine_release", "valkey_version", "redis_version"),
+    "role": ("role",),
+    "mode": ("redis_mode",),
+    "uptime_seconds": ("uptime_in_seconds",),
+    "memory": ("used_memory",),
+    "maxmemory": ("maxmemory",),
+    "clients": ("connected_clients",),
+    "commands_per_second": ("instantaneous_ops_per_sec",),
+}
+
+
+def product(facts: dict[str, str] | Any) -> str:
+    """What the server calls itself."""
+    if "engine_release" in facts:
+        return f"pystreams engine {facts['engine_release']}"
+    if "valkey_version" in facts:
+        return f"Valkey {facts['valkey_version']}"
+    return f"Redis {facts['redis_version']}" if "redis_version" in facts else "unknown server"
+
+
+def news(state: State) -> dict[str, Any]:
+    """What every browser is told after each look: numbers alone, no names."""
+    snapshot = state.snapshot
+    return {
+        "number": state.number,
+        "at": snapshot.at,
+        "problem": state.problem,
+        "since": state.since,
+        "totals": asdict(snapshot.totals),
+        "server": server_facts(snapshot),
+    }
+
+
+def server_facts(snapshot: Snapshot) -> dict[str, Any]:
+    """The few facts of the server that stand on every page."""
+    facts: dict[str, Any] = {"product": product(snapshot.facts)}
+    for name, lines in _FACTS.items():
+        value = next((snapshot.facts[line] for line in lines if line in snapshot.facts), None)
+        facts[name] = int(value) if value is not None and value.isdigit() else value
+    return facts
+
+
+def overview(asked: Asked) -> dict[str, Any]:
+    """The numbers of all together over the last hour, and the groups that are worst off."""
+    ranked = asked.snapshot.groups_by("status", falling=True)
+    worst = ranked[: _ATTENTION * 4]
+    seen = asked.access.visible([row.group.stream.name for row in worst])
+    attention = [row for row in worst if row.status != Status.OK and row.group.stream.name in seen]
+    return {
+        **news(asked.sampler.state),
+        "curves": {name: shapes.curve(asked.sampler.curve(name)) for name in _CURVES},
+        "attention": [shapes.group(row) for row in attention[:_ATTENTION]],
+    }
+
+
+def streams(asked: Asked) -> dict[str, Any]:
+    """A page of the streams, sorted and searched."""
+    sort = asked.choice("sort", STREAM_SORTS, "name")
+    falling = asked.choice("order", ("rising", "falling"), "rising") == "falling"
+    rows = asked.snapshot.streams_by(sort, falling=falling, search=asked.text("search")[:200])
+    page, total = shown(asked, rows, lambda row: row.stream.name)
+    return {
+        "at": asked.snapshot.at,
+        "total": total,
+        "rows": [
+            {
+                **shapes.stream(row, asked.snapshot.at),
+                "trend": shapes.trend(asked.sampler.curve("rate", row.stream.name)),
+            }
+            for row in page
+        ],
+    }
+
+
+def groups(asked: Asked) -> dict[str, Any]:
+    """A page of the groups of all streams, sorted and searched, all or those of a status."""
+    sort = asked.choice("sort", GROUP_SORTS, "lag")
+    falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"
+    status = asked.choice("status", ("any", *Status), "any")
+    search = asked.text("search")[:200]
+    rows = asked.snapshot.groups_by(sort, falling=falling, search=search, status="" if status == "any" else status)
+    page, total = shown(asked, rows, lambda row: row.group.stream.name)
+    return {
+        "at": asked.snapshot.at,
+        "total": total,
+        "rows": [
+            {
+                **shapes.group(row),
+                "trend": shapes.trend(asked.sampler.curve("lag", row.group.stream.name, row.group.name)),
+            }
+            for row in page
+        ],
+    }

@@ -1,0 +1,121 @@
+"""Pending entries of a group: in pages, and how old and how often delivered they are.
+
+Of a long list the histogram looks at a sample: stretches at even distances between its first and its last ID.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.asked import Asked
+from pystreams.streams import pending
+from pystreams.streams.asking import ask, ask_all
+from pystreams.streams.pending import Pending, Which
+from pystreams.values import times
+from spark_streams.client.connection import Command, Connection
+from spark_streams.stream_id import ZERO, StreamId
+
+AGES_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1–24 h", "> 1 day")
+DELIVERIES = (2, 3, 5, 10, 20)
+DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
+_WHOLE, _STRETCHES, _STRETCH = 20_000, 20, 500
+_LOOKED = 20_000  # entries that one request looks through for a page
+_MOST_CONSUMERS = 100
+
+
+def which(asked: Asked) -> Which:
+    """Which entries are meant."""
+    idle = asked.text("idle")
+    return Which(
+        asked.ids("ids"),
+        asked.key_or_none("consumer"),
+        times.duration(idle, "idle") if idle else 0,
+        asked.number("deliveries", 0, 0, 1_000_000),
+    )
+
+
+def histogram(found: Sequence[Pending]) -> dict[str, Any]:
+    """How many entries were left alone for how long, and were delivered how often."""
+    ages, deliveries = [0] * len(AGE_NAMES), [0] * len(DELIVERY_NAMES)
+    for entry in found:
+        ages[bisect_right(AGES_MS, entry.idle_ms)] += 1
+        deliveries[bisect_right(DELIVERIES, entry.deliveries)] += 1
+    return {
+        "ages": [list(pair) for pair in zip(AGE_NAMES, ages, strict=True)],
+        "deliveries": [list(pair) for pair in zip(DELIVERY_NAMES, deliveries, strict=True)],
+    }
+
+
+def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, list[Pending], list[list[Any]]]:
+    """How many entries are pending, all of them or a sample, and the consumers that have most."""
+    ask(connection, "XINFO", "STREAM", stream)
+    total, low, high, consumers = ask(connection, "XPENDING", stream, group)
+    total = int(total)
+    ranked = sorted(([name, int(count)] for name, count in consumers or ()), key=lambda each: (-each[1], each[0]))
+    if not total:
+        return 0, [], []
+    if total <= _WHOLE:
+        return total, [each for page in pending.find(connection, stream, group, Which()) for each in page], ranked
+    first, last = StreamId.parse(low), StreamId.parse(high)
+    starts = [first.ms + (last.ms - first.ms) * at // _STRETCHES for at in range(_STRETCHES)]
+    commands: list[Command] = [
+        ("XPENDING", stream, group, f"{start}-0", f"{end - 1}" if end is not None else "+", _STRETCH)
+        for start, end in zip(starts, [*starts[1:], None], strict=True)
+        if end is None or end > start
+    ]
+    rows = [row for reply in ask_all(connection, commands) for row in reply]
+    return total, [Pending(row[0], row[1] or b"", int(row[2]), int(row[3])) for row in rows], ranked
+
+
+def overview(asked: Asked) -> dict[str, Any]:
+    """How many entries are pending, for whom, how old, how often delivered."""
+    stream, group = asked.key("stream"), asked.key("group")
+    with asked.access.lend() as connection:
+        total, found, consumers = sample(connection, stream, group)
+    return {
+        "total": total,
+        "sample": len(found),
+        **histogram(found),
+        "consumers": [{"name": shapes.name(name), "pending": count} for name, count in consumers[:_MOST_CONSUMERS]],
+    }
+
+
+def entries(asked: Asked) -> dict[str, Any]:
+    """A page of the entries that are meant, from an ID on. `next` is where the next page begins."""
+    stream, group = asked.key("stream"), asked.key("group")
+    size = asked.number("size", 50, 1, 200)
+    meant = which(asked)
+    found: list[Pending] = []
+    following: StreamId | None = asked.id("after") or ZERO
+    looked = 0
+    with asked.access.lend() as connection:
+        while following is not None and len(found) < size and looked < _LOOKED:
+            consumer: Command = () if meant.consumer is None else (meant.consumer,)
+            asked_for = min(1000, size if meant.is_all else 1000)
+            rows = ask(connection, "XPENDING", stream, group, str(following), "+", asked_for, *consumer)
+            looked += len(rows)
+            following = StreamId.parse(rows[-1][0]).next() if len(rows) == asked_for else None
+            for row in rows:
+                entry = Pending(row[0], row[1] or b"", int(row[2]), int(row[3]))
+                if meant.has(entry):
+                    found.append(entry)
+                if len(found) == size:
+                    following = StreamId.parse(row[0]).next()
+                    break
+    return {
+        "rows": [
+            {
+                "id": each.id.decode("ascii", "replace"),
+                "consumer": shapes.name(each.consumer),
+                "idle_ms": each.idle_ms,
+                "deliveries": each.deliveries,
+            }
+            for each in found
+        ],
+        "looked": looked,
+        "next": None if following is None else str(following),
+    }

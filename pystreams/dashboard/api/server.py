@@ -1,0 +1,149 @@
+"""The server itself: clients, slow commands, latency, persistence, replication. Kept for two seconds for each user."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.overview import server_facts
+from pystreams.dashboard.sampling.looking import info
+from spark_streams.client.connection import Command
+
+_MOST_CLIENTS = 100
+_SLOW = 50
+_COMMANDS = 25
+_WORDS, _WORD_BYTES = 12, 120
+
+_SECTIONS = {
+    "memory": ("used_memory", "used_memory_peak", "used_memory_rss", "maxmemory", "maxmemory_policy"),
+    "persistence": (
+        "loading",
+        "aof_enabled",
+        "aof_last_write_status",
+        "aof_last_bgrewrite_status",
+        "aof_rewrite_in_progress",
+        "aof_current_size",
+        "rdb_last_save_time",
+        "rdb_changes_since_last_save",
+        "rdb_bgsave_in_progress",
+        "rdb_last_bgsave_status",
+    ),
+    "replication": (
+        "role",
+        "connected_slaves",
+        "master_host",
+        "master_port",
+        "master_link_status",
+        "master_last_io_seconds_ago",
+        "master_repl_offset",
+        "slave_repl_offset",
+        "repl_backlog_size",
+    ),
+    "traffic": (
+        "total_connections_received",
+        "rejected_connections",
+        "total_commands_processed",
+        "instantaneous_ops_per_sec",
+        "total_net_input_bytes",
+        "total_net_output_bytes",
+        "total_error_replies",
+        "evicted_keys",
+        "expired_keys",
+    ),
+}
+
+
+def server(asked: Asked) -> dict[str, Any]:
+    """What the server says of itself; what the user may not ask for is None."""
+    with asked.access.lend() as connection:
+        facts = info(connection)
+        clients, slow, latest, statistics = connection.pipeline(_questions())
+    seen = slow if isinstance(slow, list) else None
+    return {
+        "facts": server_facts(asked.snapshot) | {"address": asked.access.session.address.shown},
+        "sections": {title: {line: facts.get(line) for line in lines} for title, lines in _SECTIONS.items()},
+        "replicas": [facts[f"slave{at}"] for at in range(20) if f"slave{at}" in facts],
+        "clients": _clients(clients) if isinstance(clients, bytes) else None,
+        "slow": None if seen is None else [_slow(each) for each in seen],
+        "latency": [_event(each) for each in latest] if isinstance(latest, list) else None,
+        "commands": _commands(statistics) if isinstance(statistics, bytes) else None,
+    }
+
+
+def _questions() -> list[Command]:
+    return [("CLIENT", "LIST"), ("SLOWLOG", "GET", _SLOW), ("LATENCY", "LATEST"), ("INFO", "commandstats")]
+
+
+def _clients(reply: bytes) -> dict[str, Any]:
+    """The clients, those with most memory first."""
+    rows = [
+        dict(pair.split("=", 1) for pair in line.split(" ") if "=" in pair)
+        for line in reply.decode("utf-8", "replace").splitlines()
+    ]
+    rows.sort(key=lambda row: (-_number(row.get("tot-mem") or row.get("omem")), _number(row.get("id"))))
+    kept = ("id", "addr", "name", "user", "age", "idle", "cmd", "tot-mem", "omem", "flags", "lib-name")
+    return {
+        "total": len(rows),
+        "rows": [{name: shapes.cut(row.get(name, "").encode(), 100) for name in kept} for row in rows[:_MOST_CLIENTS]],
+    }
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+def _slow(entry: Sequence[Any]) -> dict[str, Any]:
+    words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:_WORDS] if isinstance(word, bytes)]
+    more = len(entry[3]) - len(words)
+    return {
+        "at": int(entry[1]) * 1000,
+        "microseconds": int(entry[2]),
+        "command": " ".join(words) + (f" … ({more} more)" if more > 0 else ""),
+        "client": shapes.cut(entry[4], 100) if len(entry) > 4 else "",
+    }
+
+
+def _event(entry: Sequence[Any]) -> dict[str, Any]:
+    return {"event": shapes.cut(entry[0], 100), "at": int(entry[1]) * 1000, "last": int(entry[2]), "max": int(entry[3])}
+
+
+def _commands(reply: bytes) -> list[dict[str, Any]]:
+    """The commands that took most time in all."""
+    found: list[dict[str, Any]] = []
+    for line in reply.decode("utf-8", "replace").splitlines():
+        name, _, text = line.partition(":")
+        if name.startswith("cmdstat_"):
+            facts: Mapping[str, str] = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+            found.append(
+                {
+                    "command": name.removeprefix("cmdstat_").upper().replace("|", " "),
+                    "calls": int(facts.get("calls", 0)),
+                    "microseconds": int(facts.get("usec", 0)),
+                    "per_call": float(facts.get("usec_per_call", 0)),
+                    "failed": int(facts.get("failed_calls", 0)) + int(facts.get("rejected_calls", 0)),
+                }
+            )
+    return sorted(found, key=lambda each: -each["microseconds"])[:_COMMANDS]
+
+
+class Cached:
+    """`server` for each user, asked at most every two seconds: lists of clients may be long."""
+
+    _SECONDS = 2.0
+    _MOST = 50
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    def __call__(self, asked: Asked) -> dict[str, Any]:
+        user = asked.access.session.user
+        at, found = self._kept.get(user, (-1e9, {}))
+        if time.monotonic() - at > self._SECONDS:
+            found = server(asked)
+            if len(self._kept) >= self._MOST:
+                self._kept.clear()
+            self._kept[user] = (time.monotonic(), found)
+        return found

@@ -1,0 +1,1 @@
+"""The application: routes, files of the pages, and the HTTP server that runs it all."""

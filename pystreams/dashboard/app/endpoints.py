@@ -1,0 +1,248 @@
+"""Endpoints: from an HTTP request to a question of the API, in a thread, and from what goes wrong to an answer."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from pystreams.dashboard.api import asked as asking
+from pystreams.dashboard.api import changes, live, login
+from pystreams.dashboard.api.access import Access
+from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.security.sessions import Session, Sessions, same
+from pystreams.errors import Status, status_of
+from spark_streams.client.connection import BROKEN
+from spark_streams.errors import PystreamsError
+
+_log = logging.getLogger("pystreams.dashboard")
+
+_THREADS = 24
+_STATUS = {
+    Status.USAGE: 400,
+    Status.MISSING: 404,
+    Status.UNREACHABLE: 503,
+    Status.NOT_PERMITTED: 403,
+}
+
+Question = Callable[[Asked], dict[str, Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def problem(status: int, condition: str, message: str) -> JSONResponse:
+    """The answer to a request that cannot be answered."""
+    return JSONResponse({"error": {"id": condition, "message": message}}, status)
+
+
+def told(failure: PystreamsError) -> str:
+    """An error's sentence and advice, without the condition in front."""
+    return str(failure).removeprefix(f"[{failure.condition}] ")
+
+
+class Endpoints:
+    """What all requests share: the rules, the sessions and their ways to the server, the sampler, the listeners."""
+
+    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str) -> None:
+        self.rules, self.sampler, self.cookie = rules, sampler, cookie
+        self.sessions = Sessions(time.monotonic, self._ended)
+        self.news = live.News(sampler)
+        self._ways: dict[int, Access] = {}
+        self._threads: anyio.CapacityLimiter | None = None
+        self._listeners = self._tails = 0
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def session_of(self, request: Request) -> Session | None:
+        """The session of a request's cookie."""
+        number = request.cookies.get(self.cookie)
+        return self.sessions.find(number) if number else None
+
+    def _access(self, session: Session) -> Access:
+        return self._ways.setdefault(id(session), Access(session))
+
+    def _ended(self, session: Session) -> None:
+        way = self._ways.pop(id(session), None)
+        if way is not None:
+            way.close()
+
+    def close(self) -> None:
+        """Close all ways to the server."""
+        self.news.end()
+        for way in list(self._ways.values()):
+            way.close()
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What work gives that may wait for the server. Few threads do such work, so that pages always load."""
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(work, *arguments, limiter=self._threads, abandon_on_cancel=True)
+
+    # --- endpoints ----------------------------------------------------------------------------------------------------
+
+    async def session(self, request: Request) -> Response:
+        """Who is logged in."""
+        return JSONResponse(login.facts(self.rules, self.session_of(request)))
+
+    async def log_in(self, request: Request) -> Response:
+        """Log in with a token, or as a user of the server."""
+        given = await _body(request)
+        if given is None:
+            return problem(400, "NO_JSON", "The body must be a JSON object.")
+        token, user, password = (given.get(name) for name in ("token", "user", "password"))
+        if not all(isinstance(each, str | None) for each in (token, user, password)):
+            return problem(400, "INVALID_VALUE", "Token, user and password are texts.")
+        try:
+            if token:
+                number, session = login.by_token(self.rules, self.sessions, token)
+            else:
+                number, session = await self.in_thread(
+                    login.by_password, self.rules, self.sessions, user or "", password or ""
+                )
+        except login.RefusedError as refusal:
+            _log.warning("A login was refused: %s.", refusal.condition)
+            return problem(refusal.status, refusal.condition, str(refusal))
+        except (PystreamsError, *BROKEN) as failure:
+            return _failed(failure)
+        answer = JSONResponse(login.facts(self.rules, session))
+        secure = request.url.scheme == "https"
+        answer.set_cookie(self.cookie, number, path="/", secure=secure, httponly=True, samesite="strict")
+        return answer
+
+    async def log_out(self, request: Request) -> Response:
+        """End the session."""
+        session = self.session_of(request)
+        if session is not None and not same(request.headers.get("x-csrf-token", ""), session.csrf):
+            return _FORGED
+        self.sessions.end(request.cookies.get(self.cookie, ""))
+        answer = JSONResponse(login.facts(self.rules, None))
+        answer.delete_cookie(self.cookie, path="/", httponly=True, samesite="strict")
+        return answer
+
+    def question(self, question: Question) -> Endpoint:
+        """The endpoint of a question: a GET with parameters in its query."""
+
+        async def answer(request: Request) -> Response:
+            session = self.session_of(request)
+            if session is None:
+                return _NOT_LOGGED_IN
+            return await self._answered(request, session, lambda: question(self._asked(session, _query(request))))
+
+        return answer
+
+    async def change(self, request: Request) -> Response:
+        """A change: its plan, or, confirmed, what was done."""
+        session = self.session_of(request)
+        if session is None:
+            return _NOT_LOGGED_IN
+        if not same(request.headers.get("x-csrf-token", ""), session.csrf):
+            return _FORGED
+        if not self.rules.changes:
+            return problem(403, "READ_ONLY", "This dashboard is read-only. Start it with --allow-changes.")
+        given = await _body(request)
+        if given is None:
+            return problem(400, "NO_JSON", "The body must be a JSON object.")
+        action = request.path_params["action"]
+        return await self._answered(request, session, lambda: changes.change(action, self._asked(session, given)))
+
+    async def events(self, request: Request) -> Response:
+        """What all browsers are told after each look."""
+        session = self.session_of(request)
+        if session is None:
+            return _NOT_LOGGED_IN
+        if self._listeners >= live.MOST_LISTENERS:
+            return problem(429, "TOO_MANY_LISTENERS", "Too many pages listen. Close some.")
+        self._listeners += 1
+
+        def left() -> None:
+            self._listeners -= 1
+
+        return live.EventStream(self.news.events(self._valid(request)), left)
+
+    async def tail(self, request: Request) -> Response:
+        """The entries that come into a stream."""
+        session = self.session_of(request)
+        if session is None:
+            return _NOT_LOGGED_IN
+        if self._tails >= live.MOST_TAILS:
+            return problem(429, "TOO_MANY_LISTENERS", "Too many pages follow streams. Close some.")
+        self._tails += 1
+        try:
+            followed = live.Tail(self._asked(session, _query(request)))
+            first, _ = await self.in_thread(followed.look)
+        except (PystreamsError, *BROKEN) as failure:
+            self._tails -= 1
+            return self._failed_for(request, failure)
+
+        def left() -> None:
+            self._tails -= 1
+
+        nothing = {"rows": [], "after": "", "skipped": 0}
+        events = live.tail(lambda: self.in_thread(followed.look), first or nothing, self._valid(request), _document)
+        return live.EventStream(events, left)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _valid(self, request: Request) -> Callable[[], bool]:
+        number = request.cookies.get(self.cookie, "")
+        return lambda: not self.news.closing and self.sessions.find(number) is not None
+
+    def _asked(self, session: Session, given: dict[str, Any]) -> Asked:
+        return Asked(given, self._access(session), self.sampler, self.rules.changes)
+
+    async def _answered(self, request: Request, session: Session, work: Callable[[], dict[str, Any]]) -> Response:
+        del session
+        try:
+            document = await self.in_thread(work)
+        except (PystreamsError, *BROKEN) as failure:
+            return self._failed_for(request, failure)
+        return JSONResponse(document)
+
+    def _failed_for(self, request: Request, failure: BaseException) -> Response:
+        """The answer to a failure; a session whose user is let in no more has ended."""
+        if isinstance(failure, PystreamsError) and failure.condition == "LOGIN_REFUSED":
+            self.sessions.end(request.cookies.get(self.cookie, ""))
+            return _NOT_LOGGED_IN
+        return _failed(failure)
+
+
+_NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
+_FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Load the page again.")
+
+
+def _query(request: Request) -> dict[str, Any]:
+    return dict(asking.query(request.scope["query_string"]))
+
+
+async def _body(request: Request) -> dict[str, Any] | None:
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _document(failure: BaseException) -> dict[str, Any]:
+    if isinstance(failure, PystreamsError):
+        return {"id": failure.condition, "message": told(failure)}
+    if isinstance(failure, BROKEN):
+        return {
+            "id": "CONNECTION_BROKEN",
+            "message": "The connection to the server broke. It may have done what was asked.",
+        }
+    return {"id": "FAULT", "message": "The dashboard has a fault: its log says more."}
+
+
+def _failed(failure: BaseException) -> Response:
+    document = _document(failure)
+    if isinstance(failure, PystreamsError):
+        status = _STATUS.get(status_of(failure), 409)
+    else:
+        status = 503
+    return problem(status, document["id"], document["message"])

@@ -1,0 +1,157 @@
+"""The dashboard as a process: an HTTP server that answers until it is told to end.
+
+Browsers that cost something and give nothing are cut: those that never read what they are sent, and those that connect
+and never ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
+from spark_streams.config.address import Address
+
+_LOOK_SECONDS = 5.0
+_HEADER_LOOKS = 3  # looks after which a connection must have asked for something
+_MOST_CONNECTIONS = 500
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the dashboard runs. `names`: host names that it answers to; `token`: empty for one that is made up."""
+
+    bind: str = "127.0.0.1"
+    port: int = 8379
+    token: str = ""
+    changes: bool = False
+    names: Collection[str] = ()
+    interval: float = INTERVAL
+
+
+class Watch:
+    """Cuts connections that do not get on: call `look` every few seconds with those of the server."""
+
+    def __init__(self) -> None:
+        self._unread: dict[Any, int] = {}
+        self._silent: dict[Any, int] = {}
+
+    def look(self, connections: Collection[Any]) -> None:
+        """Cut those that have read nothing, or said nothing, since looks ago."""
+        unread: dict[Any, int] = {}
+        silent: dict[Any, int] = {}
+        for connection in connections:
+            transport = connection.transport
+            waiting = transport.get_write_buffer_size()
+            if waiting and self._unread.get(connection, -1) >= 0 and waiting >= self._unread[connection]:
+                transport.abort()
+                continue
+            if waiting:
+                unread[connection] = waiting
+            if connection.cycle is None:
+                silent[connection] = self._silent.get(connection, 0) + 1
+                if silent[connection] > _HEADER_LOOKS:
+                    transport.abort()
+        self._unread, self._silent = unread, silent
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with a watch, which ends without waiting for pages that listen."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        watch = Watch()
+        while not self.should_exit:
+            await asyncio.sleep(_LOOK_SECONDS)
+            watch.look(list(self.server_state.connections))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End with SIGTERM and Ctrl-C, as an end that was asked for: with exit status 0."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def listen(bind: str, port: int) -> socket.socket:
+    """A socket that listens there; OSError where it cannot."""
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((bind, port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        http="h11",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+
+
+def run(address: Address, settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
+    """Serve the dashboard of the server at an address on a socket, until SIGTERM or Ctrl-C.
+
+    `say` is told, when it is ready, the URL to open. The token is behind '#', which a browser sends to nobody.
+    """
+    here = settings.bind in LOOPBACK
+    token = settings.token or secrets.token_urlsafe(24)
+    port = made.getsockname()[1]
+    sampler = Sampler(address, settings.interval)
+    rules = Rules(address, token, settings.changes, here)
+    app = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}")
+    config = configured(app)
+    host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
+
+    def ready() -> None:
+        say(f"Dashboard of {address.shown}: http://{host}:{port}/#token={token}")
+        if not here:
+            say(
+                "It listens beyond this machine without TLS: passwords and data can be read on the way. "
+                "Put a proxy with TLS in front, or use --bind 127.0.0.1 and a tunnel."
+            )
+
+    _Server(config, ready).run(sockets=[made])
+    sys.stdout.flush()

@@ -1,0 +1,127 @@
+"""Many series of numbers over the last hour, in memory of a fixed size.
+
+All series share their times: a table of 32-bit numbers, a row for each series and a column for each step of time. When
+series come that have no room, every second column is given up, so that the hour is kept with wider steps. Below
+`_FEWEST_COLUMNS` new series are left out instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_FEWEST_COLUMNS = 45
+_FIRST_ROWS = 64
+_CELL_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One series. `at`: milliseconds since 1970, rising; `values`: None where nothing was seen."""
+
+    at: list[int]
+    values: list[float | None]
+
+
+class History:
+    """The series. `span_ms`: how long a value is kept; `step_ms`: how far two values are apart at least.
+
+    `budget`: bytes that the table may take.
+    """
+
+    def __init__(self, span_ms: int = 3_600_000, step_ms: int = 5_000, budget: int = 48 << 20) -> None:
+        self.span_ms, self.step_ms, self._budget = span_ms, step_ms, budget
+        self._columns = span_ms // step_ms
+        self._table = self._empty(_FIRST_ROWS)
+        self._times: list[int] = []
+        self._rows: dict[Hashable, int] = {}
+        self._free = list(range(_FIRST_ROWS))
+        self._seen: dict[Hashable, int] = {}
+
+    def _empty(self, rows: int) -> npt.NDArray[np.float32]:
+        return np.full((rows, self._columns), math.nan, np.float32)
+
+    @property
+    def bytes(self) -> int:
+        """What the table takes."""
+        return int(self._table.nbytes)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, at: int, values: Mapping[Hashable, float | None]) -> None:
+        """The values at a time, in milliseconds. Within a step the last value of a series counts."""
+        if self._times and at < self._times[-1]:
+            at = self._times[-1]  # the server's clock went back
+        if not self._times or at - self._times[-1] >= self.step_ms:
+            self._begin(at)
+        column = len(self._times) - 1
+        for key, value in values.items():
+            row = self._rows.get(key)
+            if row is None:
+                row = self._room(key)
+                if row is None:
+                    continue
+                column = len(self._times) - 1
+            self._seen[key] = at
+            self._table[row, column] = math.nan if value is None else value
+
+    def of(self, key: Hashable) -> Curve:
+        """One series; empty where there is none."""
+        row = self._rows.get(key)
+        if row is None:
+            return Curve([], [])
+        cells = self._table[row, : len(self._times)]
+        known = np.flatnonzero(~np.isnan(cells))
+        if not len(known):
+            return Curve([], [])
+        first = int(known[0])
+        values = [None if math.isnan(value) else float(value) for value in cells[first:]]
+        return Curve(self._times[first:], values)
+
+    def _begin(self, at: int) -> None:
+        """Begin a new column, and give up those that are too old."""
+        old = sum(1 for time in self._times if time <= at - self.span_ms)
+        old = max(old, len(self._times) + 1 - self._columns)
+        if old > 0:
+            self._times = self._times[old:]
+            self._table[:, : self._columns - old] = self._table[:, old:].copy()
+            self._table[:, self._columns - old :] = math.nan
+            self._forget(at - self.span_ms)
+        self._times.append(at)
+
+    def _forget(self, before: int) -> None:
+        for key in [key for key, seen in self._seen.items() if seen < before]:
+            row = self._rows.pop(key)
+            del self._seen[key]
+            self._table[row] = math.nan
+            self._free.append(row)
+
+    def _room(self, key: Hashable) -> int | None:
+        """A row for a new series; None if there is no room left."""
+        if not self._free:
+            rows = len(self._table)
+            while 2 * rows * self._columns * _CELL_BYTES > self._budget and self._columns // 2 >= _FEWEST_COLUMNS:
+                self._thin_out()
+            if 2 * rows * self._columns * _CELL_BYTES > self._budget:
+                return None
+            self._table = np.concatenate([self._table, self._empty(rows)])
+            self._free = list(range(rows, 2 * rows))
+        row = self._rows[key] = self._free.pop()
+        return row
+
+    def _thin_out(self) -> None:
+        """Keep every second column, the last one among them."""
+        used = len(self._times)
+        kept = list(range((used - 1) % 2, used, 2)) if used else []
+        self._columns //= 2
+        self.step_ms *= 2
+        thinned = self._empty(len(self._table))
+        kept = kept[-self._columns :]
+        thinned[:, : len(kept)] = self._table[:, kept]
+        self._table = thinned
+        self._times = [self._times[at] for at in kept]

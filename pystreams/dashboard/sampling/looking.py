@@ -1,0 +1,167 @@
+"""One look at a server: its streams, their groups, what INFO says; with the memory of the looks before.
+
+Names are looked for anew every few looks, sizes in bytes are asked for a page of streams at a time, and only groups
+that have something to do are asked about in detail: a look costs a few commands for each stream, in pipelines.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pystreams.dashboard.sampling.snapshot import SEVERITY, GroupRow, Name, Snapshot, StreamRow
+from pystreams.streams import asking, dead_letters, listing
+from pystreams.streams import groups as of_groups
+from pystreams.streams.groups import Group
+from pystreams.streams.listing import Stream
+from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
+from spark_streams.client.connection import Command, Connection
+
+_NAMES_EVERY_MS = 10_000
+_LETTERS_EVERY_MS = 60_000
+_RATE_OVER_MS = 8_000  # entries are counted over this time for a rate, so that bursts do not make it jump
+_SAMPLE_EVERY_MS = 10_000  # for the status of a group
+_SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
+_SIZES_A_LOOK = 200
+
+
+def info(connection: Connection) -> dict[str, str]:
+    """The lines of INFO; none where the user may not ask."""
+    (reply,) = connection.pipeline([("INFO",)])
+    if not isinstance(reply, bytes):
+        return {}
+    lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
+    return {name: value for name, _, value in lines}
+
+
+class Looks:
+    """The looks at one server, in turn."""
+
+    def __init__(self) -> None:
+        self._names: list[bytes] = []
+        self._names_at: int | None = None
+        self._letters: list[bytes] = []
+        self._letters_at: int | None = None
+        self._counted: deque[tuple[int, dict[bytes, int]]] = deque()
+        self._sizes: dict[bytes, int] = {}
+        self._next_size = 0
+        self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
+
+    def look(self, connection: Connection) -> Snapshot:
+        """The server as it is now."""
+        begin = time.monotonic()
+        now = asking.now_ms(connection)
+        if self._names_at is None or not 0 <= now - self._names_at < _NAMES_EVERY_MS:
+            self._names, self._names_at = sorted(listing.scan(connection)), now
+        self._ask_sizes(connection)
+        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
+        rated = self._with_rates(now, streams)
+        every = of_groups.groups_of(connection, rated, now, details=False)
+        groups = {(row.group.stream.name, row.group.name): row for row in self._judged(connection, every)}
+        for gone in self._samples.keys() - groups.keys():
+            del self._samples[gone]
+        if self._letters_at is None or not 0 <= now - self._letters_at < _LETTERS_EVERY_MS:
+            self._letters, self._letters_at = list(dead_letters.holders(connection, self._names)), now
+        rows = _rows(rated, groups)
+        took = time.monotonic() - begin
+        return Snapshot(now, rows, groups, info(connection), [name for name in self._letters if name in rows], took)
+
+    def forget_names(self) -> None:
+        """Look for streams, and for dead letters, with the next look."""
+        self._names_at = self._letters_at = None
+
+    def _looked(self, connection: Connection) -> list[Stream]:
+        return list(listing.look(connection, self._names, memory=False))
+
+    def _ask_sizes(self, connection: Connection) -> None:
+        """Ask for the next page of sizes."""
+        if self._next_size >= len(self._names):
+            self._next_size = 0
+            self._sizes = {name: size for name, size in self._sizes.items() if name in set(self._names)}
+        page = self._names[self._next_size : self._next_size + _SIZES_A_LOOK]
+        self._next_size += _SIZES_A_LOOK
+        commands: list[Command] = [("MEMORY", "USAGE", name, "SAMPLES", 5) for name in page]
+        for name, reply in zip(page, connection.pipeline(commands) if commands else (), strict=True):
+            if isinstance(reply, int):
+                self._sizes[name] = reply
+
+    def _with_rates(self, now: int, streams: Sequence[Stream]) -> list[Stream]:
+        """The streams with the entries per second of the last seconds."""
+        counts = {each.name: each.length if each.added is None else each.added for each in streams}
+        while len(self._counted) > 1 and now - self._counted[1][0] >= _RATE_OVER_MS:
+            self._counted.popleft()
+        if self._counted and now < self._counted[-1][0]:
+            self._counted.clear()  # the server's clock went back
+        rated: list[Stream] = []
+        for each in streams:
+            rate = None
+            for at, then in self._counted:
+                if each.name in then and now > at:
+                    rate = max(0, counts[each.name] - then[each.name]) * 1000 / (now - at)
+                    break
+            rated.append(replace(each, rate=rate))
+        self._counted.append((now, counts))
+        return rated
+
+    def _judged(self, connection: Connection, every: Iterable[Group]) -> list[GroupRow]:
+        found = list(every)
+        busy = [group for group in found if group.lag is None or group.lag or group.pending]
+        known = {(group.stream.name, group.name): group for group in found}
+        for page in asking.pages(busy):
+            for group in of_groups.detailed(connection, page):
+                known[group.stream.name, group.name] = group
+        return [GroupRow(group, self._status(name, group)) for name, group in known.items()]
+
+    def _status(self, name: Name, group: Group) -> Status:
+        samples = self._samples[name]
+        status = judge([*samples, group.sample])
+        if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
+            samples.append(group.sample)
+        return status
+
+
+def _rows(streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
+    of_stream: dict[bytes, list[GroupRow]] = defaultdict(list)
+    for row in groups.values():
+        of_stream[row.group.stream.name].append(row)
+    return {stream.name: _row(stream, of_stream.get(stream.name, [])) for stream in streams}
+
+
+def _row(stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
+    if not rows:
+        return StreamRow(stream)
+    return StreamRow(
+        stream,
+        lag=max((row.group.lag for row in rows if row.group.lag is not None), default=None),
+        behind_ms=max((row.group.behind_ms for row in rows if row.group.behind_ms is not None), default=None),
+        pending=sum(row.group.pending for row in rows),
+        status=max((row.status for row in rows), key=SEVERITY.__getitem__),
+    )
+
+
+def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
+    """What of a snapshot goes into the history, by a key of words and names."""
+    totals, facts = snapshot.totals, snapshot.facts
+    kept: dict[Hashable, float | None] = {
+        ("rate",): totals.rate,
+        ("lag",): totals.lag,
+        ("pending",): totals.pending,
+        ("entries",): totals.entries,
+    }
+    for key, line in (
+        ("memory", "used_memory"),
+        ("commands", "instantaneous_ops_per_sec"),
+        ("clients", "connected_clients"),
+    ):
+        value = facts.get(line, "")
+        kept[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
+    for name, of_stream in snapshot.streams.items():
+        kept["length", name] = of_stream.stream.length
+        kept["rate", name] = of_stream.stream.rate
+    for (name, group), row in snapshot.groups.items():
+        kept["lag", name, group] = row.group.lag
+        kept["pending", name, group] = row.group.pending
+        kept["behind", name, group] = None if row.group.behind_ms is None else row.group.behind_ms / 1000
+    return kept

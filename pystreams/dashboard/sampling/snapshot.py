@@ -1,0 +1,175 @@
+"""What the server looked like at one moment: streams and groups with rates and status, sorted and searched in pages.
+
+A snapshot never changes. The order of a column is worked out when it is first asked for, once for all browsers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pystreams.streams.groups import Group
+from pystreams.streams.listing import Stream
+from pystreams.streams.status import Status
+
+SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
+
+Name = tuple[bytes, bytes]
+"""A stream's name and a group's."""
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """A stream, with the worst of its groups: `lag` in entries, `behind_ms`, `status`; `pending` is the sum."""
+
+    stream: Stream
+    lag: int | None = None
+    behind_ms: int | None = None
+    pending: int = 0
+    status: Status | None = None
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """A group and its status."""
+
+    group: Group
+    status: Status
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The numbers of all streams together."""
+
+    streams: int = 0
+    entries: int = 0
+    groups: int = 0
+    lag: int = 0
+    pending: int = 0
+    rate: float | None = None
+    behind_ms: int | None = None
+    statuses: Mapping[str, int] = field(default_factory=dict)
+
+
+Row = TypeVar("Row")
+
+_LISTS = 40  # orders and searches that a snapshot keeps
+
+STREAM_SORTS: dict[str, Callable[[StreamRow], Any]] = {
+    "name": lambda row: row.stream.name,
+    "length": lambda row: row.stream.length,
+    "bytes": lambda row: row.stream.bytes or -1,
+    "rate": lambda row: row.stream.rate or 0.0,
+    "newest": lambda row: row.stream.generated,
+    "groups": lambda row: row.stream.groups,
+    "lag": lambda row: -1 if row.lag is None else row.lag,
+    "behind": lambda row: -1 if row.behind_ms is None else row.behind_ms,
+    "pending": lambda row: row.pending,
+    "status": lambda row: (-1 if row.status is None else SEVERITY[row.status], row.lag or 0),
+}
+GROUP_SORTS: dict[str, Callable[[GroupRow], Any]] = {
+    "name": lambda row: (row.group.name, row.group.stream.name),
+    "stream": lambda row: (row.group.stream.name, row.group.name),
+    "lag": lambda row: -1 if row.group.lag is None else row.group.lag,
+    "behind": lambda row: -1 if row.group.behind_ms is None else row.group.behind_ms,
+    "pending": lambda row: row.group.pending,
+    "consumers": lambda row: row.group.consumer_count,
+    "idle": lambda row: -1 if row.group.idle_ms is None else row.group.idle_ms,
+    "status": lambda row: (SEVERITY[row.status], row.group.lag or 0),
+}
+
+
+class Snapshot:
+    """One look. `at`: the server's time in milliseconds; `facts`: the lines of INFO; `letters`: dead-letter streams."""
+
+    def __init__(
+        self,
+        at: int,
+        streams: Mapping[bytes, StreamRow],
+        groups: Mapping[Name, GroupRow],
+        facts: Mapping[str, str],
+        letters: Sequence[bytes] = (),
+        took: float = 0.0,
+    ) -> None:
+        self.at, self.streams, self.groups, self.facts, self.took = at, streams, groups, facts, took
+        self.letters = tuple(letters)
+        self.totals = _totals(streams, groups)
+        self._lists: dict[tuple[str, ...], list[Any]] = {}
+
+    def streams_by(self, sort: str, *, falling: bool, search: str = "") -> Rows[StreamRow]:
+        """The streams whose names contain a text, in the order of a column of `STREAM_SORTS`."""
+        key = STREAM_SORTS[sort]
+        every = self._kept(("streams", sort), lambda: sorted(self.streams.values(), key=key))
+        if search:
+            every = self._kept(
+                ("streams", sort, search), lambda: [row for row in every if _has(row.stream.name, search)]
+            )
+        return Rows(every, falling)
+
+    def groups_by(self, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[GroupRow]:
+        """The groups whose names, or streams, contain a text, in the order of a column of `GROUP_SORTS`."""
+        key = GROUP_SORTS[sort]
+        every = self._kept(("groups", sort), lambda: sorted(self.groups.values(), key=key))
+        if search or status:
+            every = self._kept(
+                ("groups", sort, search, status),
+                lambda: [
+                    row
+                    for row in every
+                    if (not status or row.status == status)
+                    and _has(row.group.stream.name + b" " + row.group.name, search)
+                ],
+            )
+        return Rows(every, falling)
+
+    def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
+        """A list that was made before, or is made now; the oldest is forgotten when there are many."""
+        found = self._lists.get(key)
+        if found is None:
+            found = make()
+            while len(self._lists) >= _LISTS:
+                self._lists.pop(next(iter(self._lists)), None)
+            self._lists[key] = found
+        return found
+
+
+class Rows(Sequence[Row]):
+    """Rows in their order, or in the reverse of it, without a copy."""
+
+    def __init__(self, rows: list[Row], falling: bool) -> None:
+        self._rows, self._falling = rows, falling
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        return self._rows[len(self._rows) - 1 - at if self._falling else at]
+
+
+def _has(name: bytes, search: str) -> bool:
+    return search.encode("utf-8", "surrogateescape").lower() in name.lower()
+
+
+def _totals(streams: Mapping[bytes, StreamRow], groups: Mapping[Name, GroupRow]) -> Totals:
+    statuses = {status.value: 0 for status in Status}
+    for row in groups.values():
+        statuses[row.status.value] += 1
+    rates = [row.stream.rate for row in streams.values() if row.stream.rate is not None]
+    return Totals(
+        streams=len(streams),
+        entries=sum(row.stream.length for row in streams.values()),
+        groups=len(groups),
+        lag=sum(row.group.lag or 0 for row in groups.values()),
+        pending=sum(row.group.pending for row in groups.values()),
+        rate=sum(rates) if rates or not streams else None,
+        behind_ms=max(
+            (row.group.behind_ms for row in groups.values() if row.group.behind_ms is not None), default=None
+        ),
+        statuses=statuses,
+    )
+
+
+EMPTY = Snapshot(0, {}, {}, {})

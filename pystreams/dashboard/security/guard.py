@@ -1,0 +1,126 @@
+"""The guard in front of the application: which requests are answered at all, and what every answer tells a browser.
+
+    Host      must be an IP address, localhost, or a name that the dashboard was given: a page of another site
+              whose name was made to point here (DNS rebinding) comes with a name of its own
+    Origin    of a POST, if there is one, must be this dashboard; so must Sec-Fetch-Site say
+    type      of a POST's body must be JSON, which forms of other sites cannot send
+    size      of a body, of the path and of the query is limited
+
+Nothing that a request holds is logged or sent back.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_BYTES = 256 * 1024
+URL_BYTES = 16 * 1024
+POLICY = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
+}
+
+
+TOO_LARGE = f"A request may have {BODY_BYTES // 1024} KiB."
+
+
+class TooLargeError(Exception):
+    """A body is larger than the limit: raised to who reads it."""
+
+
+def host_is_known(host: str, names: Collection[str]) -> bool:
+    """Whether a Host header names this dashboard: an IP address, localhost or one of the names, with any port."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost" or name in names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def refusal(method: str, size: int, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
+    """Why a request is not answered: a status, an ID and a sentence; else None. `size`: of path and query."""
+    if not host_is_known(headers.get("host", ""), names):
+        return 421, "UNKNOWN_HOST", "The dashboard does not answer to this name. Start it with --host NAME."
+    if size > URL_BYTES:
+        return 414, "TOO_LARGE", "The address of this request is too long."
+    if method in ("GET", "HEAD"):
+        return None
+    if method != "POST":
+        return 405, "NO_SUCH_METHOD", "Only GET and POST are known here."
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        return 403, "OTHER_SITE", "Changes are accepted from the dashboard's own pages alone."
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return 403, "OTHER_SITE", "Changes are accepted from the dashboard's own pages alone."
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return 415, "NO_JSON", "The body of a POST must be JSON."
+    length = headers.get("content-length", "")
+    if length and (not length.isdigit() or int(length) > BODY_BYTES):
+        return 413, "TOO_LARGE", TOO_LARGE
+    return None
+
+
+class Guard:
+    """Refuses requests that must not be answered, and adds `HEADERS` to all answers."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+        problem = refusal(scope["method"], size, Headers(scope=scope), self._names)
+        if problem is None:
+            await self._app(scope, _bounded(receive), with_headers)
+            return
+        status, condition, text = problem
+        answer = JSONResponse({"error": {"id": condition, "message": text}}, status, {"connection": "close"})
+        await answer(scope, receive, with_headers)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The same messages, up to the limit of a body."""
+    left = BODY_BYTES
+
+    async def bounded() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise TooLargeError
+        return message
+
+    return bounded

@@ -1,0 +1,136 @@
+"""Sessions: who is logged in, with which address of the server, and the secrets that belong to it.
+
+A session's commands run as the server's user who logged in, or as the dashboard's own user after a login by token. The
+browser keeps nothing but a random number in a cookie. Passwords are in memory alone, for as long as the session lives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_streams.config.address import Address
+
+IDLE_SECONDS = 8 * 3600
+LONGEST_SECONDS = 7 * 24 * 3600
+MOST_SESSIONS = 500
+_FAILURES, _FAILURES_SECONDS = 8, 60.0
+_MOST_PLANS, _PLAN_SECONDS = 20, 600.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A change that was shown and waits to be confirmed."""
+
+    action: str
+    given: dict[str, Any]
+    fixed: dict[str, Any]
+    at: float
+
+
+@dataclass
+class Session:
+    """A login. `whole`: it sees what the dashboard's own user sees, so that no name has to be hidden from it.
+
+    `csrf` goes with every change, in a header that no other site can send. Times are those of the `Sessions`' clock.
+    """
+
+    address: Address = field(repr=False)
+    user: str
+    whole: bool
+    began: float
+    used: float
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    plans: OrderedDict[str, Planned] = field(default_factory=OrderedDict, repr=False)
+
+    def propose(self, action: str, given: Mapping[str, Any], fixed: Mapping[str, Any], now: float) -> str:
+        """Remember a change that a person is shown. The number confirms it, for ten minutes.
+
+        `given`: its parameters; `fixed`: what they meant when the plan was made, and will mean when it is carried out.
+        """
+        number = secrets.token_urlsafe(16)
+        self.plans[number] = Planned(action, dict(given), dict(fixed), now)
+        while len(self.plans) > _MOST_PLANS:
+            self.plans.popitem(last=False)
+        return number
+
+    def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
+        """The parameters to carry out; None unless exactly this change was shown under that number."""
+        plan = self.plans.get(number)
+        if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
+            return None
+        return plan.given | plan.fixed
+
+    def carried_out(self, number: str) -> None:
+        """The change was carried out: its number confirms nothing any more."""
+        self.plans.pop(number, None)
+
+
+class Sessions:
+    """All sessions, and how often logging in has failed. `clock` gives seconds; `ended` is told of each end."""
+
+    def __init__(self, clock: Callable[[], float], ended: Callable[[Session], None] = lambda _: None) -> None:
+        self._clock = clock
+        self._ended = ended
+        self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._failures: list[float] = []
+        self._lock = threading.Lock()
+
+    def begin(self, address: Address, user: str, *, whole: bool) -> tuple[str, Session]:
+        """A new session, with the number that its cookie holds."""
+        now = self._clock()
+        session = Session(address, user, whole, now, now)
+        number = secrets.token_urlsafe(32)
+        with self._lock:
+            self._kept[_hidden(number)] = session
+            gone = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - MOST_SESSIONS)]
+        for each in gone:
+            self._ended(each)
+        return number, session
+
+    def find(self, number: str) -> Session | None:
+        """The session of a cookie; None if it has ended."""
+        now = self._clock()
+        with self._lock:
+            session = self._kept.get(_hidden(number))
+            if session is None:
+                return None
+            if now - session.used <= IDLE_SECONDS and now - session.began <= LONGEST_SECONDS:
+                session.used = now
+                self._kept.move_to_end(_hidden(number))
+                return session
+        self.end(number)
+        return None
+
+    def end(self, number: str) -> None:
+        """End the session of a cookie, if there is one."""
+        with self._lock:
+            session = self._kept.pop(_hidden(number), None)
+        if session is not None:
+            self._ended(session)
+
+    def may_try(self) -> bool:
+        """Whether another login may be tried: not after many failures within a minute."""
+        now = self._clock()
+        self._failures = [at for at in self._failures if now - at < _FAILURES_SECONDS]
+        return len(self._failures) < _FAILURES
+
+    def failed(self) -> None:
+        """A login has failed."""
+        self._failures.append(self._clock())
+
+
+def _hidden(number: str) -> str:
+    """What a number is looked up by, so that the time of a look-up tells nothing about valid numbers."""
+    return hashlib.sha256(number.encode()).hexdigest()
+
+
+def same(given: str, wanted: str) -> bool:
+    """Whether two secrets are equal, in a time that does not tell where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

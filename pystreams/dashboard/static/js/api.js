@@ -1,0 +1,53 @@
+// Questions to the dashboard's server. A failure is a Failure with what went wrong in a sentence.
+
+export class Failure extends Error {
+  constructor(status, id, message) {
+    super(message);
+    this.status = status;
+    this.id = id;
+  }
+}
+
+export const state = { session: null, server: "", changes: false };
+const LOST = "The dashboard does not answer. Is 'pystreams ui' still running?";
+
+let whenLoggedOut = () => {};
+export function onLoggedOut(callback) { whenLoggedOut = callback; }
+
+async function answer(path, options) {
+  let response;
+  try {
+    response = await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure(0, "UNREACHABLE", LOST);
+  }
+  let document = null;
+  try { document = await response.json(); } catch { /* told below */ }
+  if (response.ok && document !== null) return document;
+  if (response.status === 401) whenLoggedOut();
+  const problem = document?.error ?? { id: "FAILED", message: `The dashboard answered with status ${response.status}.` };
+  throw new Failure(response.status, problem.id, problem.message);
+}
+
+export function address(path, given = {}) {
+  const known = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(known).toString();
+  return query ? `${path}?${query}` : path;
+}
+
+export function get(path, given = {}, signal = undefined) {
+  return answer(address(path, given), { signal });
+}
+
+export function post(path, body) {
+  const headers = { "content-type": "application/json" };
+  if (state.session) headers["x-csrf-token"] = state.session.csrf;
+  return answer(path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+export function remember(document) {
+  state.session = document.session;
+  state.server = document.server;
+  state.changes = Boolean(document.changes);
+}

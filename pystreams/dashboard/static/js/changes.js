@@ -1,0 +1,72 @@
+// Changes in two steps: the server says what would be done, a person confirms, then it is done, part by part if it is long.
+
+import { post, state } from "./api.js";
+import { h, replace } from "./dom.js";
+import { count } from "./format.js";
+import { button, toast } from "./parts.js";
+
+export function mayChange() { return state.changes; }
+
+// Opens a dialog with parts inside and actions below; gives it and a function that closes it.
+export function dialog(title, inside, actions, wide = false) {
+  const id = `dialog-${Math.random().toString(36).slice(2)}`;
+  const element = h("dialog", { "aria-labelledby": id, class: wide ? "wide" : null },
+    h("div", { class: "inside" }, h("h1", { id }, title), inside), h("div", { class: "actions" }, actions));
+  document.body.append(element);
+  element.addEventListener("close", () => element.remove());
+  element.showModal();
+  return element;
+}
+
+// Asks for the plan, shows it, and carries it out after a yes. Gives whether something was done.
+export async function change(action, given, { title, word, danger = false }) {
+  const body = h("div", {}, h("p", { class: "muted" }, "Looking at what this would do…"));
+  const progress = h("p", { class: "muted", role: "status" });
+  let confirm = null;
+  let finish;
+  const finished = new Promise((resolve) => { finish = resolve; });
+  const cancel = button("Cancel", () => element.close());
+  const go = button(word, carryOut, danger ? "danger" : "primary");
+  go.disabled = true;
+  const element = dialog(title, [body, progress], [cancel, go]);
+  let acted = false;
+  element.addEventListener("close", () => finish(acted));
+
+  async function carryOut() {
+    go.disabled = true;
+    let total = 0;
+    try {
+      let answer;
+      do {
+        answer = await post(`changes/${action}`, { ...given, confirm });
+        acted = true;
+        total += answer.count;
+        if (answer.more) replace(progress, `${count(total)} so far…`);
+      } while (answer.more && element.open);
+      toast(answer.more ? `Stopped after ${count(total)}.` : answer.done);
+      element.close();
+    } catch (failure) {
+      replace(body, h("p", { class: "error", role: "alert" }, failure.message));
+      progress.replaceChildren();
+    }
+  }
+
+  try {
+    const plan = await post(`changes/${action}`, given);
+    confirm = plan.confirm;
+    replace(body, h("p", {}, plan.plan), compare(plan.facts),
+      plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : null);
+    go.disabled = false;
+    go.focus();
+  } catch (failure) {
+    replace(body, h("p", { class: "error", role: "alert" }, failure.message));
+  }
+  return finished;
+}
+
+function compare(rows) {
+  if (!rows.length) return null;
+  return h("table", { class: "compare" },
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "What")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Afterwards"))),
+    h("tbody", {}, rows.map(([name, before, after]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "mono" }, before), h("td", { class: "mono" }, after)))));
+}

@@ -1,0 +1,123 @@
+// Charts of the last hour, drawn by uPlot. What a chart shows is also said in words, for screen readers.
+
+import { h, replace, text } from "./dom.js";
+import { clock } from "./format.js";
+
+const HEIGHT = 160;
+
+function colour(name) {
+  const probe = h("span", { class: name, hidden: true });
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+// series: [{name, label, show}]; `show` makes a text of a value.
+export class Chart {
+  constructor(title, series) {
+    this.title = title;
+    this.series = series;
+    this.values = series.map((one, at) => h("span", { class: "value" }));
+    this.when = h("span", { class: "muted" });
+    const legend = series.map((one, at) => h("span", { class: "nowrap" }, h("span", { class: `legendmark c${at + 1}`, "aria-hidden": "true" }),
+      series.length > 1 ? h("span", { class: "muted" }, `${one.label} `) : null, this.values[at]));
+    this.plot = h("div", { class: "plot", role: "img", "aria-label": `${title}: nothing yet` });
+    this.element = h("section", { class: "panel" },
+      h("div", { class: "title" }, h("h2", {}, title), h("div", { class: "legend row" }, this.when, legend)),
+      h("div", { class: "chart" }, this.plot));
+    this.data = null;
+    this.drawn = null;
+    this.watch = new ResizeObserver(() => this.resize());
+    this.watch.observe(this.plot);
+    this.themed = () => { this.drop(); this.draw(); };
+    document.addEventListener("theme", this.themed);
+  }
+
+  update(curves) {
+    const first = this.series.map((one) => curves[one.name]).reduce((a, b) => (b.at.length > a.at.length ? b : a));
+    const columns = this.series.map((one) => aligned(curves[one.name], first.at));
+    this.data = [first.at, ...columns];
+    this.latest();
+    this.draw();
+  }
+
+  latest() {
+    this.series.forEach((one, at) => text(this.values[at], one.show(last(this.data[at + 1]))));
+    text(this.when, "");
+    const minutes = Math.max(1, Math.round(((this.data[0].at(-1) ?? 0) - (this.data[0][0] ?? 0)) / 60));
+    const words = this.series.map((one, at) => {
+      const known = this.data[at + 1].filter((value) => value !== null);
+      if (!known.length) return `${one.label}: nothing yet`;
+      return `${one.label}: now ${one.show(known.at(-1))}, lowest ${one.show(Math.min(...known))}, highest ${one.show(Math.max(...known))}`;
+    });
+    this.plot.setAttribute("aria-label", `${this.title}, last ${minutes} minutes. ${words.join("; ")}`);
+  }
+
+  draw() {
+    if (!this.data) return;
+    if (this.data[0].length < 2) {
+      if (!this.drawn) replace(this.plot, h("div", { class: "nothing" }, "The first points come in a few seconds."));
+      return;
+    }
+    if (this.drawn) { this.drawn.setData(this.data); return; }
+    if (!this.plot.clientWidth) return;
+    this.plot.replaceChildren();
+    const grid = { stroke: colour("grid-line"), width: 1 };
+    const axis = { stroke: colour("muted"), font: "12px system-ui, sans-serif", grid, ticks: { show: false } };
+    const show = this.series[0].axis ?? this.series[0].show;
+    this.drawn = new window.uPlot({
+      width: this.plot.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      cursor: { y: false, points: { size: 6 } },
+      padding: [8, 8, 0, 0],
+      scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
+      axes: [
+        { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800] },
+        { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map(show) },
+      ],
+      series: [{}, ...this.series.map((one, at) => {
+        const stroke = colour(`c${at + 1}`);
+        const filling = this.series.length === 1 ? stroke.replace("rgb(", "rgba(").replace(")", ", 0.10)") : null;
+        return { label: one.label, stroke, width: 1.6, fill: filling, points: { show: false } };
+      })],
+      hooks: { setCursor: [(plot) => this.pointed(plot.cursor.idx)] },
+    }, this.data, this.plot);
+  }
+
+  pointed(at) {
+    if (at === null || at === undefined) { this.latest(); return; }
+    this.series.forEach((one, index) => text(this.values[index], one.show(this.data[index + 1][at])));
+    text(this.when, clock(this.data[0][at] * 1000));
+  }
+
+  resize() {
+    const width = this.plot.clientWidth;
+    if (!width) return;
+    if (!this.drawn) this.draw();
+    else if (Math.abs(this.drawn.width - width) > 1) this.drawn.setSize({ width, height: HEIGHT });
+  }
+
+  drop() {
+    this.drawn?.destroy();
+    this.drawn = null;
+  }
+
+  leave() {
+    this.watch.disconnect();
+    document.removeEventListener("theme", this.themed);
+    this.drop();
+  }
+}
+
+function last(values) {
+  for (let at = values.length - 1; at >= 0; at -= 1) if (values[at] !== null) return values[at];
+  return null;
+}
+
+// A curve's values at these times, which end with its own.
+function aligned(curve, times) {
+  const missing = Math.max(0, times.length - curve.at.length);
+  return [...new Array(missing).fill(null), ...curve.values];
+}

@@ -1,0 +1,63 @@
+// What comes by itself: the looks of the server's sampler, and the entries of a stream that is followed.
+// A page that is not seen listens to nothing: browsers allow few connections to one host.
+
+import { address } from "./api.js";
+
+export class Looks {
+  constructor(told) {
+    this.told = told;
+    this.source = null;
+    this.seen = () => (document.hidden ? this.close() : this.open());
+    document.addEventListener("visibilitychange", this.seen);
+    if (!document.hidden) this.open();
+  }
+
+  open() {
+    if (this.source) return;
+    this.source = new EventSource("/api/events");
+    this.source.addEventListener("look", (event) => this.told(JSON.parse(event.data)));
+    this.source.addEventListener("error", () => {
+      this.told(null);
+      if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: try again, more slowly
+        this.close();
+        this.timer = setTimeout(() => { if (!document.hidden) this.open(); }, 3000);
+      }
+    });
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+  }
+
+  end() {
+    this.close();
+    document.removeEventListener("visibilitychange", this.seen);
+  }
+}
+
+// Follows a stream: `arrived` gets entries, `failed` a sentence. After a break it goes on behind the last entry.
+export function follow(stream, where, arrived, failed) {
+  let after = "";
+  let source = null;
+  let timer = null;
+  let ended = false;
+  const open = () => {
+    source = new EventSource(`/api/${address("tail", { stream, where, after })}`);
+    source.addEventListener("entries", (event) => {
+      const document = JSON.parse(event.data);
+      after = document.after || after;
+      arrived(document);
+    });
+    source.addEventListener("failure", (event) => { failed(JSON.parse(event.data).message); again(); });
+    source.addEventListener("error", () => { failed("The connection broke: trying again."); again(); });
+  };
+  const again = () => {
+    source.close();
+    clearTimeout(timer);
+    if (!ended) timer = setTimeout(open, 1500);
+  };
+  open();
+  return () => { ended = true; clearTimeout(timer); source.close(); };
+}

@@ -1,0 +1,231 @@
+// The page: logging in, the frame with its navigation, which screen is shown, keys, and what is told of the server.
+
+import { Failure, get, onLoggedOut, post, remember, state } from "./api.js";
+import { dialog } from "./changes.js";
+import { h, icon, replace, text } from "./dom.js";
+import { duration } from "./format.js";
+import { Looks } from "./live.js";
+import { panel } from "./parts.js";
+import { group } from "./screens/group.js";
+import { groups } from "./screens/groups.js";
+import { letters } from "./screens/letters.js";
+import { login } from "./screens/login.js";
+import { overview } from "./screens/overview.js";
+import { pending } from "./screens/pending.js";
+import { queries } from "./screens/queries.js";
+import { server } from "./screens/server.js";
+import { stream } from "./screens/stream.js";
+
+const SCREENS = { "": overview, groups, group, stream, pending, letters, queries, server };
+const PLACES = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
+  ["queries", "Spark queries", "queries", "q"], ["server", "Server", "server", "s"]];
+const BELONGS = { stream: "", group: "groups", pending: "groups" };
+
+const app = document.getElementById("app");
+let frame = null;
+
+// One logged-in page. A screen is {element, refresh(look), leave()}; `refresh` is called after every look.
+class Frame {
+  constructor() {
+    this.links = new Map(PLACES.map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
+    this.badge = h("span", { class: "badge bad", hidden: true });
+    this.links.get("groups").append(this.badge);
+    this.product = h("span", { class: "muted" });
+    this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
+    const badge = state.changes ? h("span", { class: "badge warning", title: "Changes are allowed here." }, "changes allowed")
+      : h("span", { class: "badge", title: "Start it with --allow-changes to change anything." }, "read-only");
+    this.element = h("div", { class: "frame" },
+      h("header", { class: "side" },
+        h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
+        h("nav", { "aria-label": "Screens" }, [...this.links.values()]),
+        h("div", { class: "foot" },
+          h("div", { class: "server" }, this.product, h("div", { class: "mono" }, state.server)),
+          h("div", { class: "row" }, badge),
+          h("div", { class: "row" }, h("span", { class: "muted user", title: "Who is logged in" }, state.session.user),
+            h("span", { class: "row" }, this.theme, h("button", { type: "button", class: "button quiet", onclick: logOut }, "Log out"))))),
+      this.main);
+    this.screen = null;
+    this.looked = null;
+    this.lost = 0;
+    this.busy = false;
+    this.route = () => this.show();
+    window.addEventListener("hashchange", this.route);
+    this.looks = new Looks((look) => this.told(look));
+    this.themed();
+    this.show();
+  }
+
+  leave() {
+    this.looks.end();
+    this.screen?.leave?.();
+    window.removeEventListener("hashchange", this.route);
+    clearInterval(this.clock);
+  }
+
+  themed() {
+    const dark = isDark();
+    replace(this.theme, icon(dark ? "sun" : "moon"));
+    this.theme.setAttribute("aria-label", dark ? "Switch to light colours" : "Switch to dark colours");
+    this.theme.title = "Light or dark (t)";
+  }
+
+  // A look of the sampler; null where the dashboard itself does not answer.
+  told(look) {
+    if (look === null) {
+      this.lost += 1;
+      if (this.lost > 1) this.warn("No answer", "The dashboard does not answer. Is 'pystreams ui' still running? This page goes on when it is back.");
+      return;
+    }
+    const wasWell = this.looked?.problem === null;
+    this.lost = 0;
+    this.looked = look;
+    if (look.problem !== null && look.number > 0) {
+      this.warn(look.at ? "Server gone" : "No server", `${look.problem} ${look.at ? `What you see is from ${duration(Date.now() - look.since)} ago. ` : ""}This page goes on when the server is back.`);
+    } else this.warn(null);
+    text(this.product, look.server.product);
+    const bad = look.totals.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
+    text(this.badge, String(bad));
+    this.badge.hidden = bad === 0;
+    this.badge.title = `${bad} groups are stopped or stalled`;
+    if (look.problem === null || wasWell) this.refresh();
+  }
+
+  warn(title, message = "") {
+    this.element.classList.toggle("stale", title !== null);
+    this.banner.hidden = title === null;
+    if (title !== null && this.banner.textContent !== `${title}${message}`) replace(this.banner, h("strong", {}, title), h("span", {}, message));
+  }
+
+  async refresh() {
+    if (this.busy || !this.screen?.refresh) return;
+    this.busy = true;
+    try { await this.screen.refresh(this.looked); } catch (failure) { if (!(failure instanceof Failure)) throw failure; }
+    finally { this.busy = false; }
+  }
+
+  async show() {
+    const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+    const [kind, ...keys] = path.split("/");
+    const make = SCREENS[kind] ?? null;
+    const token = this.showing = {};
+    this.screen?.leave?.();
+    this.screen = null;
+    for (const [place, link] of this.links) {
+      if (place === (BELONGS[kind] ?? kind)) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    }
+    if (!make) { this.failed("There is no such page.", "The address is not one of this dashboard."); return; }
+    try {
+      const screen = await make({ keys, query: new URLSearchParams(query), looked: () => this.looked, again: () => this.refresh() });
+      if (this.showing !== token) { screen.leave?.(); return; }
+      this.screen = screen;
+      const same = this.main.dataset.place === path;
+      this.main.dataset.place = path;
+      screen.element.classList.add("screen");
+      replace(this.main, this.banner, screen.element);
+      document.title = `${screen.title} · pystreams`;
+      if (!same) { window.scrollTo(0, 0); this.main.focus({ preventScroll: true }); }
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      if (this.showing !== token || failure.status === 401) return;
+      this.failed(failure.status === 404 ? "It is not there." : "This cannot be shown.", failure.message);
+      if (failure.status === 503 || failure.status === 0) this.screen = { refresh: () => this.show() };
+    }
+  }
+
+  failed(title, message) {
+    replace(this.main, this.banner, panel("", h("div", { class: "empty", role: "alert" }, h("strong", {}, title), h("p", {}, message),
+      h("p", {}, h("a", { href: "#/" }, "Go to the overview")))));
+    document.title = "pystreams";
+  }
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function switchTheme() {
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("theme", theme); } catch { /* it holds for this page */ }
+  themeChanged();
+}
+
+function themeChanged() {
+  frame?.themed();
+  document.dispatchEvent(new Event("theme"));
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
+
+async function logOut() {
+  try { await post("logout", {}); } finally { state.session = null; enter(); }
+}
+
+let chord = 0;
+document.addEventListener("keydown", (event) => {
+  if (!frame || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest?.("input, select, textarea");
+  if (typing) { if (event.key === "Escape") event.target.blur(); return; }
+  const inChord = Date.now() - chord < 1200;
+  chord = 0;
+  if (inChord) {
+    const place = PLACES.find((one) => one[3] === event.key);
+    if (place) { event.preventDefault(); location.hash = `#/${place[0]}`; }
+    return;
+  }
+  if (event.key === "g") chord = Date.now();
+  else if (event.key === "/") focusSearch(event);
+  else if (event.key === "?") shortcuts();
+  else if (event.key === "t") switchTheme();
+  else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
+  else if (event.key === "u") history.back();
+});
+
+function focusSearch(event) {
+  const search = document.querySelector("main input[type=search], main input[name=where]");
+  if (search) { event.preventDefault(); search.focus(); search.select(); }
+}
+
+// Moves the focus to the first link of the next row.
+function moveRow(by) {
+  const links = [...document.querySelectorAll("main tbody tr a:first-of-type, main .attention a")].filter((link) => link.offsetParent);
+  const rows = [...new Map(links.map((link) => [link.closest("tr, .attention a"), link]).reverse()).values()].reverse();
+  const at = rows.findIndex((link) => link.closest("tr, .attention a") === document.activeElement?.closest("tr, .attention a"));
+  rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + by))]?.focus();
+}
+
+function shortcuts() {
+  const rows = [...PLACES.map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Row before"],
+    [["Enter"], "Open the row"], [["u"], "Back"], [["t"], "Light or dark"], [["?"], "This list"]];
+  const element = dialog("Keyboard", h("div", { class: "shortcuts" }, rows.map(([keys, title]) => [
+    h("span", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("span", {}, title)])),
+  h("button", { type: "button", class: "button", onclick: () => element.close() }, "Close"));
+}
+
+export async function enter() {
+  frame?.leave();
+  frame = null;
+  let failed = "";
+  const given = location.hash.match(/^#token=(.+)$/);
+  if (given) history.replaceState(null, "", location.pathname); // the token is in no history
+  try {
+    if (given) remember(await post("login", { token: decodeURIComponent(given[1]) }));
+    else remember(await get("session"));
+  } catch (failure) {
+    failed = failure.message;
+    try { remember(await get("session")); } catch { /* the login page says what failed */ }
+  }
+  if (!state.session) {
+    document.title = "Log in · pystreams";
+    replace(app, login(failed, enter));
+    app.querySelector("input")?.focus();
+    return;
+  }
+  frame = new Frame();
+  replace(app, frame.element);
+}
+
+onLoggedOut(() => { if (frame) { state.session = null; enter(); } });
+enter();

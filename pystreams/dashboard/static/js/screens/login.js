@@ -1,0 +1,33 @@
+// Logging in: as a user of the server, or with the token that the dashboard shows when it starts.
+
+import { post, remember, state } from "../api.js";
+import { h, replace } from "../dom.js";
+import { field } from "../parts.js";
+
+export function login(failed, entered) {
+  const user = h("input", { name: "user", autocomplete: "username", spellcheck: "false", autocapitalize: "none" });
+  const password = h("input", { name: "password", type: "password", autocomplete: "current-password" });
+  const token = h("input", { name: "token", type: "password", autocomplete: "off" });
+  const problem = h("p", { class: "error", role: "alert" }, failed);
+  const go = h("button", { type: "submit", class: "button primary" }, "Log in");
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    go.disabled = true;
+    problem.replaceChildren();
+    try {
+      remember(await post("login", token.value ? { token: token.value } : { user: user.value, password: password.value }));
+      entered();
+    } catch (failure) {
+      replace(problem, failure.message);
+      go.disabled = false;
+    }
+  } },
+  h("div", { class: "brand" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
+  h("div", {}, h("h1", {}, "Log in"), h("p", { class: "muted mono" }, state.server)),
+  field("User", user), field("Password", password),
+  h("p", { class: "hint" }, "A user of the server's ACL. Without a password on the server, leave both empty."),
+  h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
+    h("p", { class: "hint" }, "'pystreams ui' shows it when it starts, at the end of its URL.")),
+  problem, go);
+  return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
+}

@@ -1,0 +1,124 @@
+// Tables: rows are kept by their keys, and a cell is drawn anew only where its value has changed, so that focus and
+// selection stay while numbers move. Headers sort on the server; the pager asks for other pages.
+
+import { h, replace, text } from "./dom.js";
+import { count } from "./format.js";
+
+// A column: {id, title, value: (row) => plain value, cell: (row) => node or text, right, sort, class, head}.
+export class Table {
+  constructor({ label, columns, key, sort = null, order = "rising", onsort = null, empty, onopen = null }) {
+    Object.assign(this, { columns, key, sort, order, onsort, empty, onopen });
+    this.rows = new Map();
+    this.heads = columns.map((column) => this.head(column));
+    this.body = h("tbody");
+    this.table = h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.nothing = h("div", { class: "empty", hidden: true });
+    this.element = h("div", {}, h("div", { class: "scroll" }, this.table), this.nothing);
+    this.marks();
+  }
+
+  head(column) {
+    const inside = column.sort && this.onsort
+      ? h("button", { type: "button", onclick: () => this.sorted(column) }, column.title)
+      : column.title || h("span", { class: "visually-hidden" }, column.label ?? "");
+    return h("th", { scope: "col", class: `${column.right ? "right " : ""}${column.class ?? ""}`, title: column.help }, inside);
+  }
+
+  sorted(column) {
+    if (this.sort === column.sort) this.order = this.order === "rising" ? "falling" : "rising";
+    else [this.sort, this.order] = [column.sort, column.right ? "falling" : "rising"];
+    this.marks();
+    this.onsort(this.sort, this.order);
+  }
+
+  marks() {
+    this.columns.forEach((column, at) => {
+      if (column.sort && column.sort === this.sort) {
+        this.heads[at].setAttribute("aria-sort", this.order === "rising" ? "ascending" : "descending");
+      } else this.heads[at].removeAttribute("aria-sort");
+    });
+  }
+
+  update(rows) {
+    const kept = new Map();
+    let before = null;
+    for (const row of rows) {
+      const key = this.key(row);
+      const known = this.rows.get(key) ?? this.made();
+      kept.set(key, known);
+      this.fill(known, row);
+      const next = before ? before.nextSibling : this.body.firstChild;
+      if (known.element !== next) this.body.insertBefore(known.element, next);
+      before = known.element;
+    }
+    for (const [key, known] of this.rows) if (!kept.has(key)) known.element.remove();
+    this.rows = kept;
+    this.nothing.hidden = rows.length > 0;
+    this.table.hidden = rows.length === 0;
+    if (!rows.length) replace(this.nothing, this.empty());
+  }
+
+  made() {
+    const cells = this.columns.map((column) => {
+      const shape = `${column.right ? "right " : ""}${column.class ?? ""}`;
+      return column.head ? h("th", { scope: "row", class: shape }) : h("td", { class: shape });
+    });
+    return { element: h("tr", {}, cells), cells, seen: [] };
+  }
+
+  fill(known, row) {
+    this.columns.forEach((column, at) => {
+      const seen = JSON.stringify(column.value(row)) ?? "";
+      if (known.seen[at] === seen) return;
+      known.seen[at] = seen;
+      const cell = column.cell ? column.cell(row) : column.value(row);
+      if (cell instanceof Node || Array.isArray(cell)) replace(known.cells[at], cell);
+      else text(known.cells[at], String(cell ?? ""));
+    });
+  }
+}
+
+// "101–150 of 5,000" with buttons; total may be null where it is not known.
+export class Pager {
+  constructor(size, onpage) {
+    this.size = size;
+    this.page = 0;
+    this.label = h("span");
+    const move = (by) => { this.page += by; onpage(this.page); };
+    this.back = h("button", { class: "button", type: "button", onclick: () => move(-1) }, "Previous");
+    this.on = h("button", { class: "button", type: "button", onclick: () => move(1) }, "Next");
+    this.element = h("div", { class: "pager" }, this.label, h("div", { class: "row" }, this.back, this.on));
+  }
+
+  update(rows, total) {
+    const first = this.page * this.size;
+    const range = rows ? `${count(first + 1)}–${count(first + rows)}` : "0";
+    text(this.label, total === null ? range : `${range} of ${count(total)}`);
+    this.back.disabled = this.page === 0;
+    this.on.disabled = total === null ? rows < this.size : first + rows >= total;
+    this.element.hidden = this.page === 0 && this.on.disabled;
+  }
+}
+
+// Pages that are walked through forwards: what comes next is known only when a page is there.
+export class Walker {
+  constructor(onmove) {
+    this.starts = [""];
+    this.following = null;
+    this.label = h("span");
+    this.back = h("button", { class: "button", type: "button", onclick: () => { this.starts.pop(); onmove(); } }, "Previous");
+    this.on = h("button", { class: "button", type: "button", onclick: () => { this.starts.push(this.following); onmove(); } }, "Next");
+    this.element = h("div", { class: "pager" }, this.label, h("div", { class: "row" }, this.back, this.on));
+  }
+
+  get start() { return this.starts.at(-1); }
+
+  reset() { this.starts = [""]; }
+
+  update(label, following) {
+    this.following = following;
+    text(this.label, label);
+    this.back.disabled = this.starts.length === 1;
+    this.on.disabled = following === null;
+  }
+}

@@ -1,0 +1,282 @@
+"""Pictures of every screen of the dashboard, for the docs: `python scripts/screenshots.py [DIRECTORY]`.
+
+Starts an engine with data that look like a small shop's, the dashboard with an hour of history, and Chromium.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+
+import redis
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.run import configured, listen
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.history.series import History
+from pystreams.dashboard.sampling.sampler import Sampler
+from spark_streams.config import options
+from spark_streams.config.address import Address
+
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "images"
+TOKEN = "a-token-for-pictures"  # noqa: S105 - of a dashboard that lives for a minute
+_HOUR = 3600
+
+#: Streams with their entries per second.
+STREAMS = {
+    "orders": 42.0,
+    "payments": 38.0,
+    "shipments": 11.0,
+    "clickstream:{0}": 310.0,
+    "clickstream:{1}": 296.0,
+    "clickstream:{2}": 304.0,
+    "inventory": 17.0,
+    "weather": 1.2,
+    "signups": 0.8,
+    "audit": 96.0,
+    "emails": 7.5,
+    "returns": 0.3,
+}
+#: Groups: stream, name, entries of lag, pending entries, consumers, whether they call.
+GROUPS = (
+    ("orders", "billing", 0, 12, 4, True),
+    ("orders", "warehouse", 180, 64, 3, True),
+    ("orders", "fraud-check", 5240, 310, 2, False),
+    ("payments", "ledger", 0, 8, 2, True),
+    ("payments", "receipts", 22, 31, 3, True),
+    ("shipments", "tracking", 0, 4, 2, True),
+    ("clickstream:{0}", "sessions", 3, 40, 1, True),
+    ("clickstream:{1}", "sessions", 0, 38, 1, True),
+    ("clickstream:{2}", "sessions", 6, 42, 1, True),
+    ("audit", "archive", 940, 20, 1, True),
+    ("emails", "sender", 75, 160, 4, True),
+    ("inventory", "stock-levels", 0, 2, 1, True),
+)
+_CITIES = ("Berlin", "Lyon", "Porto", "Gdańsk", "Turin", "Malmö", "Ghent")
+_PATHS = ("/", "/cart", "/search?q=lamp", "/product/1142", "/product/88", "/checkout", "/account")
+
+
+def fields(stream: str, chance: random.Random) -> dict[str, str | int | float]:
+    """An entry of a stream."""
+    number = chance.randint(10_000, 99_999)
+    if stream.startswith("clickstream"):
+        return {"session": f"s-{number:x}", "path": chance.choice(_PATHS), "ms": int(chance.lognormvariate(5, 0.6))}
+    if stream == "weather":
+        station = chance.choice(("ewr", "jfk", "lga"))
+        return {"station": station, "temp": round(chance.gauss(54, 14), 1), "wind": round(chance.expovariate(0.1), 1)}
+    if stream == "audit":
+        action = chance.choice(("login", "view", "update", "export"))
+        return {"actor": f"user-{number % 400}", "action": action, "object": f"order/{number}"}
+    if stream == "signups":
+        return {"user": f"user-{number}", "city": chance.choice(_CITIES), "plan": chance.choice(("free", "pro"))}
+    amount = round(chance.lognormvariate(3.6, 0.7), 2)
+    return {"order": f"O-{number}", "customer": f"C-{number % 900}", "amount": amount, "city": chance.choice(_CITIES)}
+
+
+def fill(client: redis.Redis) -> None:
+    """Streams whose entries were added over the last hour, their groups, and dead letters."""
+    chance = random.Random(7)
+    now = round(time.time() * 1000)
+    for stream, rate in STREAMS.items():
+        entries = int(min(6000, rate * _HOUR))
+        pipe = client.pipeline(transaction=False)
+        for at in range(entries):
+            pipe.xadd(stream, fields(stream, chance), id=f"{now - round((entries - at) / rate * 1000)}-0")
+        pipe.execute()
+    for stream, group, lag, pending, consumers, _ in GROUPS:
+        client.xgroup_create(stream, group, "0")
+        for at in range(consumers):
+            count = pending // consumers
+            client.xreadgroup(group, f"{group}-{at + 1}", {stream: ">"}, count=count)
+        entries = client.xrevrange(stream, count=lag + 1)
+        length = client.xlen(stream)
+        client.execute_command("XGROUP", "SETID", stream, group, entries[-1][0], "ENTRIESREAD", length - lag)
+        for at in range(consumers):
+            ids = [
+                row["message_id"]
+                for row in client.xpending_range(stream, group, "-", "+", pending, f"{group}-{at + 1}")
+            ]
+            for one in ids:
+                idle = int(chance.expovariate(1 / (900_000 if group == "fraud-check" else 9_000)))
+                deliveries = 1 + int(chance.expovariate(0.9 if group == "fraud-check" else 3))
+                client.xclaim(
+                    stream, group, f"{group}-{at + 1}", 0, [one], idle=idle, retrycount=deliveries, justid=True
+                )
+    reasons = (
+        "delivered more than 5 times",
+        "amount is no number: 'n/a'",
+        "customer is missing",
+        "delivered more than 5 times",
+    )
+    for at in range(164):
+        origin = chance.choice(("orders", "orders", "payments", "emails"))
+        letter = {
+            "_original_stream": origin,
+            "_original_id": f"{now - chance.randint(60_000, 3_000_000)}-0",
+            "_original_deliveries": chance.randint(5, 9),
+            "_reason": chance.choice(reasons),
+        }
+        client.xadd("failed", letter | fields(origin, chance), id=f"{now - (164 - at) * 20_000}-0")
+
+
+def live(client: redis.Redis, ended: threading.Event) -> None:
+    """Go on adding entries, and reading as the groups that get on."""
+    chance = random.Random(11)
+    due = dict.fromkeys(STREAMS, 0.0)
+    while not ended.wait(0.2):
+        pipe = client.pipeline(transaction=False)
+        for stream, rate in STREAMS.items():
+            due[stream] += rate * 0.2 * chance.uniform(0.8, 1.2)
+            while due[stream] >= 1:
+                due[stream] -= 1
+                pipe.xadd(stream, fields(stream, chance))
+        for stream, group, _, _, consumers, calls in GROUPS:
+            if calls:
+                rate = STREAMS[stream] * 0.2
+                pipe.xreadgroup(
+                    group,
+                    f"{group}-{chance.randint(1, consumers)}",
+                    {stream: ">"},
+                    count=max(1, round(rate)),
+                    noack=True,
+                )
+        pipe.execute()
+
+
+def hour(history: History) -> None:
+    """What the sampler would have seen over the last hour."""
+    now = round(time.time() * 1000)
+    chance = random.Random(3)
+    total = sum(STREAMS.values())
+    for at in range(-_HOUR, 0, 5):
+        day = 1 + 0.25 * math.sin(at / 420) + 0.08 * math.sin(at / 61) + chance.gauss(0, 0.02)
+        slump = 1 / (1 + math.exp(-(at + 900) / 90))
+        values: dict[Hashable, float | None] = {
+            ("rate",): total * day,
+            ("lag",): 1300 + 5200 * slump + 300 * math.sin(at / 200) + chance.gauss(0, 40),
+            ("pending",): 430 + 280 * slump + chance.gauss(0, 8),
+            ("entries",): 60_000 + (at + _HOUR) * 2,
+            ("memory",): 21e6 + (at + _HOUR) * 900,
+            ("commands",): 1450 * day,
+            ("clients",): 18,
+        }
+        for stream, rate in STREAMS.items():
+            values["rate", stream.encode()] = rate * (day + chance.gauss(0, 0.05))
+            values["length", stream.encode()] = min(6000, rate * _HOUR) + min(rate, 2) * at / 5
+        for stream, group, lag, pending, _, calls in GROUPS:
+            key = stream.encode(), group.encode()
+            swing = 1 + 0.4 * math.sin(at / 230) + chance.gauss(0, 0.05)
+            values["lag", *key] = max(0.0, lag * (swing if calls else slump))
+            values["pending", *key] = max(0.0, pending * (swing if calls else slump))
+            values["behind", *key] = max(0.0, lag * (swing if calls else slump) / STREAMS[stream])
+        history.add(now + at * 1000, values)
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[int]:
+    """An engine on a free port, in memory."""
+    command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--slowlog-log-slower-than", "300"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if "ready on" in line)
+            yield int(line.split("ready on ")[1].split()[0].rpartition(":")[2])
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+@contextlib.contextmanager
+def dashboard(url: str, history: History, *, changes: bool) -> Iterator[str]:
+    """The dashboard of a server, in a thread. Its URL."""
+    address = options.server({"url": url})
+    assert isinstance(address, Address)
+    made = listen("127.0.0.1", 0)
+    rules = Rules(address, TOKEN, changes, True)
+    running = uvicorn.Server(configured(site(rules, Sampler(address, history=history))))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [made]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{made.getsockname()[1]}/"
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+def opened(browser: Browser, url: str, scheme: str, width: int = 1280, height: int = 860) -> Page:
+    """A page that is logged in."""
+    theme = "dark" if scheme == "dark" else "light"
+    page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": height}, reduced_motion="reduce")  # type: ignore[arg-type]
+    page.on(
+        "console", lambda message: print(f"browser: {message.text}") if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda failure: print(f"browser: {failure}"))
+    page.goto(f"{url}#token={TOKEN}")
+    page.wait_for_selector("main h1", state="attached", timeout=10_000)
+    return page
+
+
+SCREENS = {
+    "overview": "#/",
+    "groups": "#/groups",
+    "stream": "#/stream/orders",
+    "tail": "#/stream/clickstream%3A%7B0%7D/tail",
+    "fields": "#/stream/orders/fields",
+    "group": "#/group/orders/fraud-check",
+    "pending": "#/pending/orders/fraud-check",
+    "letters": "#/letters/failed",
+    "queries": "#/queries",
+    "server": "#/server",
+}
+
+
+def take(page: Page, url: str, screen: str, path: Path) -> None:
+    """One picture."""
+    page.goto(f"{url}{SCREENS[screen]}")
+    page.wait_for_selector("main .screen")
+    page.wait_for_timeout(2500 if screen == "tail" else 900)
+    page.screenshot(path=path)
+
+
+def main() -> None:
+    """Take all pictures; with arguments after the directory, those screens alone."""
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    wanted = sys.argv[2:] or list(SCREENS)
+    directory.mkdir(parents=True, exist_ok=True)
+    ended = threading.Event()
+    with engine() as port, redis.Redis(port=port) as client:
+        fill(client)
+        producer = threading.Thread(target=live, args=(client, ended))
+        producer.start()
+        history = History()
+        hour(history)
+        try:
+            with (
+                dashboard(f"redis://127.0.0.1:{port}", history, changes=True) as url,
+                sync_playwright() as playwright,
+                playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser,
+            ):
+                for scheme in ("light", "dark"):
+                    page = opened(browser, url, scheme)
+                    for screen in wanted:
+                        take(page, url, screen, directory / f"{screen}-{scheme}.png")
+                page = opened(browser, url, "light", 390, 844)
+                for screen in wanted:
+                    take(page, url, screen, directory / f"{screen}-narrow.png")
+        finally:
+            ended.set()
+            producer.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The dashboard of a server, asked without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling.sampler import Sampler
+from spark_streams.config import options
+from spark_streams.config.address import Address
+from tests import servers
+from tests.waiting import wait_for
+
+TOKEN = "a-token-for-the-tests"
+
+
+def address_of(url: str) -> Address:
+    """The address of a URL."""
+    address = options.server({"url": url})
+    assert isinstance(address, Address)
+    return address
+
+
+@dataclass
+class Dashboard:
+    """A dashboard with a browser that may be logged in. `sampler` looks at the server by itself."""
+
+    web: TestClient
+    sampler: Sampler
+    csrf: str = ""
+
+    def log_in(self, **given: str) -> Any:
+        """Log in: with the token unless something else is given. The answer."""
+        answer = self.web.post("/api/login", json=given or {"token": TOKEN})
+        if answer.status_code == 200:
+            self.csrf = answer.json()["session"]["csrf"]
+        return answer
+
+    def get(self, path: str, **given: str | int) -> Any:
+        """The document of a question that is answered."""
+        answer = self.web.get(f"/api/{path}", params=given)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, path: str, **given: str | int) -> tuple[int, str]:
+        """The status and the ID of a question that is not."""
+        answer = self.web.get(f"/api/{path}", params=given)
+        return answer.status_code, answer.json()["error"]["id"]
+
+    def post(self, action: str, **given: Any) -> Any:
+        """The answer to one step of a change."""
+        return self.web.post(f"/api/changes/{action}", json=given, headers={"x-csrf-token": self.csrf})
+
+    def change(self, action: str, **given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A change: its plan, and what was done."""
+        plan = self.post(action, **given)
+        assert plan.status_code == 200, plan.text
+        done = self.post(action, **given, confirm=plan.json()["confirm"])
+        assert done.status_code == 200, done.text
+        return plan.json(), done.json()
+
+    def looked(self) -> int:
+        """Wait for a look that begins after this call. Its number."""
+        number = self.sampler.state.number
+        self.sampler.hurry()
+        return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two looks")
+
+
+Started = Callable[..., Dashboard]
+
+
+@pytest.fixture
+def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
+    """Starts dashboards of the server, whose data the test has made before; `log_in` is left to the test."""
+    with ExitStack() as stack:
+
+        def start(url: str = place.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
+            address = address_of(url)
+            sampler = Sampler(address, interval=0.05)
+            app = site(Rules(address, TOKEN, changes, open_here), sampler)
+            web = stack.enter_context(TestClient(app, base_url="http://127.0.0.1:8379"))
+            wait_for(lambda: sampler.state.number, "the first look")
+            return Dashboard(web, sampler)
+
+        yield start
+
+
+@pytest.fixture
+def dashboard(started: Started) -> Dashboard:
+    """A dashboard that may change things, with a browser that is logged in by token."""
+    found = started(changes=True)
+    assert found.log_in().status_code == 200
+    return found

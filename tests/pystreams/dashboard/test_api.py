@@ -1,0 +1,157 @@
+"""What the pages are told: lists in pages, streams, entries, groups, pending entries, dead letters, the server."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from tests.pystreams.dashboard.conftest import Dashboard
+
+
+def _names(rows: list[dict]) -> list[str]:
+    return [row["name"]["text"] for row in rows]
+
+
+def test_streams_are_sorted_searched_and_paged_on_the_server(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Each column in both directions; a page and the number of all that are meant."""
+    for at in range(25):
+        for _ in range(at % 5 + 1):
+            client.xadd(f"s{at:02}", {"a": 1})
+    client.xgroup_create("s07", "g", "0")
+    dashboard.looked()
+    first = dashboard.get("streams", sort="name", size=10)
+    assert (_names(first["rows"])[0], len(first["rows"]), first["total"]) == ("s00", 10, 25)
+    last = dashboard.get("streams", sort="name", order="falling", size=10, page=2)
+    assert _names(last["rows"]) == [f"s{at:02}" for at in range(4, -1, -1)]
+    longest = dashboard.get("streams", sort="length", order="falling", size=5)
+    assert [row["length"] for row in longest["rows"]] == [5] * 5
+    found = dashboard.get("streams", search="S2")
+    assert (_names(found["rows"]), found["total"]) == (["s20", "s21", "s22", "s23", "s24"], 5)
+    worst = dashboard.get("streams", sort="lag", order="falling", size=1)["rows"][0]
+    assert (worst["name"]["text"], worst["lag"], worst["status"]) == ("s07", 3, "ok")
+    for sort in ("bytes", "rate", "newest", "groups", "behind", "pending", "status"):
+        assert dashboard.get("streams", sort=sort)["total"] == 25
+    assert dashboard.refused("streams", sort="nothing") == (400, "INVALID_VALUE")
+    assert dashboard.refused("streams", size=100_000) == (400, "INVALID_VALUE")
+    assert dashboard.get("overview")["totals"]["entries"] == 75
+
+
+def test_hostile_names_and_values_come_back_as_texts(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Any bytes: the key of a name leads back to it, the text has no control character."""
+    names = [b"<img src=x onerror=alert(1)>", b"\xff\x00\n", "\u202eevil".encode(), b"a/b?c#d%25&e", b" "]
+    for name in names:
+        client.xadd(name, {name: name})
+        client.xgroup_create(name, name, "0")
+    dashboard.looked()
+    rows = dashboard.get("streams")["rows"]
+    assert len(rows) == len(names)
+    for row in rows:
+        assert row["name"]["text"].isprintable()
+        found = dashboard.get("stream", stream=row["name"]["key"])
+        assert (found["length"], found["name"]) == (1, row["name"])
+        group = dashboard.get("group", stream=row["name"]["key"], group=row["name"]["key"])
+        assert group["lag"] == 1
+        entry = dashboard.get("entries", stream=row["name"]["key"])["rows"][0]
+        assert all(text.isprintable() for pair in entry["fields"] for text in pair)
+
+
+def test_entries_are_walked_through_both_ways_and_filtered(client: redis.Redis, dashboard: Dashboard) -> None:
+    """From an ID or a time, with the conditions of the command line; `next` leads on, and ends."""
+    for at in range(1, 301):
+        client.xadd("s", {"n": at, "even": "yes" if at % 2 == 0 else ""}, id=f"{at * 1000}-0")
+
+    def walk(**given: str) -> list[str]:
+        found: list[str] = []
+        at = given.pop("at", "")
+        while True:
+            page = dashboard.get("entries", stream="s", size=70, at=at, **given)
+            found += [row["id"] for row in page["rows"]]
+            if page["next"] is None:
+                return found
+            at = page["next"]
+
+    every = [f"{at * 1000}-0" for at in range(1, 301)]
+    assert walk(order="rising") == every
+    assert walk(order="falling") == every[::-1]
+    assert walk(order="rising", at="1970-01-01T00:04:00Z") == every[239:]
+    assert walk(order="falling", at="10000-0") == every[9::-1]
+    assert walk(order="rising", where="even and n > 290") == [f"{at}000-0" for at in range(292, 301, 2)]
+    assert walk(order="falling", where="n in (3, 5)") == ["5000-0", "3000-0"]
+    assert walk(order="rising", where="n > 1000") == []
+    assert dashboard.refused("entries", stream="s", where="n >") == (400, "INVALID_VALUE")
+    assert dashboard.refused("entries", stream="s", at="nonsense") == (400, "INVALID_VALUE")
+    one = dashboard.get("entry", stream="s", id="5000-0")
+    assert (one["time"], one["fields"]) == ("1970-01-01T00:00:05.000Z", [["n", "5"], ["even", ""]])
+    assert dashboard.refused("entry", stream="s", id="5000-7") == (404, "NO_SUCH_ENTRY")
+    assert dashboard.refused("entry", stream="s", id="x") == (400, "INVALID_VALUE")
+    assert dashboard.refused("stream", stream="t") == (404, "NO_SUCH_STREAM")
+
+
+def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
+    """A page of entries stays small whatever they hold, and says how long a value is."""
+    client.xadd("s", {"x": b"y" * 1_000_000, **{f"f{at}": 1 for at in range(100)}})
+    answer = dashboard.web.get("/api/entries", params={"stream": "s"})
+    assert len(answer.content) < 10_000
+    row = answer.json()["rows"][0]
+    assert row["fields"][0][1].endswith("(1,000,000 bytes)")
+    assert row["more"] == 41
+
+
+def test_statistics_of_fields(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Numbers have a range and bars, texts the most frequent values; a share says how many entries have the field."""
+    for at in range(100):
+        client.xadd("s", {"n": at, "city": "Ghent" if at < 70 else "Lyon", **({"rare": "x"} if at == 5 else {})})
+    found = dashboard.get("fields", stream="s")
+    city, number, rare = found["fields"]
+    assert found["sample"] == 100
+    assert (number["type"], number["numbers"]["min"], number["numbers"]["max"], number["numbers"]["mean"]) == (
+        "number",
+        0,
+        99,
+        pytest.approx(49.5),
+    )
+    assert sum(number["numbers"]["bars"]) == 100
+    assert (city["name"], city["frequent"], city["distinct"]) == ("city", [["Ghent", 70], ["Lyon", 30]], 2)
+    assert (rare["name"], rare["share"]) == ("rare", 0.01)
+
+
+def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Position, lag, consumers in pages; pending entries by age and deliveries, filtered and in pages."""
+    for at in range(1, 101):
+        client.xadd("s", {"n": at}, id=f"{at}-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "alice", {"s": ">"}, count=40)
+    client.xreadgroup("g", "bob", {"s": ">"}, count=20)
+    client.xclaim("s", "g", "bob", 0, ["41-0", "42-0"], idle=700_000, retrycount=7)
+    group = dashboard.get("group", stream="s", group="g")
+    assert (group["position"], group["lag"], group["pending"], group["consumers"]) == ("60-0", 40, 60, 2)
+    assert [(row["name"]["text"], row["pending"]) for row in group["consumer_rows"]] == [("alice", 40), ("bob", 20)]
+    found = dashboard.get("pending", stream="s", group="g")
+    assert (found["total"], found["sample"]) == (60, 60)
+    assert dict(found["ages"])["10–60 min"] == 2
+    assert (dict(found["deliveries"])["1"], dict(found["deliveries"])["5–9"]) == (58, 2)
+    assert [(each["name"]["text"], each["pending"]) for each in found["consumers"]] == [("alice", 40), ("bob", 20)]
+    page = dashboard.get("pending/entries", stream="s", group="g", size=50)
+    rest = dashboard.get("pending/entries", stream="s", group="g", size=50, after=page["next"])
+    assert [row["id"] for row in page["rows"] + rest["rows"]] == [f"{at}-0" for at in range(1, 61)]
+    assert rest["next"] is None
+    old = dashboard.get("pending/entries", stream="s", group="g", idle="5m", deliveries=2, consumer="bob")
+    assert [row["id"] for row in old["rows"]] == ["41-0", "42-0"]
+    assert dashboard.refused("group", stream="s", group="h") == (404, "NO_SUCH_GROUP")
+    assert dashboard.refused("pending/entries", stream="s", group="g", idle="soon") == (400, "INVALID_VALUE")
+
+
+def test_what_the_server_says_of_itself(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Clients, slow commands, latency, the commands that took most time, persistence, replication."""
+    client.client_setname("the-test")
+    client.config_set("slowlog-log-slower-than", 0)
+    try:
+        client.xadd("s", {"a": 1})
+    finally:
+        client.config_set("slowlog-log-slower-than", 10_000)
+    found = dashboard.get("server")
+    assert "the-test" in [row["name"] for row in found["clients"]["rows"]]
+    assert any("XADD" in each["command"].upper() for each in found["slow"])
+    assert {each["command"] for each in found["commands"]} >= {"XADD", "INFO"}
+    assert found["sections"]["replication"]["role"] == "master"
+    assert found["facts"]["role"] == "master"

@@ -1,0 +1,51 @@
+"""`pystreams ui`: it says where it is, ends when it is told to, and says what is wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from pystreams.commands import dashboard as verb
+from tests import ROOT, servers
+from tests.pystreams.conftest import Cli
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Path) -> None:
+    """Its URL has a token behind '#'; SIGTERM ends it with status 0; its log names no secret."""
+    url = place.url.replace("redis://", "redis://default:hush-hush@")
+    command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.fullmatch(r"Dashboard of redis://\S+: (http://127\.0\.0\.1:\d+/)#token=\S{20,}\n", line)
+            assert found is not None, line
+            with urllib.request.urlopen(found[1]) as answer:
+                assert b"<title>pystreams</title>" in answer.read()
+            process.terminate()
+            _, errors = process.communicate(timeout=20)
+        finally:
+            servers.stop(process)  # type: ignore[arg-type]
+    assert (process.returncode, "hush" in line + errors) == (0, False)
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that is taken, a token that is too short, and what is not installed."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "[PORT_UNUSABLE]" in cli_of.failure("ui", "--port", port, status=1)
+    assert "16 characters" in cli_of.failure("ui", "--token", "short", status=2)
+    monkeypatch.setattr(verb, "find_spec", lambda _: None)
+    assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)

@@ -1,0 +1,217 @@
+"""Who is let in, what is refused before it is looked at, and what every answer says to a browser."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import redis
+
+from pystreams.dashboard.security.guard import BODY_BYTES, host_is_known
+from pystreams.dashboard.security.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
+from tests import servers
+from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of
+
+_ADDRESS = address_of("redis://127.0.0.1:1")
+
+
+class _Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
+    """What belongs to it is told of each end; nothing is found under another number."""
+    clock, ended = _Clock(), list[Session]()
+    sessions = Sessions(clock, ended.append)
+    numbers = [sessions.begin(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
+    assert sessions.find(numbers[0] + "x") is None
+    clock.now = IDLE_SECONDS - 1
+    assert sessions.find(numbers[0]) is not None
+    clock.now += 2
+    assert [sessions.find(number) is not None for number in numbers] == [True, False, False]
+    sessions.end(numbers[0])
+    assert sessions.find(numbers[0]) is None
+    assert len(ended) == 3
+    number, _ = sessions.begin(_ADDRESS, "u", whole=True)
+    for _ in range(LONGEST_SECONDS // IDLE_SECONDS + 1):
+        clock.now += IDLE_SECONDS - 1
+        alive = sessions.find(number)
+    assert alive is None
+
+
+def test_sessions_and_plans_are_limited() -> None:
+    """The oldest go. A plan confirms its own change, once, for ten minutes."""
+    clock = _Clock()
+    sessions = Sessions(clock)
+    first, _ = sessions.begin(_ADDRESS, "u", whole=True)
+    for _ in range(MOST_SESSIONS):
+        _, session = sessions.begin(_ADDRESS, "u", whole=True)
+    assert sessions.find(first) is None
+    plan = session.propose("seek", {"to": "+1"}, {"to": "(5-0"}, 0)
+    assert session.confirmed(plan, "seek", {"to": "+1"}, 1) == {"to": "(5-0"}
+    assert session.confirmed(plan, "seek", {"to": "+2"}, 1) is None
+    assert session.confirmed(plan, "trim", {"to": "+1"}, 1) is None
+    assert session.confirmed(plan, "seek", {"to": "+1"}, 601) is None
+    session.carried_out(plan)
+    assert session.confirmed(plan, "seek", {"to": "+1"}, 1) is None
+    plan = session.propose("seek", {}, {}, 0)
+    for _ in range(50):
+        session.propose("seek", {}, {}, 0)
+    assert (session.confirmed(plan, "seek", {}, 1), len(session.plans)) == (None, 20)
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        ("127.0.0.1:8379", True),
+        ("localhost:8379", True),
+        ("[::1]:8379", True),
+        ("192.168.1.7", True),
+        ("streams.example.com", True),
+        ("STREAMS.example.com:8379", True),
+        ("evil.example.com:8379", False),
+        ("127.0.0.1.evil.example.com", False),
+        ("localhost.evil.example.com", False),
+        ("", False),
+        ("[::1", False),
+    ],
+)
+def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> None:
+    """A name of another site that was made to point here is none of them."""
+    assert host_is_known(host, {"streams.example.com"}) == known
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> None:
+    """By Host, Origin, Sec-Fetch-Site, content type, method and size, whoever is logged in."""
+    web, csrf = dashboard.web, {"x-csrf-token": dashboard.csrf}
+
+    def told(answer: object) -> tuple[int, str]:
+        return answer.status_code, answer.json()["error"]["id"]  # type: ignore[attr-defined]
+
+    assert told(web.get("/api/session", headers={"host": "evil.example.com"})) == (421, "UNKNOWN_HOST")
+    path = "/api/changes/trim"
+    for headers in ({"origin": "http://evil.example.com"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}):
+        assert told(web.post(path, json={}, headers={**csrf, **headers})) == (403, "OTHER_SITE")
+    assert told(web.post(path, json={})) == (403, "OTHER_SITE")
+    assert told(web.post(path, json={}, headers={"x-csrf-token": "guessed"})) == (403, "OTHER_SITE")
+    assert told(web.post(path, data={"a": "b"}, headers=csrf)) == (415, "NO_JSON")
+    assert told(web.post(path, content=b"[1]", headers={**csrf, "content-type": "application/json"})) == (
+        400,
+        "NO_JSON",
+    )
+    assert told(web.delete("/api/session")) == (405, "NO_SUCH_METHOD")
+    assert told(web.get("/api/streams", params={"search": "x" * 20_000})) == (414, "TOO_LARGE")
+    large = b'"' + b"x" * BODY_BYTES + b'"'
+    json = {**csrf, "content-type": "application/json"}
+    assert told(web.post(path, content=large, headers=json)) == (413, "TOO_LARGE")
+    assert told(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_every_answer_forbids_what_the_pages_do_not_need(started: Started) -> None:
+    """Pages, files, documents and refusals: nothing from elsewhere, no frames, no guessing of types, no caches."""
+    web = started().web
+    for path in ("/", "/static/js/main.js", "/api/session", "/api/overview", "/nowhere"):
+        headers = web.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'; ")
+        assert "unsafe" not in headers["content-security-policy"]
+        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+        assert headers["cache-control"] in ("no-store", "no-cache")
+        assert "server" not in headers
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_nothing_is_told_to_who_is_not_logged_in(started: Started, client: redis.Redis) -> None:
+    """Every question, both kinds of events, every change; and none after logging out."""
+    client.xadd("secret", {"a": 1})
+    dashboard = started(changes=True)
+    paths = (
+        "overview",
+        "streams",
+        "groups",
+        "stream",
+        "entries",
+        "fields",
+        "pending",
+        "letters",
+        "server",
+        "events",
+        "tail",
+    )
+    for _ in range(2):
+        for path in paths:
+            assert dashboard.refused(path, stream="secret", group="g") == (401, "NOT_LOGGED_IN")
+        assert dashboard.post("trim", stream="secret", by="maxlen", maxlen=0).status_code == 401
+        assert "secret" not in dashboard.web.get("/").text + dashboard.web.get("/api/session").text
+        dashboard.log_in()
+        assert dashboard.get("stream", stream="secret")["length"] == 1
+        assert dashboard.web.post("/api/logout", json={}).status_code == 403
+        assert dashboard.web.post("/api/logout", json={}, headers={"x-csrf-token": dashboard.csrf}).status_code == 200
+
+
+def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
+    started: Started, client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Streams of other keys are in no list; a change that the ACL forbids is refused; no password is logged or told."""
+    caplog.set_level(logging.DEBUG)
+    for name in ("mine:1", "mine:2", "yours"):
+        client.xadd(name, {"a": 1})
+        client.xgroup_create(name, "g", "0")
+    client.acl_setuser("reader", enabled=True, passwords=["+hush-hush"], commands=["+@all", "-xgroup"], keys=["mine:*"])
+    try:
+        dashboard = started(changes=True)
+        assert dashboard.log_in(user="reader", password="wrong").json()["error"]["id"] == "LOGIN_REFUSED"
+        answer = dashboard.log_in(user="reader", password="hush-hush")
+        assert answer.json()["session"]["user"] == "reader"
+        cookie = answer.headers["set-cookie"]
+        assert all(word in cookie for word in ("HttpOnly", "SameSite=strict"))
+        assert "hush" not in cookie + answer.text
+        streams = dashboard.get("streams")
+        assert ([row["name"]["text"] for row in streams["rows"]], streams["total"]) == (["mine:1", "mine:2"], 2)
+        assert {row["stream"]["text"] for row in dashboard.get("groups")["rows"]} == {"mine:1", "mine:2"}
+        assert dashboard.refused("stream", stream="yours") == (403, "NOT_PERMITTED")
+        assert dashboard.refused("entries", stream="yours") == (403, "NOT_PERMITTED")
+        plan = dashboard.post("seek", stream="mine:1", group="g", to="end").json()
+        done = dashboard.post("seek", stream="mine:1", group="g", to="end", confirm=plan["confirm"])
+        assert (done.status_code, done.json()["error"]["id"]) == (403, "NOT_PERMITTED")
+        assert client.xinfo_groups("mine:1")[0]["last-delivered-id"] == b"0-0"
+        assert [secret for secret in ("hush", TOKEN) if secret in caplog.text] == []
+    finally:
+        client.acl_deluser("reader")
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_password_that_proves_nothing_lets_nobody_in_from_outside(started: Started, client: redis.Redis) -> None:
+    """The tests' server needs no password: that is enough on loopback, and not beyond it."""
+    client.ping()
+    assert started().log_in(user="", password="").status_code == 200
+    outside = started(open_here=False)
+    for given in ({"user": "", "password": ""}, {"user": "default", "password": "x"}):
+        assert outside.log_in(**given).json()["error"]["id"] == "PASSWORD_PROVES_NOTHING"
+    assert outside.log_in().status_code == 200
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_guessing_is_slow(started: Started) -> None:
+    """After eight failures in a minute the right token is refused, too."""
+    dashboard = started()
+    found = [dashboard.log_in(token="guess").status_code for _ in range(9)]
+    assert found == [403] * 8 + [429]
+    assert dashboard.log_in().status_code == 429
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.Redis, place: servers.Running) -> None:
+    """The server's refusal to let it in again ends it."""
+    client.xadd("s", {"a": 1})
+    client.acl_setuser("guest", enabled=True, passwords=["+guest-pass"], commands=["+@all"], keys=["*"])
+    dashboard = started()
+    dashboard.log_in(user="guest", password="guest-pass")
+    assert dashboard.get("stream", stream="s")["length"] == 1
+    client.acl_deluser("guest")
+    assert dashboard.refused("stream", stream="s") == (401, "NOT_LOGGED_IN")
+    assert dashboard.web.get("/api/session").json()["session"] is None

@@ -1,0 +1,54 @@
+"""The history: what is kept for how long, and how it stays within its memory."""
+
+from __future__ import annotations
+
+from pystreams.dashboard.history.series import History
+
+
+def test_an_hour_is_kept_and_nothing_older() -> None:
+    """A column for each step; the last value within a step counts; a series that ends is forgotten after the hour."""
+    history = History(span_ms=10_000, step_ms=1_000)
+    history.add(500, {"gone": 7})
+    for at in range(1_000, 30_000, 250):
+        history.add(at, {"a": at})
+    curve = history.of("a")
+    assert len(curve.at) == 10
+    assert curve.at[-1] - curve.at[0] < 10_000
+    assert curve.values[-1] == 29_750
+    assert history.of("gone").at == []
+    assert len(history) == 1
+
+
+def test_what_was_not_seen_is_unknown() -> None:
+    """None within a series, nothing before its first value."""
+    history = History(span_ms=10_000, step_ms=1_000)
+    for at, value in enumerate((None, 1.5, None, 2.0)):
+        history.add(at * 1000, {"a": value, "b": 1})
+    assert (history.of("a").at, history.of("a").values) == ([1000, 2000, 3000], [1.5, None, 2.0])
+    assert history.of("never").at == []
+
+
+def test_many_series_have_wider_steps_within_the_same_memory() -> None:
+    """The hour stays whole: every second column is given up, then new series are left out."""
+    history = History(span_ms=360_000, step_ms=1_000, budget=256 * 360 * 4)
+    for at in range(0, 360_000, 1_000):
+        history.add(at, dict.fromkeys(range(100), at))
+    assert history.step_ms == 1_000
+    history.add(360_000, dict.fromkeys(range(1000), 360000))
+    assert history.step_ms == 4_000
+    assert history.bytes <= 256 * 360 * 4
+    curve = history.of(5)
+    assert (curve.values[-1], curve.values[0]) == (360_000, curve.at[0])
+    assert curve.at[-1] - curve.at[0] > 340_000
+    history.add(361_000, dict.fromkeys(range(5000), 361000))
+    assert history.bytes <= 256 * 360 * 4
+    assert history.of(0).values[-1] == 361_000
+    assert len(history) < 5_000
+
+
+def test_a_clock_that_goes_back_does_not_reorder() -> None:
+    """Times never fall."""
+    history = History(span_ms=10_000, step_ms=1_000)
+    for at in (5_000, 6_000, 3_000, 7_000):
+        history.add(at, {"a": at})
+    assert history.of("a").at == [5_000, 6_000, 7_000]
