@@ -19,9 +19,10 @@ usage: python -m engine [FILE] [--directive value ...]
 
 FILE is a configuration file in the form of redis.conf (conf/engine.conf has the directives, with comments); any
 directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
-free port.
-Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients; SIGTERM and SIGINT
-stop it. After an internal error that may have left the data in memory half changed it ends with status 70.
+free port, or none where --tls-port or --unixsocket is given.
+Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients, or "ready on
+unix:PATH pid N" where a Unix socket is all it listens on; SIGTERM and SIGINT stop it. After an internal error that may
+have left the data in memory half changed it ends with status 70.
 check says whether a log, snapshot or RDB file is whole (python -m engine check --help).
 """
 

@@ -110,6 +110,13 @@ CONDITIONS: dict[str, Condition] = {
         "The embedded engine serves a single machine, but the Spark master is '{master}'.",
         "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that every machine can reach.",
     ),
+    "CONNECT_CLIENT": Condition(
+        OptionsError,
+        "This program is a client of Spark Connect: the embedded engine belongs to the driver, which is the server's "
+        "process.",
+        "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that this program and Spark can "
+        "both reach.",
+    ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
         "A streaming write can only append to a stream: outputMode 'complete' would replace it.",
@@ -186,7 +193,10 @@ CONDITIONS: dict[str, Condition] = {
         "Set the option 'url' to {url}, or to the server's TLS port.",
     ),
     "EMBEDDED_NOT_STARTED": Condition(
-        EmbeddedError, "The embedded engine did not start: {reason}.", "Read its output in {log}."
+        EmbeddedError,
+        "The embedded engine did not start: {reason}.",
+        "Read its output in {log}. Where its data directory belongs to another application's engine, start one server "
+        "for both and set the option 'url'.",
     ),
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
@@ -211,7 +221,8 @@ CONDITIONS: dict[str, Condition] = {
         StreamError,
         "There is no stream {stream} at {address}.",
         "Correct the name (for several, set the option 'streams'). If it may be missing, set failOnMissingStream to "
-        "false: then it has no rows.",
+        "false: then it has no rows. The embedded engine holds the streams of one application: to read another's, set "
+        "the option 'url' to a server that both use.",
     ),
     "STREAM_LOST": Condition(
         StreamError,

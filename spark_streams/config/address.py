@@ -157,7 +157,7 @@ class Address:
         return f"Address({self.shown!r})"
 
     def __str__(self) -> str:
-        return self.shown
+        return f"the embedded engine ({self.shown})" if self.driver else self.shown
 
 
 def parse(url: str) -> Address:

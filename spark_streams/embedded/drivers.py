@@ -8,8 +8,11 @@ must find the same engine. So the engine belongs to a *driver*, which every proc
 * one that has no JVM yet is the driver itself. The JVM it starts later inherits its environment, and in it the variable
   PYSTREAMS_EMBEDDED, which says where the engine is to be found.
 
-A driver is a process number with that process's start time, since numbers are used again. It has a directory in the
-temporary directory, for its user alone.
+A driver is a process number with that process's start time, since numbers are used again. It has a directory for its
+user alone (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp where
+that directory's name is too long for the path of a socket.
+
+A client of Spark Connect is no driver: the sources are planned where the server is, which has an engine of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 
 from spark_streams.embedded import processes
@@ -28,6 +32,11 @@ from spark_streams.errors import fail
 
 VARIABLE = "PYSTREAMS_EMBEDDED"
 """The environment variable that names the directory of the driver's engine, for processes that the driver starts."""
+
+SOCKET = "socket"
+"""The Unix socket that an engine listens on, in the driver's directory or in that of its data (`data_directory`)."""
+
+_PATH_BYTES = 100  # systems differ in how long the path of a Unix socket may be: from 103 to 107 bytes
 
 SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 """How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
@@ -40,8 +49,10 @@ def find() -> tuple[Process, Path]:
         directory = Path(inherited)
         driver = Process.parse(directory.name)
         if driver is not None and driver.runs():
+            check_client(driver)
             return driver, directory
     driver = find_process()
+    check_client(driver)
     check_master(driver)
     directory = make_directory(driver)
     if driver.pid == os.getpid():
@@ -70,6 +81,14 @@ def find_process() -> Process:
     return Process.of(os.getpid())
 
 
+def check_client(driver: Process) -> None:
+    """Refuse a client of Spark Connect: an engine that it starts is another one than that of the server's queries."""
+    if driver.pid != os.getpid():
+        return
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ or not os.environ.get("SPARK_REMOTE", "local").startswith("local"):
+        fail("CONNECT_CLIENT")
+
+
 def check_master(driver: Process) -> None:
     """Refuse a Spark master that is not local, where it can be told here; else the first task finds out."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
@@ -79,9 +98,17 @@ def check_master(driver: Process) -> None:
         fail("MISSING_URL", master=master)
 
 
+def data_directory(directory: Path, place: Path) -> Path:
+    """Where the engine that keeps its data in `place` has its socket and its record, below the driver's directory."""
+    return directory / ("data-" + sha256(os.fsencode(place)).hexdigest()[:16])
+
+
 def make_directory(driver: Process) -> Path:
     """The driver's directory, made if it is not there, and safe from other users."""
-    directory = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getuid()}" / str(driver)
+    below = Path(f"{PREFIX}{os.getuid()}", str(driver))
+    directory = tempfile.gettempdir() / below
+    if len(os.fsencode(data_directory(directory, Path("/")) / SOCKET)) > _PATH_BYTES:
+        directory = "/tmp" / below  # noqa: S108 - its mode and owner are checked here
     for path in (directory.parent, directory):
         path.mkdir(mode=0o700, exist_ok=True)
         state = path.lstat()

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 HOME = "PYSTREAMS_HOME"
 """The directory that the option `embedded.dir` is relative to."""
 
-#: Without `embedded.dir` the data live in memory alone.
+#: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone.
 _SETTINGS = ("--port", "0", "--save", "")
 #: The directory, or the zip archive, that `spark_streams` was imported from; `engine` lies beside it.
 _ROOT = Path(__file__).absolute().parents[2]
@@ -86,7 +85,7 @@ def address(data: str | None = None) -> Address:
         place = (home() / data).expanduser().absolute()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = ["--dir", str(place), "--appendonly", "yes"]
-        directory /= "data-" + sha256(os.fsencode(place)).hexdigest()[:16]
+        directory = drivers.data_directory(directory, place)
         directory.mkdir(mode=0o700, exist_ok=True)
     with _locked(directory / "lock") as lock:
         found = _ready(directory, process, lock, settings)
@@ -140,12 +139,17 @@ def _fail(found: Record | None, log: Path) -> None:
     if found is not None and found.missing:
         fail("EMBEDDED_NOT_INSTALLED", package=found.missing, python=sys.executable)
     reason = found.reason if found is not None and found.state is State.FAILED else "it ended at once"
-    fail("EMBEDDED_NOT_STARTED", reason=reason, log=log)
+    last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
+    fail("EMBEDDED_NOT_STARTED", reason=f"{reason}: {last}" if last else reason, log=log)
 
 
 def _start(directory: Path, process: Process, lock: int, settings: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor, which starts the engine and records how far it is; it gets the lock as well."""
-    command = (shlex.split(os.environ.get(COMMAND, "")) or [*python("engine.__main__"), *_SETTINGS]) + settings
+    usual = [*python("engine.__main__"), *_SETTINGS]
+    path = directory / drivers.SOCKET
+    path.unlink(missing_ok=True)  # an engine that was killed has left it
+    listening = ["--unixsocket", str(path), "--unixsocketperm", "700"]
+    command = [*(shlex.split(os.environ.get(COMMAND, "")) or usual), *listening, *settings]
     with log.open("ab") as output:
         return subprocess.Popen(
             [*python("spark_streams.embedded.supervisor"), str(directory), str(process), str(lock), *command],

@@ -1,9 +1,9 @@
 """Runs the embedded engine for as long as a driver process lives.
 
 The launcher starts it as a process, by `bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... It starts COMMAND,
-waits for its line `ready on HOST:PORT pid N`, records the address in DIR, and watches both processes. When the driver
-ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the supervisor. `life` has
-the states and what leads from one to the next; here is what they mean in processes and files.
+waits for its line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR, and watches both processes.
+When the driver ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the
+supervisor. `life` has the states and what leads from one to the next; here is what they mean in processes and files.
 
 LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed once the first record is written, so that
 no second supervisor is ever started there, even if the launcher is killed meanwhile.
@@ -29,13 +29,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 from spark_streams.embedded import life, record
 from spark_streams.embedded.life import Event, State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import PREFIX, Record
 
-_READY = re.compile(rb"ready on (\S+):(\d+) pid \d+")
+_READY = re.compile(rb"ready on (?:unix:(.+)|(\S+):(\d+)) pid \d+")
 _MISSING = re.compile(rb"missing package (\S+)")
 _LOOK_SECONDS = 0.5  # how often to look, where the system does not tell of a process's end
 _PR_SET_PDEATHSIG = 1
@@ -69,10 +70,17 @@ class Output:
     def _search(self, lines: list[bytes]) -> None:
         for line in lines:
             if found := _READY.search(line):
-                host = found[1].decode()
-                self.url = f"redis://[{host}]:{int(found[2])}" if ":" in host else f"redis://{host}:{int(found[2])}"
+                self.url = _socket_url(found[1]) if found[1] else _port_url(found[2].decode(), int(found[3]))
             elif found := _MISSING.match(line):
                 self.missing = found[1].decode()
+
+
+def _socket_url(path: bytes) -> str:
+    return f"unix://{quote(path)}"
+
+
+def _port_url(host: str, port: int) -> str:
+    return f"redis://[{host}]:{port}" if ":" in host else f"redis://{host}:{port}"
 
 
 class ProcessHost:

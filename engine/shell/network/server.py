@@ -100,13 +100,13 @@ class Server:
     # -- listening ----------------------------------------------------------------------------------------------------
 
     def _open_ports(self) -> None:
-        """Bind ``port`` and ``tls-port``. Port 0 is a free one, or none where there is a TLS port."""
+        """Bind ``port`` and ``tls-port``. Port 0 is a free one, or none where there is a TLS port or a Unix socket."""
         port, tls_port = self.config.integer("port"), self.config.integer("tls-port")
         self._host, self._port, self._sockets = "", 0, list[socket.socket]()
         self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()
         backlog = self.config.integer("tcp-backlog") or 511
         self._tls = TlsListener(self.config, self.runner, self._accept, backlog) if tls_port else None
-        if port or not tls_port:
+        if port or not (tls_port or self.config.text("unixsocket")):
             self._host, self._port, self._sockets = self._bind(port)
         if tls_port:
             self._host, self._tls_port, self._tls_sockets = self._bind(tls_port)
@@ -134,8 +134,11 @@ class Server:
 
     def _announce(self) -> None:
         """Say where clients are accepted; the first address is the one without TLS, if there is one."""
-        port = self._port if self._sockets or self._tls is None else self._tls_port
-        line = f"ready on {self._host}:{port} pid {os.getpid()}"
+        if self._sockets or self._tls is not None:
+            address = f"{self._host}:{self._port if self._sockets else self._tls_port}"
+        else:
+            address = f"unix:{self.config.text('unixsocket').decode()}"
+        line = f"ready on {address} pid {os.getpid()}"
         if self._tls is not None:
             line += f", TLS on {self._host}:{self._tls_port}"
         self.announce(line)
@@ -158,8 +161,6 @@ class Server:
         mode = self.config.integer("unixsocketperm")
         if mode:
             Path(path).chmod(mode)
-        if not self._host:
-            self._host = path
 
     def _keep_address(self) -> None:
         if [self.config.text(name) for name in _ADDRESS] != self._address:

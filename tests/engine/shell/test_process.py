@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from tests import servers
+from tests import ROOT, servers
 from tests.connection import Connection, wait_until_blocked
 from tests.engine.shell.refused_starts import refused
 from tests.waiting import DEADLINE
@@ -38,7 +40,9 @@ def test_shutdown_stops_the_engine() -> None:
 def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
     """unixsocket with its permissions, beside TCP, and gone at the end."""
     path = tmp_path_factory.mktemp("u") / "s"
-    with servers.engine("--unixsocket", str(path), "--unixsocketperm", "700"):
+    port = str(servers.free_port())
+    with servers.engine("--port", port, "--unixsocket", str(path), "--unixsocketperm", "700") as engine:
+        engine.connect().close()
         assert path.stat().st_mode & 0o777 == 0o700
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(DEADLINE)
@@ -46,6 +50,23 @@ def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) 
             one.sendall(b"CLIENT INFO\r\n")
             assert b"addr=%b:0 laddr=%b:0" % (bytes(path), bytes(path)) in one.recv(10_000)
     assert not path.exists()
+
+
+def test_a_unix_socket_may_be_all_there_is(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """With unixsocket, port 0 means no port, as in Redis; the ready line names the socket."""
+    path = tmp_path_factory.mktemp("u") / "s"
+    command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--unixsocket", str(path)]
+    process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready on unix:%b pid %d\n" % (bytes(path), process.pid)
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(DEADLINE)
+            one.connect(str(path))
+            one.sendall(b"INFO server\r\n")
+            assert b"\r\ntcp_port:0\r\n" in one.recv(10_000)
+    finally:
+        servers.stop(process)
 
 
 def test_what_cannot_be_configured_is_said() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 
 
@@ -14,8 +15,9 @@ def answer(link: socket.socket) -> None:
 
 
 def main() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        print(f"ready on 127.0.0.1:{server.getsockname()[1]} pid {os.getpid()}", flush=True)  # noqa: T201
+    path = sys.argv[sys.argv.index("--unixsocket") + 1]
+    with socket.create_server(path, family=socket.AF_UNIX) as server:
+        print(f"ready on unix:{path} pid {os.getpid()}", flush=True)  # noqa: T201
         while True:
             threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,7 +28,18 @@ from tests.jvm import QUICK
 from tests.waiting import wait_for
 
 STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
+SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
 Run = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory whose name leaves room for the path of a Unix socket; pytest's own are too long."""
+    directory = Path(tempfile.mkdtemp(prefix="ps-"))
+    yield directory
+    for left in [record.read(path.parent) for path in directory.rglob("state.json")]:
+        wait_for(lambda left=left: left is None or not left.supervisor.runs(), "the engines to end with their drivers")
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
@@ -231,6 +246,95 @@ def test_a_master_that_is_not_local_needs_a_url(
     if master is not None:
         with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
             drivers.check_master(Process.of(os.getpid()))
+
+
+@pytest.mark.parametrize(
+    ("environment", "refused"),
+    [
+        ({}, False),
+        ({"SPARK_REMOTE": "local[2]"}, False),
+        ({"SPARK_REMOTE": "sc://localhost"}, True),
+        ({"SPARK_CONNECT_MODE_ENABLED": "1"}, True),
+    ],
+)
+def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], refused: bool
+) -> None:
+    """Its data would be in another engine than that of the server's queries: an error says to set `url`."""
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", *filter(SPARKS.match, os.environ)):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(OptionsError, match=r"CONNECT_CLIENT.*'url'") if refused else nullcontext():
+        drivers.check_client(drivers.find_process())
+    drivers.check_client(Process.of(os.getppid()))
+
+
+CLIENT_LATER = """
+    import os
+    from spark_streams import errors
+    from spark_streams.embedded import launcher
+    launcher.url()
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # what pyspark does when the client connects
+    try:
+        launcher.url()
+    except errors.OptionsError as error:
+        print(error.condition, flush=True)
+"""
+
+
+def test_an_engine_is_not_given_to_who_became_a_client(run: Run) -> None:
+    """A program that had an engine and then connects to Spark elsewhere is told so, before it writes into its own."""
+    assert line(run(CLIENT_LATER)) == "CONNECT_CLIENT"
+
+
+LISTENING = """
+    import sys
+    from spark_streams.embedded import launcher
+    client = launcher.connect()
+    print(client.info("server")["tcp_port"], launcher.url(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_engine_listens_on_a_socket_for_this_user_alone(run: Run, tmp_path: Path) -> None:
+    """There is no TCP port; the socket's directory is closed to others, and in /tmp where TMPDIR is a long name."""
+    temporary = tmp_path / ("x" * 60)
+    temporary.mkdir()
+    driver = run(LISTENING, **{launcher.COMMAND: "", "TMPDIR": str(temporary)})
+    port, url = line(driver).split()
+    path = Path(url.removeprefix("unix://"))
+    assert port == "0"
+    assert path.is_socket()
+    for directory in (path.parent, path.parent.parent):
+        assert directory.stat().st_mode & 0o777 == 0o700
+        assert directory.owner() == Path.home().owner()
+    assert path.parent.parent.parent == Path("/tmp")
+    driver.kill()
+    wait_for(lambda: not path.parent.exists(), "the directory to be removed")
+
+
+IN_USE = """
+    import sys
+    from spark_streams import errors
+    from spark_streams.embedded import launcher
+    try:
+        print(launcher.connect("shared").ping(), flush=True)
+    except errors.EmbeddedError as error:
+        print(error, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path) -> None:
+    """The second is told that another engine has it, and to set `url`; the first goes on."""
+    settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: ""}
+    assert line(run(IN_USE, **settings)) == "True"
+    said = line(run(IN_USE, **settings))
+    assert said.startswith("[EMBEDDED_NOT_STARTED]")
+    assert "shared belongs to another engine that is running. " in said
+    assert said.endswith("set the option 'url'.")
 
 
 #: Modules of a user, as a directory and as a file, with the names of ours.

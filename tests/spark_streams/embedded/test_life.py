@@ -214,6 +214,11 @@ def test_an_address_with_colons_is_put_in_brackets(case: Case) -> None:
     assert ready.usable()
 
 
+def test_the_path_of_a_socket_is_quoted(case: Case) -> None:
+    case.supervise("print('ready on unix:/a b/%s pid 1', flush=True)", STAYS)
+    assert case.wait_for(S.READY).url == "unix:///a%20b/%25s"
+
+
 def test_a_driver_that_ends_while_the_engine_starts_takes_it_along(case: Case) -> None:
     supervisor = case.supervise(STAYS)
     engine = case.wait_for(S.STARTING).engine
