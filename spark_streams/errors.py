@@ -208,6 +208,12 @@ CONDITIONS: dict[str, Condition] = {
         "The embedded engine belongs to the driver {driver}, but this task runs elsewhere ({here}).",
         "On a cluster, set the option 'url' to a server that every machine can reach.",
     ),
+    "MONITOR_WITHOUT_URL": Condition(
+        OptionsError,
+        "A StreamMonitor runs in the client of Spark Connect, but it was given no url, and the embedded engine of the "
+        "queries is in the server's process.",
+        "Give the monitor the url that the queries have: StreamMonitor.install(spark, url='redis://...').",
+    ),
     "CONNECTION_BROKEN": Condition(
         ServerError,
         "The connection to the server broke in the middle of a command that may have been executed: {reason}.",

@@ -33,14 +33,16 @@ from pyspark.sql.streaming.listener import (
 from spark_streams.client.connection import BROKEN, Command
 from spark_streams.client.pool import borrow
 from spark_streams.config import options
-from spark_streams.config.address import Address
+from spark_streams.config.address import Address, Embedded
 from spark_streams.embedded import launcher
-from spark_streams.errors import PystreamsError
+from spark_streams.errors import PystreamsError, fail
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, summary, to_fields
+from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
+from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -82,12 +84,18 @@ class StreamMonitor(StreamingQueryListener):
         self._maxlen = maxlen
         self._clock = clock
         self._refusal = ""
+        self._elsewhere: set[str] = set()  # queries of which it was said that their streams are not on this server
         self.latest: dict[str, QueryReport] = {}
 
     @classmethod
     def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
-        """A monitor of all queries of the session, added to its listeners. Arguments as for the class."""
+        """A monitor of all queries of the session, added to its listeners. Arguments as for the class.
+
+        Raises MONITOR_WITHOUT_URL in a client of Spark Connect: the embedded engine there is not that of the queries.
+        """
         monitor = cls(url, **arguments)
+        if isinstance(monitor._server, Embedded) and type(spark).__module__.startswith("pyspark.sql.connect"):
+            fail("MONITOR_WITHOUT_URL")
         spark.streams.addListener(monitor)
         return monitor
 
@@ -121,6 +129,7 @@ class StreamMonitor(StreamingQueryListener):
         except PystreamsError as problem:
             _log.warning("Query %s could not be monitored: %s", query, problem)
             return
+        self._check_found(query, ours, each)
         for found in each:
             if self._callback is not None:
                 self._callback(found)
@@ -130,6 +139,19 @@ class StreamMonitor(StreamingQueryListener):
         # A query that reads the reports would never rest: each of its batches would be news for it.
         if self._stream is not None and self._stream not in (found.stream for found in each):
             self._keep(self._stream, made)
+
+    def _check_found(self, query: str, sources: list[_Source], reports: list[StreamReport]) -> None:
+        """Say once of each query that the monitor's server has none of its streams, though it has read some."""
+        was_read = any(source.rows or any(source.end.streams.values()) for source in sources)
+        if not was_read or any(report.lag_ms is not None for report in reports) or query in self._elsewhere:
+            return
+        self._elsewhere.add(query)
+        _log.warning(
+            "Query %s reads streams that %s does not have: nothing can be reported of them. Give the monitor the url "
+            "of the query: StreamMonitor.install(spark, url=...).",
+            query,
+            self._server if isinstance(self._server, Address) else "the embedded engine of the monitor's process",
+        )
 
     def _keep(self, stream: str, made: QueryReport) -> None:
         """Add the report to the stream. A refusal is told once."""
@@ -158,11 +180,21 @@ class StreamMonitor(StreamingQueryListener):
         group = self._group or (None if belongs is None else belongs.group)
         with borrow(self._address()) as connection:
             server = open_server(connection)
-            for stream, state in server.states(streams, group).items():
-                position = source.end.of(stream)
-                if shared is not None and state is not None and state.group is not None:
-                    position = state.group.last_delivered_id
-                lag, exact = _lag(server, stream, position, state)
+            states = server.states(streams, group)
+            positions = {
+                stream: state.group.last_delivered_id
+                if shared is not None and state is not None and state.group is not None
+                else source.end.of(stream)
+                for stream, state in states.items()
+            }
+            lags = rounds.for_each(
+                server, {stream: _lag(server, stream, positions[stream], state) for stream, state in states.items()}
+            )
+            behind_in = [stream for stream, (lag, _) in lags.items() if lag]
+            firsts = server.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
+            ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
+            for stream, state in states.items():
+                position, (lag, exact) = positions[stream], lags[stream]
                 count = entries.get(stream)
                 latest = position if state is None else max(state.last_id, position)
                 behind = latest.ms - position.ms if position.ms and state is not None and lag != 0 else 0
@@ -177,7 +209,7 @@ class StreamMonitor(StreamingQueryListener):
                     lag_exact=exact,
                     lag_ms=behind if state is not None else None,
                     lag_bytes=None if lag is None else round(lag * size),
-                    oldest_unread_ms=None if lag is None else self._age(server, stream, position) if lag else 0,
+                    oldest_unread_ms=None if lag is None else ages.get(stream, 0),
                     group=group,
                     pending=state.group.pending if state is not None and state.group is not None else None,
                     entries=count,
@@ -186,9 +218,8 @@ class StreamMonitor(StreamingQueryListener):
                     lost=source.end.lost.get(stream, 0),
                 )
 
-    def _age(self, server: StreamServer, stream: str, position: StreamId) -> int:
+    def _age(self, first: StreamId, found: int) -> int:
         """The age in milliseconds of the first entry behind the position; 0 if there is none any more."""
-        first, found = server.nth(stream, position, 1, LAST)
         return max(0, round(self._clock() * 1000) - first.ms) if found else 0
 
 
@@ -217,12 +248,14 @@ def _entries(source: _Source) -> dict[str, int]:
     return found
 
 
-def _lag(server: StreamServer, stream: str, position: StreamId, state: StreamState | None) -> tuple[int | None, bool]:
+def _lag(
+    server: StreamServer, stream: str, position: StreamId, state: StreamState | None
+) -> Steps[tuple[int | None, bool]]:
     if state is None:
         return None, False
     following = state.exact_backlog(position)
     if following is not None:
         return following, True
     if server.counts_cheaply:
-        return server.count(stream, position, LAST), True
+        return (yield from rounds.count(stream, position, LAST)), True
     return state.backlog(position)

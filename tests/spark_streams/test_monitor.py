@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -145,3 +146,34 @@ def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING, "spark_streams"):
         monitor.report("q", 1, [(None, offset, 1)], 1000)
     assert "SERVER_UNREACHABLE" in caplog.text
+
+
+def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one it would start an engine beside the client, and report nothing; the driver's own needs none."""
+    monkeypatch.delenv("PYSTREAMS_URL", raising=False)
+    added: list[StreamMonitor] = []
+
+    class Session:
+        streams = SimpleNamespace(addListener=added.append)
+
+    StreamMonitor.install(Session())  # type: ignore[arg-type]  # no session is needed
+    Session.__module__ = "pyspark.sql.connect.session"
+    with pytest.raises(OptionsError, match=r"MONITOR_WITHOUT_URL.*Give the monitor the url"):
+        StreamMonitor.install(Session())  # type: ignore[arg-type]
+    StreamMonitor.install(Session(), url="redis://somewhere")  # type: ignore[arg-type]
+    assert len(added) == 2
+
+
+def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """If the server has none of the query's streams, that is told once, and what to do about it."""
+    site.add("s", 3)
+    query = site.query(stream="s")
+    query.trigger()
+    site.client.rename("s", "elsewhere")
+    monitor = StreamMonitor(site.url, stream=None)
+    with caplog.at_level(logging.WARNING):
+        for batch in range(2):
+            monitor.report("q", batch, [(query.log[-2], query.log[-1], 3)], 1000)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "Query q reads streams that redis://" in said
+    assert "Give the monitor the url of the query" in said
