@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import redis
 
 from pystreams.values.names import to_shell
 from spark_streams.client.connection import Command, Connection
 from spark_streams.server import scripts
-from spark_streams.server.engine import EngineServer
-from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, StreamId
+
+_nth: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
@@ -46,11 +47,19 @@ def _is_refusal(reply: Any) -> bool:
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:
     """The command whose reply `first_of` understands: the first entry behind the position."""
-    if isinstance(open_server(connection), EngineServer):
+    if _has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
     if scripts.knowledge(connection).pays(to_shell(name)):
         return scripts.ids_of(name, position, LAST, 1, 2, 1)
     return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
+
+
+def _has_nth(connection: Connection) -> bool:
+    """Whether the server has PS.NTH. It is asked once per connection; a refusal means that it has not."""
+    if connection not in _nth:
+        (reply,) = connection.pipeline([("COMMAND", "INFO", "PS.NTH")])
+        _nth[connection] = isinstance(reply, list) and all(reply)
+    return _nth[connection]
 
 
 def first_of(reply: Any) -> StreamId | None:

@@ -91,7 +91,7 @@ class ReadSchema:
 
     def in_session(self) -> ReadSchema:
         """The same, with the zone of the session that runs this task if no option names one."""
-        return self if self.zone is not None else replace(self, zone=time_zones.of_session() or self.home)
+        return self if self.zone is not None else replace(self, zone=zones.of_session() or self.home)
 
     @property
     def counts_deliveries(self) -> bool:

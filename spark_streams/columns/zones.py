@@ -1,10 +1,23 @@
-"""Time zones as a part of Arrow types: a type, and an array, with another zone."""
+"""Time zones as a part of Arrow types: a type, and an array, with another zone; and the zone of the session."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_streams.config import time_zones
+from spark_streams.config.option import parsed
+
+_SETTING = "spark.sql.session.timeZone"
+
+
+def of_session() -> str | None:
+    """The zone of the session that runs this task; None outside of tasks, and if the session has none."""
+    context = TaskContext.get()
+    name = context.getLocalProperty(_SETTING) if context is not None else None
+    return parsed(_SETTING, time_zones.parse, name) if name else None
 
 
 def type_in(kind: Any, zone: str) -> Any:

@@ -1,7 +1,7 @@
-"""Time zones: the names that a zone can have, and the zone where no option names one.
+"""Time zones: the names that a zone can have, and the machine's own.
 
 Elsewhere a zone is a part of Arrow's type: texts are read in the zone of the type that they become, values are written
-in the zone of the type that they have. Knows nothing of streams or servers.
+in the zone of the type that they have. Knows nothing of streams, servers or Spark.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ import zoneinfo
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark import TaskContext
-
 from spark_streams.config.kinds import InvalidTextError
-from spark_streams.config.option import parsed
 
 UTC = "UTC"
-SETTING = "spark.sql.session.timeZone"
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 _UTC_NAMES = frozenset(("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"))
 
@@ -46,13 +42,6 @@ def info(name: str) -> datetime.tzinfo:
         return datetime.UTC if name == UTC else zoneinfo.ZoneInfo(name)
     offset = datetime.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
     return datetime.timezone(-offset if found[1] == "-" else offset)
-
-
-def of_session() -> str | None:
-    """The zone of the session that runs this task; None outside of tasks, and if the session has none."""
-    context = TaskContext.get()
-    name = context.getLocalProperty(SETTING) if context is not None else None
-    return parsed(SETTING, parse, name) if name else None
 
 
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
