@@ -16,8 +16,7 @@ One stream feeds two queries, not one query with two outputs: each has its own o
 guarantee. The statistics are exact even when a batch is repeated, because Spark's state counts each entry once and a
 hash is overwritten with absolute figures; alerts are written at least once.
 
-Owns the pipeline. Where the data comes from is `flight_data`'s business, whether the figures are right
-`flight_check`'s.
+Owns the pipeline. The data, the second opinion and the table are those of `pystreams.jobs.flights`.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-import flight_check
-import flight_data
-import flight_report
+from pystreams.jobs.flights import check, data, report
 from spark_streams.embedded import launcher
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
@@ -102,7 +99,7 @@ def delay_statistics(departures: DataFrame) -> DataFrame:
 
 def late_departures(departures: DataFrame) -> DataFrame:
     """Keep the departures that left more than three hours late, with the fields of an alert."""
-    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*flight_check.ALERT_FIELDS)
+    return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*check.ALERT_FIELDS)
 
 
 # The plumbing: where DataFrames come from and go to.
@@ -182,8 +179,8 @@ def start_alerts(departures: DataFrame, url: str, checkpoint: Path) -> Streaming
 class Outcome:
     """What a run left on the server, and what it took."""
 
-    statistics: dict[flight_check.Group, flight_check.Figures]
-    alerts: list[flight_check.Alert]
+    statistics: dict[check.Group, check.Figures]
+    alerts: list[check.Alert]
     lengths: dict[str, int]  # entries in each stream
     read: dict[str, int]  # entries that each group's query read in this run
     groups: dict[str, tuple[int, int | None]]  # pending count and lag of each group
@@ -199,7 +196,7 @@ def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> O
     with redis.Redis.from_url(url, decode_responses=True) as client:
         before = lengths(client)
         start = time.perf_counter()
-        weather = flight_data.weather_readings().slice(before[WEATHER])
+        weather = data.weather_readings().slice(before[WEATHER])
         if weather.num_rows:
             write_batch(spark, url, WEATHER, weather)
         print(f"{WEATHER}: {client.xlen(WEATHER):,} readings", flush=True)
@@ -213,7 +210,7 @@ def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> O
                 # Sources that start at the same moment can break Spark's table of a format's variables, which they
                 # share: after that every task of the format is "not serializable". So one after the other.
                 queries[-1].processAllAvailable()
-            replay(spark, url, client, flight_data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
+            replay(spark, url, client, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
             for query in queries:
                 query.processAllAvailable()
             seconds = time.perf_counter() - start
@@ -263,18 +260,18 @@ def wait_for_acknowledgement(client: redis.Redis) -> None:
         time.sleep(0.02)
 
 
-def stored_statistics(client: redis.Redis) -> dict[flight_check.Group, flight_check.Figures]:
+def stored_statistics(client: redis.Redis) -> dict[check.Group, check.Figures]:
     """Read the hashes back."""
-    statistics: dict[flight_check.Group, flight_check.Figures] = {}
+    statistics: dict[check.Group, check.Figures] = {}
     for key in client.scan_iter(STATISTICS_KEY.format(airport="*", visibility="*")):
         _, airport, visibility = key.split(":")
         statistics[airport, visibility] = {str(name): float(value) for name, value in client.hgetall(key).items()}
     return statistics
 
 
-def stored_alerts(spark: SparkSession, url: str) -> list[flight_check.Alert]:
+def stored_alerts(spark: SparkSession, url: str) -> list[check.Alert]:
     """Read the alerts back, each as a tuple of its fields."""
-    rows = read_batch(spark, url, ALERTS, ALERT_SCHEMA).select(*flight_check.ALERT_FIELDS).collect()
+    rows = read_batch(spark, url, ALERTS, ALERT_SCHEMA).select(*check.ALERT_FIELDS).collect()
     return [tuple(row) for row in rows]
 
 
@@ -285,13 +282,11 @@ def entries_read(query: StreamingQuery) -> int:
 
 def problems(outcome: Outcome, limit: int | None) -> list[str]:
     """Say, one line each, what in a run's outcome is not as it must be; an empty list means that all is well."""
-    expected = flight_check.joined(limit)
-    expected_alerts = flight_check.alerts(expected)
-    wanted = {FLIGHTS: len(expected), WEATHER: flight_check.weather_rows(), ALERTS: expected_alerts.total()}
+    expected = check.joined(limit)
+    expected_alerts = check.alerts(expected)
+    wanted = {FLIGHTS: len(expected), WEATHER: check.weather_rows(), ALERTS: expected_alerts.total()}
     return [
-        *flight_check.differences(
-            flight_check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts
-        ),
+        *check.differences(check.statistics(expected), outcome.statistics, expected_alerts, outcome.alerts),
         *(
             f"stream {stream} has {outcome.lengths[stream]:,} entries instead of {wanted[stream]:,}"
             for stream in wanted
@@ -305,11 +300,11 @@ def problems(outcome: Outcome, limit: int | None) -> list[str]:
     ]
 
 
-def report(outcome: Outcome) -> None:
+def show(outcome: Outcome) -> None:
     """Print the outcome of a run."""
     read = sum(outcome.read.values())
     print()
-    print(flight_report.table(outcome.statistics))
+    print(report.table(outcome.statistics))
     print()
     print(", ".join(f"{stream} {length:,}" for stream, length in outcome.lengths.items()), "entries")
     for group, (pending, lag) in outcome.groups.items():
@@ -383,7 +378,7 @@ def main(argv: list[str] | None = None) -> int:
         url = options.url or launcher.url()
         with checkpoint_directory(options.checkpoint, url) as checkpoint:
             outcome = run(spark, url, checkpoint, options.limit)
-        report(outcome)
+        show(outcome)
         return verdict(problems(outcome, options.limit))
     finally:
         spark.stop()

@@ -167,6 +167,60 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
         Status.FAILED,
         Condition(CommandError, "Nothing can listen on {address}: {reason}.", "Choose another --port or --bind."),
     ),
+    "MISSING_SERVER": (
+        Status.USAGE,
+        Condition(
+            OptionsError,
+            "The job {job} has no server: without one it would start an engine that ends with it, and its data.",
+            "Add --url or set PYSTREAMS_URL; or keep an engine's data in a directory: --option embedded.dir=DIR.",
+        ),
+    ),
+    "MISSING_CHECKPOINT": (
+        Status.USAGE,
+        Condition(
+            OptionsError,
+            "The job {job} has no checkpoint: a restart would not know what is done.",
+            "Add --checkpoint URI, a directory that is this job's alone.",
+        ),
+    ),
+    "JOB_FILE_MALFORMED": (
+        Status.USAGE,
+        Condition(OptionsError, "The file {file} cannot be used: {reason}.", "'--help' shows the job's flags."),
+    ),
+    "NO_SUCH_JOB": (
+        Status.MISSING,
+        Condition(CommandError, "There is no job '{job}'.", "'pystreams jobs ls' lists them: {known}."),
+    ),
+    "NO_SPARK_SUBMIT": (
+        Status.MISSING,
+        Condition(
+            CommandError,
+            "There is no spark-submit beside {python}, in SPARK_HOME or on PATH.",
+            "Install pyspark for this Python: pip install pyspark.",
+        ),
+    ),
+    "ARCHIVE_MISSING": (
+        Status.MISSING,
+        Condition(
+            CommandError, "There is no archive in {directory}: no Parquet file.", "Name the archive's directory."
+        ),
+    ),
+    "REPLAY_OTHER": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The checkpoint {checkpoint} belongs to another replay: that of {before}, not of {now}.",
+            "Go on with that one's flags, or name another checkpoint for a new replay.",
+        ),
+    ),
+    "ARCHIVE_DIFFERS": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "Files of {directory} were merged, but the merged file has another number of rows. Nothing was changed.",
+            "See that no other program changes these files, and run the job again.",
+        ),
+    ),
     "INVALID_VALUE": (
         Status.USAGE,
         Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),

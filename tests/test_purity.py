@@ -47,7 +47,7 @@ ARROWS = {
     "engine/shell": {"engine"},
     "spark_streams": set(),
     "pystreams": {"spark_streams"},
-    "jobs": {"spark_streams"},
+    "jobs": {"spark_streams", "pystreams"},
 }
 
 

@@ -13,6 +13,7 @@ from pystreams.commands import (
     cleaning,
     dashboard,
     groups,
+    jobs,
     metrics,
     pending,
     reading,
@@ -54,6 +55,7 @@ for _verb in (
     *archiving.VERBS,
     *checkpoint.VERBS,
     *metrics.VERBS,
+    *jobs.VERBS,
     *server.VERBS,
     *dashboard.VERBS,
 ):

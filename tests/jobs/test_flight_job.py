@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import flight_delays
 import pytest
 import redis
 from pyspark.sql import SparkSession
 
-import flight_delays
 from tests import ROOT
 from tests.servers import Running
 

@@ -96,7 +96,8 @@ def test_the_errors_on_the_page_are_todays() -> None:
     """`python scripts/error_docs.py` writes them anew. Each one is raised by a test."""
     part = error_docs.OF_COMMAND_LINE
     assert part.replaced(_PAGE, error_docs.written_of_command_line()) == _PAGE
-    tests = "".join(path.read_text() for path in sorted((ROOT / "tests" / "pystreams").rglob("test_*.py")))
+    folders = (ROOT / "tests" / "pystreams", ROOT / "tests" / "jobs")
+    tests = "".join(path.read_text() for folder in folders for path in sorted(folder.rglob("test_*.py")))
     assert [
         name for name in CONDITIONS if f"[{name}]" not in tests.replace("\\", "") and f'"{name}"' not in tests
     ] == []

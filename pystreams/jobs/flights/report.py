@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flight_check import Figures, Group
+from pystreams.jobs.flights.check import Figures, Group
 
 BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the worst sight first
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-import flight_data
+from pystreams.jobs.flights import data
 
 # The figures of one airport in one visibility band: counts, and minutes of departure delay.
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
@@ -39,10 +39,10 @@ Alert = tuple[Any, ...]
 
 def joined(limit: int | None = None) -> pd.DataFrame:
     """Return the first departures (all without a limit) in order of time, each with its airport's weather."""
-    directory = flight_data.data_directory()
-    flights = pd.read_csv(directory / flight_data.FLIGHTS_FILE)
+    directory = data.data_directory()
+    flights = pd.read_csv(directory / data.FLIGHTS_FILE)
     flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(len(flights) if limit is None else limit)
-    weather = pd.read_csv(directory / flight_data.WEATHER_FILE)
+    weather = pd.read_csv(directory / data.WEATHER_FILE)
     both = flights.merge(
         weather[["origin", "time_hour", "visib"]], on=["origin", "time_hour"], how="left", validate="m:1"
     )
@@ -55,7 +55,7 @@ def joined(limit: int | None = None) -> pd.DataFrame:
 
 def weather_rows() -> int:
     """Return how many hourly readings there are."""
-    return len(pd.read_csv(flight_data.data_directory() / flight_data.WEATHER_FILE, usecols=["origin"]))
+    return len(pd.read_csv(data.data_directory() / data.WEATHER_FILE, usecols=["origin"]))
 
 
 def statistics(both: pd.DataFrame) -> dict[Group, Figures]:

@@ -1,0 +1,126 @@
+r"""Streams to figures: aggregates over windows of event time, or entries that fulfil a condition (alerts).
+
+    spark-submit jobs/aggregate.py --stream orders --schema 'customer string, price double, at timestamp' \
+        --time at --window 5m --watermark 10m --by customer --agg 'sum(price) as total' --to stream:totals
+
+A window's figures are written once, when no entry is expected for it any more: when an entry has come that is later
+than the window's end by the watermark. Later ones are left out. --sql takes the whole computation as a query of the
+view `events`; --having keeps the figures that fulfil a condition. Without --agg and --sql the job is for alerts:
+entries that fulfil --where go to the target as they come.
+"""
+
+from __future__ import annotations
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from pystreams.jobs.flags import interval, query_flags, reading_flags, together
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+from pystreams.jobs.targets import Target, to_flag, work_of
+
+
+@job(
+    "aggregate",
+    examples=(
+        "aggregate.py --stream orders --schema 'customer string, price double' --window 5m --by customer \\",
+        "    --agg 'count(*) as orders' --agg 'sum(price) as total' --to stream:totals --checkpoint checkpoints/totals",
+        "aggregate.py --stream orders --schema 'price double' --to console --checkpoint checkpoints/sql \\",
+        "    --sql 'SELECT window(_timestamp, \"1 hour\") AS hour, avg(price) AS mean FROM events GROUP BY 1'",
+        "aggregate.py --stream orders --schema 'customer string, price double' --where 'price > 1000' \\",
+        "    --to stream:alerts --checkpoint checkpoints/alerts --trigger 1s",
+        "aggregate.py --conf conf/aggregate.toml",
+    ),
+)
+@together(
+    to_flag,
+    click.option(
+        "--time",
+        "time_column",
+        default="_timestamp",
+        show_default=True,
+        metavar="COLUMN",
+        help="The event time; `_timestamp` is the ID's.",
+    ),
+    click.option("--window", metavar="DURATION", help="The length of a window."),
+    click.option(
+        "--slide", metavar="DURATION", help="From one window's beginning to the next; without it, its length."
+    ),
+    click.option(
+        "--watermark", default="10m", show_default=True, metavar="DURATION", help="How late an entry may come."
+    ),
+    click.option("--by", multiple=True, metavar="COLUMN", help="Aggregate by this column; may be repeated."),
+    click.option(
+        "--agg", multiple=True, metavar="SQL", help="A figure, such as 'avg(price) as mean'; may be repeated."
+    ),
+    click.option("--sql", metavar="QUERY", help="In place of all that: a query of the view `events`."),
+    click.option("--where", metavar="SQL", help="Only entries that fulfil this."),
+    click.option("--having", metavar="SQL", help="Only results that fulfil this."),
+    click.option(
+        "--output-mode",
+        type=click.Choice(("append", "update")),
+        default="append",
+        show_default=True,
+        help="update: a window's figures whenever they change.",
+    ),
+)
+@reading_flags
+@query_flags
+def aggregate(
+    run: Run,
+    target: Target,
+    time_column: str,
+    window: str | None,
+    slide: str | None,
+    watermark: str,
+    by: tuple[str, ...],
+    agg: tuple[str, ...],
+    sql: str | None,
+    where: str | None,
+    having: str | None,
+    output_mode: str,
+    streams: tuple[str, ...],
+    pattern: str | None,
+    group: str | None,
+    start: str,
+    max_entries: int | None,
+    schema: str | None,
+) -> None:
+    """Compute figures of streams, by windows of time and keys, or pick the entries that somebody must know of."""
+    if sql is not None and (agg or window or by):
+        raise click.UsageError("--sql is the whole computation: leave out --agg, --window and --by.")
+    if agg and window is None and output_mode == "append":
+        raise click.UsageError("Figures without --window are never final: add it, or --output-mode update.")
+    if not agg and (window or by or slide):
+        raise click.UsageError("Name the figures: --agg 'count(*) as n'.")
+    if not agg and sql is None and where is None:
+        raise click.UsageError("Say what to compute (--agg, --sql), or which entries are alerts (--where).")
+    events = run.stream_of(streams, pattern, group, start, max_entries, schema, own_columns=True)
+    if where is not None:
+        events = events.where(where)
+    if agg or sql is not None:
+        events = events.withWatermark(time_column, interval(watermark, "--watermark"))
+    if sql is not None:
+        events.createOrReplaceTempView("events")
+        figures = run.spark.sql(sql)
+    elif agg:
+        keys = [F.col(name) for name in by]
+        if window is not None:
+            length = interval(window, "--window")
+            keys.insert(0, F.window(time_column, length, interval(slide, "--slide") if slide is not None else length))
+        figures = events.groupBy(*keys).agg(*map(F.expr, agg))
+    else:
+        figures = _alerts(events)
+    if having is not None:
+        figures = figures.where(having)
+    run.follow(figures, work_of(run, target), output_mode=output_mode)
+
+
+def _alerts(events: DataFrame) -> DataFrame:
+    """The entries with their origin as columns: `_id` and `_stream` would be the alert's own."""
+    return events.withColumnsRenamed({"_id": "source_id", "_stream": "source_stream"}).drop("_timestamp", "_deliveries")
+
+
+if __name__ == "__main__":
+    aggregate()

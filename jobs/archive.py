@@ -1,0 +1,121 @@
+"""Streams to files: Parquet by day, and entries leave the stream when they are there.
+
+    spark-submit jobs/archive.py --stream orders --to s3a://lake/orders --trigger 30s --trim-behind
+
+An entry is a row: its ID, its stream, the time in its ID, and its fields (a map, or with --schema columns). Rows are in
+the archive exactly once, by the day (UTC) of `_timestamp`: ARCHIVE/day=2024-06-01/. Small files of a day are merged
+(--compact). With --trim-behind the group of the job removes entries from the stream after the batch that has them is
+on the disk and in the query's log, and none that another group has yet to read; a batch that a restart repeats is still
+in the stream. Delta and Iceberg tables are written by their own sinks, where the session has the package.
+"""
+
+from __future__ import annotations
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from pystreams.jobs.flags import query_flags, reading_flags, together
+from pystreams.jobs.job import job
+from pystreams.jobs.parquet import Parquet
+from pystreams.jobs.run import Run
+
+_DAY_MS = 86_400_000
+
+
+@job(
+    "archive",
+    examples=(
+        "archive.py --stream orders --to archive/orders",
+        "archive.py --pattern 'sensors:*' --to s3a://lake/sensors --trigger 30s --trim-behind",
+        "archive.py --stream orders --schema 'customer string, price double' --to lake/orders",
+        "archive.py --conf conf/archive.toml",
+    ),
+)
+@together(
+    click.option("--to", "directory", metavar="URI", required=True, help="The archive's directory, or a table's."),
+    click.option(
+        "--format",
+        "form",
+        default="parquet",
+        show_default=True,
+        help="parquet, or delta, iceberg: their package must be there.",
+    ),
+    click.option("--trim-behind", is_flag=True, help="Remove entries from the streams once they are in the archive."),
+    click.option("--binary", is_flag=True, help="Fields as bytes: entries of any content."),
+    click.option(
+        "--compact",
+        type=click.IntRange(0),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="Merge a day's small files when there are so many; 0: never.",
+    ),
+    click.option(
+        "--file-size",
+        type=click.IntRange(1),
+        default=128,
+        show_default=True,
+        metavar="MIB",
+        help="Smaller files are small.",
+    ),
+)
+@reading_flags
+@query_flags
+def archive(
+    run: Run,
+    directory: str,
+    form: str,
+    trim_behind: bool,
+    binary: bool,
+    compact: int,
+    file_size: int,
+    streams: tuple[str, ...],
+    pattern: str | None,
+    group: str | None,
+    start: str,
+    max_entries: int | None,
+    schema: str | None,
+) -> None:
+    """Keep the entries of streams in files, by day, each once."""
+    if trim_behind and schema is not None:
+        raise click.UsageError(
+            "--trim-behind would lose the fields that --schema does not name: leave one of them out."
+        )
+    if binary and schema is not None:
+        raise click.UsageError("--binary is for the map of all fields, --schema for columns: leave one of them out.")
+    directory = directory.rstrip("/")
+    run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
+    entries = run.stream_of(
+        streams,
+        pattern,
+        group or ("archive" if trim_behind else None),
+        start,
+        max_entries,
+        schema,
+        own_columns=True,
+        trimOnCommit="true" if trim_behind else None,
+        fieldsType="binary" if binary else None,
+        mode="FAILFAST",  # an entry that is no text must not be trimmed for a null
+    )
+    day = F.date_add(F.lit("1970-01-01").cast("date"), F.floor(F.unix_millis("_timestamp") / _DAY_MS).cast("int"))
+    rows = entries.withColumn("day", day)
+    if form != "parquet":
+        run.follow_sink(rows, form, directory, partition_by="day")
+        return
+    files: list[Parquet] = []
+
+    def keep(batch: DataFrame, number: int) -> None:
+        if not files:
+            files.append(Parquet(run.spark, run.files, directory, run.query_id()))
+        files[0].add(batch, number, ["day"])
+        if compact:
+            files[0].compact(number, compact, file_size << 20)
+
+    run.follow(rows, keep)
+    if files and compact and not run.stop.asked.is_set():
+        files[0].compact(run.committed + 1, compact, file_size << 20)
+
+
+if __name__ == "__main__":
+    archive()

@@ -1,0 +1,128 @@
+"""Files to streams: CSV, JSON or Parquet, also of a directory that grows.
+
+    spark-submit jobs/ingest.py --from s3a://lake/orders/ --format csv --stream orders --checkpoint s3a://lake/checkpoints/orders
+
+Each row becomes an entry, each column a field; nulls are left out. A column `_id` gives the entries their IDs. Without
+--schema all values are the texts of the file (Parquet has its own types). A file is read once, when it is first seen:
+move finished files into the directory. Rows are in the streams exactly once, in the order of the files' names and of
+the rows in them; --parallel gives that order up for more writers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StructType
+
+from pystreams.jobs.flags import query_flags, together
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+
+_TEXTS: dict[str, dict[str, Any]] = {"csv": {"header": True}, "json": {"primitivesAsString": True}, "parquet": {}}
+# A header that differs from the schema is an error, not columns that change places.
+_CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {"header": True, "enforceSchema": False}}
+
+
+@job(
+    "ingest",
+    examples=(
+        "ingest.py --from landing/ --format csv --stream orders --checkpoint checkpoints/orders",
+        "ingest.py --from landing/ --format json --stream orders --partitions 8 --key customer --retention 7d \\",
+        "    --checkpoint checkpoints/orders --trigger 30s   # goes on: a batch of new files every 30 seconds",
+        "ingest.py --conf conf/ingest.toml",
+    ),
+)
+@together(
+    click.option("--from", "source", metavar="URI", required=True, help="A file, a directory, or a glob."),
+    click.option("--format", "form", type=click.Choice(list(_TEXTS)), required=True, help="The files' format."),
+    click.option("--stream", required=True, metavar="NAME", help="The stream; with --partitions the streams' prefix."),
+    click.option(
+        "--partitions", type=click.IntRange(1), metavar="N", help="Distribute rows over NAME:{0}, NAME:{1}, ..."
+    ),
+    click.option("--key", metavar="COLUMN", help="Rows with equal keys go to the same of the --partitions."),
+    click.option("--retention", metavar="DURATION", help="Remove entries that are older, such as 7d."),
+    click.option("--schema", metavar="DDL", help="The files' columns: 'customer string, price double'."),
+    click.option(
+        "--file-option",
+        "file_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of Spark's reader of files, such as nullValue=NA.",
+    ),
+    click.option("--max-files", type=click.IntRange(1), metavar="N", help="At most so many files in a batch."),
+    click.option(
+        "--parallel", is_flag=True, help="One writer for each part of the files; rows of different parts mix."
+    ),
+)
+@query_flags
+def ingest(
+    run: Run,
+    source: str,
+    form: str,
+    stream: str,
+    partitions: int | None,
+    key: str | None,
+    retention: str | None,
+    schema: str | None,
+    file_options: tuple[str, ...],
+    max_files: int | None,
+    parallel: bool,
+) -> None:
+    """Write the rows of files to streams, each once, and those of files that come later."""
+    if (partitions is None) != (key is None):
+        raise click.UsageError("--partitions and --key need each other.")
+    given = dict(_pair(word) for word in file_options)
+    columns = schema if schema is not None else _columns(run, source, form, given)
+    reader = run.spark.readStream.format(form).options(**{**_CHECKED[form], **given}).schema(columns)
+    if max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files)
+    folder, _, name = source.rpartition("/")
+    if run.files.is_file(source):  # Spark's streams of files know directories and globs
+        reader, source = reader.option("pathGlobFilter", name), folder or "."
+    rows = reader.load(source)
+    if not parallel:
+        rows = rows.select("*", "_metadata")
+
+    def write(batch: DataFrame, _number: int) -> None:
+        run.write(
+            batch if parallel else _in_order(batch),
+            stream=stream,
+            partitions=partitions,
+            keyColumn=key,
+            retentionMs=retention,
+        )
+
+    run.follow(rows, write)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise click.BadParameter("write NAME=VALUE", param_hint="--file-option")
+    return name, value
+
+
+def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> StructType:
+    """The columns of the files that are there; those of the first run, once it has noted them beside its checkpoint."""
+    note = f"{run.need_checkpoint()}/_ingest/columns.json"
+    if run.files.exists(note):
+        return StructType.fromJson(json.loads(run.files.read_text(note)))
+    found = run.spark.read.format(form).options(**{**_TEXTS[form], **options}).load(source).schema
+    run.files.write_text(note, found.json())
+    return found
+
+
+def _in_order(batch: DataFrame) -> DataFrame:
+    """The rows by file name and place in the file, for one writer, whatever parts Spark cuts the files into."""
+    whole = batch.coalesce(1).withColumn("_row", F.monotonically_increasing_id())
+    return whole.sortWithinPartitions("_metadata.file_path", "_metadata.file_block_start", "_row").drop(
+        "_row", "_metadata"
+    )
+
+
+if __name__ == "__main__":
+    ingest()

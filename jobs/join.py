@@ -1,0 +1,126 @@
+r"""Two streams to one: entries with equal keys whose times are close together.
+
+    spark-submit jobs/join.py --left orders --left-schema 'order string, price double' \
+        --right payments --right-schema 'order string, amount double' --on order --within 10m \
+        --to stream:paid --checkpoint checkpoints/paid
+
+The key is there once. Other columns that both have are called `left_...` and `right_...`. With --kind left an entry of
+the left stream that has found none goes out alone, when the watermark says that none comes any more. Spark keeps the
+entries of both streams for that long.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from pystreams.jobs.flags import interval, query_flags, together
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+from pystreams.jobs.targets import Target, to_flag, work_of
+
+
+@job(
+    "join",
+    examples=(
+        "join.py --left orders --left-schema 'order string, price double' --right payments \\",
+        "    --right-schema 'order string, amount double' --on order --within 10m \\",
+        "    --to stream:paid --checkpoint checkpoints/paid",
+        "join.py --conf conf/join.toml",
+    ),
+)
+@together(
+    to_flag,
+    click.option("--left", required=True, metavar="NAME", help="The first stream."),
+    click.option("--left-schema", required=True, metavar="DDL", help="Its columns."),
+    click.option("--left-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
+    click.option("--right", required=True, metavar="NAME", help="The second stream."),
+    click.option("--right-schema", required=True, metavar="DDL", help="Its columns."),
+    click.option("--right-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
+    click.option(
+        "--on",
+        "keys",
+        multiple=True,
+        required=True,
+        metavar="COLUMN",
+        help="A column that must be equal; may be repeated.",
+    ),
+    click.option("--within", required=True, metavar="DURATION", help="How far apart the two times may be."),
+    click.option(
+        "--watermark", default="10m", show_default=True, metavar="DURATION", help="How late an entry may come."
+    ),
+    click.option(
+        "--kind",
+        type=click.Choice(("inner", "left")),
+        default="inner",
+        show_default=True,
+        help="left: also entries that find none.",
+    ),
+    click.option("--group", metavar="NAME", help="The consumer group that shows how far the job is."),
+    click.option("--start", metavar="OFFSETS", default="earliest", show_default=True, help="Where a new query starts."),
+    click.option(
+        "--max-entries", type=click.IntRange(1), metavar="N", help="At most so many entries of each in a batch."
+    ),
+)
+@query_flags
+def join(
+    run: Run,
+    target: Target,
+    left: str,
+    left_schema: str,
+    left_time: str,
+    right: str,
+    right_schema: str,
+    right_time: str,
+    keys: tuple[str, ...],
+    within: str,
+    watermark: str,
+    kind: str,
+    group: str | None,
+    start: str,
+    max_entries: int | None,
+) -> None:
+    """Join the entries of two streams that have equal keys and are close in time."""
+
+    def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
+        """A stream whose columns all have the prefix."""
+        # A source that waits for news holds up the other one.
+        rows = run.stream_of((stream,), None, group, start, max_entries, schema, own_columns=True, idleWaitMs=10)
+        rows = rows.withWatermark(time_column, interval(watermark, "--watermark"))
+        return rows.select(*(F.col(f"`{name}`").alias(f"{prefix}{name}") for name in rows.columns))
+
+    first, second = side(left, left_schema, left_time, "left_"), side(right, right_schema, right_time, "right_")
+    apart = interval(within, "--within")
+    close = F.expr(
+        f"`right_{right_time}` BETWEEN `left_{left_time}` - INTERVAL {apart} AND `left_{left_time}` + INTERVAL {apart}"
+    )
+    equal = (F.col(f"`left_{key}`") == F.col(f"`right_{key}`") for key in keys)
+    joined = first.join(
+        second, functools.reduce(operator.and_, equal, close), "inner" if kind == "inner" else "left_outer"
+    )
+    run.follow(_named(joined, keys), work_of(run, target))
+
+
+def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+    """Columns without their prefix where only one side has them; the keys once; where they come from, as IDs."""
+    sides = {
+        prefix: [name.removeprefix(prefix) for name in joined.columns if name.startswith(prefix)]
+        for prefix in ("left_", "right_")
+    }
+    columns = [F.col(f"`left_{key}`").alias(key) for key in keys]
+    columns += [F.col("left__id").alias("left_id"), F.col("right__id").alias("right_id")]
+    for prefix, other in (("left_", "right_"), ("right_", "left_")):
+        columns += [
+            F.col(f"`{prefix}{name}`").alias(f"{prefix}{name}" if name in sides[other] else name)
+            for name in sides[prefix]
+            if name not in keys and name not in ("_id", "_stream", "_timestamp")
+        ]
+    return joined.select(*columns)
+
+
+if __name__ == "__main__":
+    join()

@@ -1,0 +1,199 @@
+"""How far consumer groups are behind: to a stream, the console, or a file of metrics for Prometheus.
+
+    spark-submit jobs/lag.py --pattern 'orders:*' --to stream:lags --trigger 30s
+
+For each group: the entries that it has yet to be given (`lag`), how old the first of them is, those that are given and
+not acknowledged (`pending`), and a status: ok, warning, stall, stop, rewind. `metrics:FILE` is for node_exporter
+(--collector.textfile), replaced at once. With --above the job ends with status 3 if a group is further behind.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pystreams.errors import Status, fail
+from pystreams.jobs.flags import Trigger, together
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+from pystreams.streams import asking, groups, listing, status
+from pystreams.streams.groups import Group
+from pystreams.values import names
+from spark_streams.client.connection import Connection
+
+_KINDS = ("console", "stream", "metrics")
+_METRICS = {
+    "lag": ("redis_stream_group_lag", "Entries that the group has yet to be given"),
+    "pending": ("redis_stream_group_messages_pending", "Entries that are given and not acknowledged"),
+    "behind_ms": ("pystreams_group_behind_milliseconds", "Age of the first entry that the group has yet to be given"),
+}
+_LOOKS = 5
+
+
+@dataclass(frozen=True)
+class Lag:
+    """A group at one time. Times are in milliseconds; what the server does not tell is None."""
+
+    at: int
+    stream: str
+    group: str
+    lag: int | None
+    exact: bool
+    behind_ms: int | None
+    pending: int
+    consumers: int
+    status: str
+
+
+@job(
+    "lag",
+    examples=(
+        "lag.py",
+        "lag.py --pattern 'orders:*' --to stream:lags --trigger 30s",
+        "lag.py --stream orders --to metrics:/var/lib/node_exporter/pystreams.prom --trigger 15s",
+        "lag.py --group billing --above 10000 || echo 'billing is behind'",
+        "lag.py --conf conf/lag.toml",
+    ),
+)
+@together(
+    click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream; may be repeated."),
+    click.option(
+        "--pattern", default="*", show_default=True, metavar="GLOB", help="In place of --stream: all that match."
+    ),
+    click.option("--group", metavar="NAME", help="Only groups of this name."),
+    click.option(
+        "--to",
+        "target",
+        default="console",
+        show_default=True,
+        metavar="console|stream:NAME|metrics:FILE",
+        help="Where the figures go.",
+    ),
+    click.option(
+        "--maxlen",
+        type=click.IntRange(1),
+        default=100_000,
+        show_default=True,
+        metavar="N",
+        help="With stream:NAME, keep about so many entries.",
+    ),
+    click.option("--above", type=click.IntRange(0), metavar="N", help="End with status 3 if a group has a larger lag."),
+    click.option(
+        "--trigger", type=Trigger(), default="available-now", show_default=True, help="Look once, or every 30s."
+    ),
+)
+def lag(
+    run: Run, streams: tuple[str, ...], pattern: str, group: str | None, target: str, maxlen: int, above: int | None
+) -> None:
+    """Report how far the consumer groups of streams are behind."""
+    kind, _, place = target.partition(":")
+    if kind not in _KINDS or (kind == "console") == bool(place):
+        fail("INVALID_VALUE", name="--to", value=target, expected="it must be console, stream:NAME or metrics:FILE")
+    history: dict[tuple[bytes, bytes], list[status.Sample]] = {}
+    wanted = None if group is None else names.from_shell(group)
+    while True:
+        began = time.monotonic()
+        with run.connection() as connection:
+            found = _look(connection, streams, pattern, wanted, history)
+            if kind == "stream":
+                _write(connection, place, maxlen, found)
+        if kind == "metrics":
+            _replace(Path(place), _exposition(found))
+        if kind == "console":
+            _show(run, found)
+        else:
+            run.say(f"{len(found):,} groups, the largest lag {max((each.lag or 0 for each in found), default=0):,}")
+        far = above is not None and any(each.lag is None or each.lag > above for each in found)
+        if far and run.once:
+            click.get_current_context().exit(Status.FOUND)
+        if run.once or run.stop.asked.wait(max(0.0, began + run.period - time.monotonic())):
+            return
+
+
+def _look(
+    connection: Connection,
+    streams: Sequence[str],
+    pattern: str,
+    wanted: bytes | None,
+    history: dict[tuple[bytes, bytes], list[status.Sample]],
+) -> list[Lag]:
+    """The groups now. `history` has the last looks, by which the status is judged."""
+    chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
+    now = asking.now_ms(connection)
+    found = [each for each in groups.groups(connection, chosen, now) if wanted is None or each.name == wanted]
+    for each in found:
+        looks = history.setdefault((each.stream.name, each.name), [])
+        looks.append(each.sample)
+        del looks[:-_LOOKS]
+    return [
+        _lag_of(each, history[each.stream.name, each.name])
+        for each in sorted(found, key=lambda each: (each.stream.name, each.name))
+    ]
+
+
+def _lag_of(found: Group, looks: Sequence[status.Sample]) -> Lag:
+    return Lag(
+        found.at,
+        names.shown(found.stream.name),
+        names.shown(found.name),
+        found.lag,
+        found.exact,
+        found.behind_ms,
+        found.pending,
+        found.consumer_count,
+        status.judge(looks).value,
+    )
+
+
+def _fields(found: Lag) -> list[str]:
+    """The figures as fields of an entry; what is unknown is left out."""
+    words: dict[str, Any] = {name: value for name, value in vars(found).items() if value is not None}
+    return [
+        text for name, value in words.items() for text in (name, str(value).lower() if name == "exact" else str(value))
+    ]
+
+
+def _write(connection: Connection, stream: str, maxlen: int, found: Sequence[Lag]) -> None:
+    for page in asking.pages(found):
+        asking.ask_all(connection, [("XADD", stream, "MAXLEN", "~", maxlen, "*", *_fields(each)) for each in page])
+
+
+def _show(run: Run, found: Sequence[Lag]) -> None:
+    for each in found:
+        figure = "?" if each.lag is None else f"{'' if each.exact else '~'}{each.lag:,}"
+        age = "" if not each.behind_ms else f", {each.behind_ms / 1000:,.1f} s"
+        run.say(f"{each.status:8} {each.stream}  {each.group}  lag {figure}{age}, pending {each.pending:,}")
+    if not found:
+        run.say("no groups")
+
+
+def _exposition(found: Sequence[Lag]) -> str:
+    """The figures in Prometheus's text format."""
+    lines: list[str] = []
+    for field, (name, what) in _METRICS.items():
+        lines += [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
+        for each in found:
+            value = getattr(each, field)
+            if value is not None:
+                lines.append(f'{name}{{stream="{_escaped(each.stream)}",group="{_escaped(each.group)}"}} {value}')
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _replace(file: Path, text: str) -> None:
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+if __name__ == "__main__":
+    lag()

@@ -1,0 +1,93 @@
+"""Dead letters back: entries that a query gave up go to the stream they came from, to be tried again.
+
+    spark-submit jobs/redrive.py --stream orders-failed --reason timeout --limit 1000 --dry-run
+
+Only letters that are there when the job starts; one that fails again comes back as a new letter, for the next run. A
+letter is added to its stream and removed here in one transaction, so that none is lost or doubled however the job ends.
+On a cluster whose two streams are in different slots it is added first: a kill in between leaves it in both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from pystreams.jobs.flags import together
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+from pystreams.streams import asking, dead_letters, listing
+from pystreams.streams.asking import pages
+from pystreams.streams.dead_letters import Letter, Which
+from pystreams.values import names, numbers, times
+from spark_streams.stream_id import StreamId
+
+_CHUNK = 500
+
+
+@job(
+    "redrive",
+    examples=(
+        "redrive.py --stream orders-failed --dry-run",
+        "redrive.py --stream orders-failed --reason timeout --limit 1000",
+        "redrive.py --stream failed --from-stream orders --to orders-retry --rate 100",
+        "redrive.py --conf conf/redrive.toml",
+    ),
+)
+@together(
+    click.option("--stream", required=True, metavar="NAME", help="The stream of dead letters (deadLetterStream)."),
+    click.option("--reason", metavar="TEXT", help="Letters whose reason has this text."),
+    click.option("--from-stream", "origin", metavar="NAME", help="Letters from this stream."),
+    click.option("--older-than", "age", metavar="DURATION", help="Letters that are at least so old, such as 1h."),
+    click.option("--to", "target", metavar="NAME", help="Another stream than the one they came from."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the oldest first."),
+    click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many a second."),
+    click.option("--dry-run", is_flag=True, help="Say what would be put back, and change nothing."),
+)
+def redrive(
+    run: Run,
+    stream: str,
+    reason: str | None,
+    origin: str | None,
+    age: str | None,
+    target: str | None,
+    limit: int | None,
+    rate: float | None,
+    dry_run: bool,
+) -> None:
+    """Put dead letters back into the streams that they came from."""
+    name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
+    told: Counter[tuple[str, str]] = Counter()
+    size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
+    with run.connection() as connection:
+        whole = listing.need(connection, name)
+        before = None if age is None else StreamId(asking.now_ms(connection) - times.duration(age, "--older-than"), 0)
+        which = Which((), _bytes(origin), _bytes(reason), before)
+        for page in dead_letters.find(connection, name, which, whole.generated):
+            for letters in pages(page, size):
+                letters = letters if limit is None else letters[: limit - told.total()]
+                if letters and not dry_run:
+                    dead_letters.put_back(connection, name, letters, to, keep=False)
+                told.update(_kind(letter, to) for letter in letters)
+                if limit is not None and told.total() >= limit:
+                    break
+                if run.stop.asked.wait(0 if rate is None or dry_run else len(letters) / rate):
+                    break
+            else:
+                continue
+            break
+    for (place, why), count in told.most_common():
+        run.say(f"{numbers.things(count, 'letter')} {'would go' if dry_run else 'went'} to {place}: {why}")
+    run.say(f"{'would put back' if dry_run else 'put back'}: {numbers.things(told.total(), 'letter')}")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else names.from_shell(text)
+
+
+def _kind(letter: Letter, to: bytes | None) -> tuple[str, str]:
+    return names.shown(letter.stream if to is None else to), names.shown(letter.reason)
+
+
+if __name__ == "__main__":
+    redrive()

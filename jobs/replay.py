@@ -1,0 +1,192 @@
+"""An archive back into streams: by time, at a rate or at a factor of the original speed, each entry once.
+
+    spark-submit jobs/replay.py --from s3a://lake/orders --since 2024-06-01 --speed 60 --checkpoint s3a://lake/replays/1
+
+Entries go in the order of their IDs, with their own IDs or new ones, to the streams that they came from or to another
+one. The first run notes in the checkpoint what is to be replayed, in chunks; each chunk is a write with a `writeId` of
+its own. A run with the same checkpoint goes on behind the last chunk that was finished, and what is there of the next
+one is not written again. What is added to the archive after the first run has begun is not replayed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+import click
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from pystreams.errors import fail
+from pystreams.jobs.flags import together
+from pystreams.jobs.job import job
+from pystreams.jobs.parquet import in_order_of_ids, read
+from pystreams.jobs.run import Run
+from pystreams.values import times
+
+_PACE_SECONDS = 2
+"""How much of the time that a rate or a speed gives goes into one chunk."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The entries of the seconds from `first` to `last` (since 1970), or `count` of them from the place `skip` on."""
+
+    first: int
+    last: int
+    count: int
+    skip: int | None = None
+
+
+@job(
+    "replay",
+    examples=(
+        "replay.py --from archive/orders --checkpoint replays/1",
+        "replay.py --from archive/orders --to orders-test --since 2024-06-01 --until 2024-06-02 --speed 60 \\",
+        "    --checkpoint replays/2",
+        "replay.py --from archive/orders --to orders --ids new --rate 5000 --checkpoint replays/3",
+        "replay.py --conf conf/replay.toml",
+    ),
+)
+@together(
+    click.option("--from", "archive", metavar="URI", required=True, help="The archive's directory."),
+    click.option(
+        "--to", "target", metavar="NAME", help="The stream. Without it, each entry goes to the stream it came from."
+    ),
+    click.option("--checkpoint", metavar="URI", help="Where the replay notes how far it is; each replay has its own."),
+    click.option("--since", metavar="TIME", help="Only entries from this time on, by their IDs."),
+    click.option("--until", metavar="TIME", help="Only entries before this time."),
+    click.option(
+        "--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs they get."
+    ),
+    click.option(
+        "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many entries a second."
+    ),
+    click.option(
+        "--speed",
+        type=click.FloatRange(0, min_open=True),
+        metavar="FACTOR",
+        help="As fast as they once came, times FACTOR.",
+    ),
+    click.option(
+        "--max-entries", "size", type=click.IntRange(1), default=50_000, show_default=True, help="Entries of a chunk."
+    ),
+)
+def replay(
+    run: Run,
+    archive: str,
+    target: str | None,
+    since: str | None,
+    until: str | None,
+    ids: str,
+    rate: float | None,
+    speed: float | None,
+    size: int,
+) -> None:
+    """Write the entries of an archive to streams, each once, however often this is interrupted."""
+    if rate is not None and speed is not None:
+        raise click.UsageError("--rate and --speed exclude each other.")
+    checkpoint, archive = run.need_checkpoint(), archive.rstrip("/")
+    run.address()
+    rows = read(run.spark, run.files, archive)
+    low, high = _moment(since, "--since"), _moment(until, "--until")
+    rows = rows if low is None else rows.where(F.unix_millis("_timestamp") >= low)
+    rows = rows if high is None else rows.where(F.unix_millis("_timestamp") < high)
+    asked = {"archive": archive, "target": target, "since": low, "until": high, "ids": ids}
+    if run.files.exists(f"{checkpoint}/plan.json"):
+        plan = json.loads(run.files.read_text(f"{checkpoint}/plan.json"))
+        if plan["asked"] != asked:
+            fail("REPLAY_OTHER", checkpoint=checkpoint, before=_shown(plan["asked"]), now=_shown(asked))
+    else:
+        if target is not None and ids == "keep" and rows.select("_stream").distinct().count() > 1:
+            raise click.UsageError(
+                "The archive has several streams, whose IDs may be equal: add --ids new, or leave out --to."
+            )
+        size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
+        span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
+        planned = [asdict(chunk) for chunk in _chunks(rows, size, span)]
+        plan = {"id": uuid.uuid4().hex, "asked": asked, "chunks": planned}
+        run.files.write_text(f"{checkpoint}/plan.json", json.dumps(plan))
+    chunks = [Chunk(**chunk) for chunk in plan["chunks"]]
+    marks = run.files.matching(f"{checkpoint}/done/[0-9]*")
+    begin = max((int(mark.name) for mark in marks), default=0)
+    total, written, started = (
+        sum(chunk.count for chunk in chunks),
+        sum(chunk.count for chunk in chunks[:begin]),
+        time.monotonic(),
+    )
+    before = written
+    for number, chunk in list(enumerate(chunks))[begin:]:
+        due = 0.0
+        if rate is not None:
+            due = (written - before) / rate
+        elif speed is not None:
+            due = (chunk.first - chunks[begin].first) / speed
+        if run.stop.asked.wait(max(0.0, started + due - time.monotonic())) or run.stop.asked.is_set():
+            break
+        run.write(
+            _rows(rows, chunk, single=target is not None),
+            stream=target,
+            keepIds=str(ids == "keep").lower(),
+            writeId=f"{plan['id']}-{number}",
+        )
+        run.files.write_text(f"{checkpoint}/done/{number + 1:010d}", "")
+        run.files.delete(f"{checkpoint}/done/{number:010d}")
+        written += chunk.count
+        pace = (written - before) / max(0.001, time.monotonic() - started)
+        run.say(f"{written:,} of {total:,} entries, {pace:,.0f} entries/s, up to {times.iso(chunk.last * 1000 + 999)}")
+    run.say(f"{'done' if written == total else 'stopped'}: {written:,} of {total:,} entries")
+
+
+def _moment(text: str | None, flag: str) -> int | None:
+    if text is None:
+        return None
+    at = times.moment(text)
+    return (
+        at
+        if at is not None
+        else fail("INVALID_VALUE", name=flag, value=text, expected="it must be a time such as 2024-06-01T12:00Z")
+    )
+
+
+def _shown(asked: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+
+
+def _second() -> Column:
+    """The second (since 1970) in an entry's ID."""
+    return F.floor(F.unix_millis("_timestamp") / 1000)
+
+
+def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
+    """Cut the entries into chunks of about `size`, and of `span` seconds of their time at most."""
+    counted = rows.groupBy(_second().alias("second")).count().orderBy("second")
+    first, last, count = 0, 0, 0
+    for second, entries in counted.toLocalIterator():
+        if count and (count + entries > size or (span is not None and second - first >= span)):
+            yield Chunk(first, last, count)
+            count = 0
+        if entries > size:
+            for skip in range(0, entries, size):
+                yield Chunk(second, second, min(size, entries - skip), skip)
+            continue
+        first, last, count = (first if count else second), second, count + entries
+    if count:
+        yield Chunk(first, last, count)
+
+
+def _rows(rows: DataFrame, chunk: Chunk, *, single: bool) -> DataFrame:
+    """The rows of a chunk in the order of their IDs, for one writer."""
+    order = [*in_order_of_ids(), F.col("_stream")]
+    some = rows.where(_second().between(chunk.first, chunk.last)).drop("day")
+    if chunk.skip is not None:
+        some = some.orderBy(*order).offset(chunk.skip).limit(chunk.count)
+    some = some.coalesce(1).sortWithinPartitions(*order)
+    return some.drop("_stream") if single else some
+
+
+if __name__ == "__main__":
+    replay()

@@ -1,0 +1,120 @@
+"""`jobs ls, run, path`: the scripts of `jobs/`, of a checkout or of the wheel, without importing them or Spark."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from pystreams.commands.verbs import Run, together, verb
+from pystreams.errors import fail, status_of
+from pystreams.output.out import Column, Output
+from spark_streams.errors import PystreamsError
+
+_PACKAGE = Path(__file__).parents[1]
+_KINDS = {"scripts": "*.py", "conf": "*.toml"}
+
+
+def _directory(kind: str, beside: str) -> Path:
+    """Where the wheel has these files; where there is no wheel, the checkout's directory."""
+    inside = _PACKAGE / "jobs" / kind
+    return inside if inside.is_dir() else _PACKAGE.parent / beside
+
+
+def scripts() -> dict[str, Path]:
+    """The jobs by name."""
+    return {path.stem: path for path in sorted(_directory("scripts", "jobs").glob("*.py"))}
+
+
+def _script(name: str) -> Path:
+    found = scripts()
+    if name not in found:
+        fail("NO_SUCH_JOB", job=name, known=", ".join(found))
+    return found[name]
+
+
+def _summary(script: Path) -> str:
+    return (ast.get_docstring(ast.parse(script.read_text())) or "").split("\n", 1)[0]
+
+
+@verb("ls", examples=("pystreams jobs ls", "pystreams jobs ls --json"))
+def ls(run: Run) -> None:
+    """List the jobs that come with pystreams."""
+    found = scripts()
+    if run.out.json:
+        run.out.document(
+            {"jobs": [{"name": name, "summary": _summary(path), "path": str(path)} for name, path in found.items()]}
+        )
+        return
+    run.out.table([Column("JOB"), Column("WHAT IT DOES")], [[name, _summary(path)] for name, path in found.items()])
+
+
+@verb("path", examples=("pystreams jobs path archive", 'cp "$(pystreams jobs path archive --conf)" archive.toml'))
+@click.argument("name")
+@click.option("--conf", "example", is_flag=True, help="The path of the job's example of a --conf file.")
+def path(run: Run, name: str, example: bool) -> None:
+    """Say where a job's script is, to copy it or to give it to spark-submit."""
+    script = _script(name)
+    if example:
+        script = _directory("conf", "conf") / f"{name}.toml"
+        if not script.exists():
+            fail("FILE_UNUSABLE", file=script, reason="the job has no example")
+    run.done(str(script), {"name": name, "path": str(script)})
+
+
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
+    epilog="\b\nExamples:\n"
+    "  pystreams jobs run archive --help\n"
+    "  pystreams jobs run archive --stream orders --to archive/orders --url redis://localhost:6379\n"
+    "  pystreams jobs run --submit '--master yarn --packages org.apache.hadoop:hadoop-aws:3.4.1' archive --conf a.toml",
+)
+@click.option(
+    "--submit", default="", metavar="WORDS", help="Further arguments of spark-submit, as one word of the shell."
+)
+@click.option("-h", "--help", "helps", is_flag=True, help="Show this message and exit.")
+@click.argument("name", required=False)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
+    """Run a job with spark-submit; what stands behind the job's name is for the job."""
+    if helps or name is None:
+        click.echo(ctx.get_help())
+        ctx.exit(0 if helps else 2)
+    try:
+        command = [_spark_submit(), *shlex.split(submit), str(_script(name)), *words]
+    except PystreamsError as failure:
+        Output(json=False).failed(failure)
+        ctx.exit(status_of(failure))
+    _replace(command)
+
+
+def _replace(command: list[str]) -> NoReturn:
+    """Become that program: its exit status is ours, and signals reach it."""
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, **os.environ}
+    sys.stdout.flush()
+    os.execve(command[0], command, environment)  # noqa: S606 - no shell is wanted
+
+
+def _spark_submit() -> str:
+    """spark-submit beside this Python, else of SPARK_HOME, else of PATH, else of the installed pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    places = [Path(sys.executable).parent]
+    if os.environ.get("SPARK_HOME"):
+        places.append(Path(os.environ["SPARK_HOME"]) / "bin")
+    places += [Path(place) for place in os.get_exec_path()]
+    if spec is not None and spec.origin is not None:
+        places.append(Path(spec.origin).parent / "bin")
+    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, places)))
+    return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
+
+
+VERBS = (together("jobs", "Run the jobs that come with pystreams, and find their scripts.", ls, run, path),)

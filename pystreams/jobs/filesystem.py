@@ -1,0 +1,122 @@
+"""Files wherever Spark's are: every path goes to Hadoop's FileSystem, which knows `s3a://`, `hdfs://` and local paths.
+
+Owns the calls to the JVM and what their failures mean (FILE_UNUSABLE).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from pystreams.errors import fail
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file: its URI, and its size in bytes."""
+
+    uri: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.uri.rpartition("/")[2]
+
+    @property
+    def folder(self) -> str:
+        """The name of the directory that it is in."""
+        return self.uri.rpartition("/")[0].rpartition("/")[2]
+
+
+class Files:
+    """The file systems that a session reaches. FILE_UNUSABLE where one refuses."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        assert context._jvm is not None
+        self._jvm: Any = context._jvm
+        self._settings: Any = context._jsc.hadoopConfiguration()
+
+    def exists(self, uri: str) -> bool:
+        with self._at(uri) as (system, path):
+            return bool(system.exists(path))
+
+    def is_file(self, uri: str) -> bool:
+        with self._at(uri) as (system, path):
+            return bool(system.exists(path) and system.getFileStatus(path).isFile())
+
+    def read_text(self, uri: str) -> str:
+        with self._at(uri) as (system, path):
+            stream = system.open(path)
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, uri: str, text: str) -> None:
+        """Put a whole file there at once: nobody sees half of it."""
+        draft = f"{uri.rpartition('/')[0]}/.{uri.rpartition('/')[2]}.draft"
+        with self._at(draft) as (system, path):
+            stream = system.create(path, True)
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        self.delete(uri)
+        self.rename(draft, uri)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, in a directory that is made if there is none; the content is on the disk then."""
+        with self._at(target) as (system, path):
+            system.mkdirs(path.getParent())
+        self.settle(source)
+        with self._at(source) as (system, path):
+            if not system.rename(path, self._jvm.org.apache.hadoop.fs.Path(target)):
+                fail("FILE_UNUSABLE", file=target, reason="it could not be made by renaming")
+        self.settle(target.rpartition("/")[0])
+
+    def settle(self, uri: str) -> None:
+        """Have the system write a local file or directory to the disk; other file systems do so when it is closed."""
+        with self._at(uri) as (system, path):
+            whole = str(system.makeQualified(path).toUri())
+        if urlsplit(whole).scheme != "file":
+            return
+        local = Path(unquote(urlsplit(whole).path))
+        if local.exists():
+            handle = os.open(local, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def delete(self, uri: str) -> None:
+        """Remove a file, or a directory with all in it; nothing happens where there is none."""
+        with self._at(uri) as (system, path):
+            system.delete(path, True)
+
+    def matching(self, pattern: str) -> list[Found]:
+        """The files that match a glob, by name."""
+        with self._at(pattern) as (system, path):
+            found = [
+                Found(str(each.getPath().toString()), int(each.getLen()))
+                for each in system.globStatus(path) or ()
+                if each.isFile()
+            ]
+        return sorted(found, key=lambda each: each.uri)
+
+    @contextmanager
+    def _at(self, uri: str) -> Iterator[tuple[Any, Any]]:
+        """The file system of a URI, and the URI as a path of it."""
+        try:
+            path = self._jvm.org.apache.hadoop.fs.Path(uri)
+            yield path.getFileSystem(self._settings), path
+        except Py4JJavaError as cause:
+            thrown: Any = cause.java_exception
+            reason = str(thrown.getMessage() or thrown.getClass().getSimpleName()).splitlines()[0].rstrip(".")
+            fail("FILE_UNUSABLE", file=uri, reason=reason)

@@ -1,0 +1,197 @@
+"""Flags that jobs share, and the file that may hold them (`--conf FILE`).
+
+The file is TOML. Its keys are the names of flags without `--`, a list where a flag may be repeated; the table
+`[options]` holds what `--option` takes. The command line goes before the file.
+
+    url = "redis://localhost:6379"
+    stream = ["orders", "payments"]
+    trigger = "30s"
+
+    [options]
+    maxPartitions = 4
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pystreams.errors import fail
+from pystreams.jobs.filesystem import Files
+from pystreams.jobs.session import session
+from pystreams.values import times
+from spark_streams.config.option import options_of
+from spark_streams.config.options import SECTIONS
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+FROM_FILE = "pystreams.options"
+"""Where the context keeps the options of the file."""
+
+
+class Trigger(click.ParamType[dict[str, Any]]):
+    """`available-now`, or how long from one batch to the next; as arguments of Spark's `trigger`."""
+
+    name = "available-now|DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        del param, ctx
+        if isinstance(value, dict):
+            return value
+        if value == "available-now":
+            return {"availableNow": True}
+        if not times.is_duration(value):
+            expected = "it must be available-now, or a duration such as 30s"
+            fail("INVALID_VALUE", name="--trigger", value=value, expected=expected)
+        return {"processingTime": f"{times.duration(value, '--trigger')} milliseconds"}
+
+
+def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The server and the connector's options, for every job."""
+    return together(
+        click.option(
+            "--url", metavar="URL", help="The server: redis://host:port, redis+cluster://, redis+sentinel://."
+        ),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the connector, for reading or writing, such as tls.caFile=ca.pem.",
+        ),
+        click.option(
+            "--conf",
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=_from_file,
+            help="A TOML file with these flags; [options] holds the connector's.",
+        ),
+    )(function)
+
+
+def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A streaming query's checkpoint and trigger."""
+    return together(
+        click.option(
+            "--checkpoint", metavar="URI", help="Where the query's progress is kept; a restart goes on there."
+        ),
+        click.option(
+            "--trigger",
+            type=Trigger(),
+            default="available-now",
+            show_default=True,
+            help="End when all that is there is done; or go on, a batch every 30s.",
+        ),
+    )(function)
+
+
+def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which streams are read, and how."""
+    return together(
+        click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream to read; may be repeated."),
+        click.option("--pattern", metavar="GLOB", help="In place of --stream: all streams that match, new ones too."),
+        click.option("--group", metavar="NAME", help="The consumer group that shows how far the job is."),
+        click.option(
+            "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Where a new query starts."
+        ),
+        click.option("--max-entries", type=click.IntRange(1), metavar="N", help="At most so many entries in a batch."),
+        click.option("--schema", metavar="DDL", help="Columns for fields: 'price double, at timestamp'."),
+    )(function)
+
+
+def interval(text: str, flag: str) -> str:
+    """A duration as Spark's SQL has it. INVALID_VALUE if it is none."""
+    return f"{times.duration(text, flag)} milliseconds"
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Several decorators as one; the first one's flag stands first in the help."""
+
+    def all_of_them(function: Callable[..., Any]) -> Callable[..., Any]:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return all_of_them
+
+
+def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -> None:
+    """Make the file's values the flags' defaults."""
+    if place is None:
+        return
+    try:
+        table = tomllib.loads(_text(place))
+    except (OSError, UnicodeDecodeError) as cause:
+        fail("FILE_UNUSABLE", file=place, reason=getattr(cause, "strerror", None) or type(cause).__name__)
+    except tomllib.TOMLDecodeError as cause:
+        fail("JOB_FILE_MALFORMED", file=place, reason=f"it is no TOML ({cause})")
+    flags = {
+        option.removeprefix("--"): parameter
+        for parameter in ctx.command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    options = table.pop("options", {})
+    if not isinstance(options, Mapping):
+        fail("JOB_FILE_MALFORMED", file=place, reason="'options' is not a table")
+    ctx.meta[FROM_FILE] = {name: _word(value) for name, value in options.items()}
+    defaults: dict[str, Any] = {}
+    for name, value in table.items():
+        parameter = flags.get(name)
+        if parameter is None or parameter.name in (None, "options"):
+            nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.0)[0]
+            fail("JOB_FILE_MALFORMED", file=place, reason=f"no flag is called '{name}'; the nearest is '{nearest}'")
+        if isinstance(value, list) != parameter.multiple if isinstance(parameter, click.Option) else False:
+            value = [value] if not isinstance(value, list) else _word(value)
+        assert parameter.name is not None
+        defaults[parameter.name] = [_word(each) for each in value] if isinstance(value, list) else _word(value)
+    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+
+
+def _text(place: str) -> str:
+    if "://" in place:
+        return Files(session("conf")[0]).read_text(place)
+    return Path(place).read_text()
+
+
+def _word(value: Any) -> str:
+    """A value of the file as the command line would have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
+    """The connector's options: those of the file, and in their place those of `--option`."""
+    given: dict[str, str] = dict(ctx.meta.get(FROM_FILE, {}))
+    for text in words:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.BadParameter("write NAME=VALUE", param_hint="--option")
+        for same in [each for each in given if each.lower() == name.lower()]:
+            del given[same]
+        given[name] = value
+    return given
+
+
+def split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The options by what they are for: connections (and both), reading, writing. What is unknown is for all."""
+    reading: dict[str, str] = {}
+    writing: dict[str, str] = {}
+    common: dict[str, str] = {}
+    for name, value in given.items():
+        owners = {
+            each.__name__
+            for each in SECTIONS
+            for option in options_of(each).values()
+            if name.lower() in {spelling.lower() for spelling in option.names}
+        }
+        if owners & {"RangeOptions", "GroupOptions", "LimitOptions", "ColumnOptions"}:
+            reading[name] = value
+        elif owners & {"GuaranteeOptions", "TargetOptions", "TrimOptions"}:
+            writing[name] = value
+        else:
+            common[name] = value
+    return common, reading, writing

@@ -1,0 +1,113 @@
+"""What makes a job of a function: its flags, its errors, its exit status.
+
+@job("archive", examples=("archive.py --stream orders --to s3a://lake/orders",))
+@reading_flags
+def archive(run: Run, ...): ...
+
+if __name__ == "__main__":
+    archive()
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from pystreams.errors import CONDITIONS, Status, status_of
+from pystreams.jobs.flags import options_given, server_flags
+from pystreams.jobs.run import Run
+from spark_streams.client.link import BROKEN
+from spark_streams.errors import CONDITIONS as CONNECTORS
+from spark_streams.errors import PystreamsError
+from spark_streams.errors import error as connector_error
+
+
+class Job(click.Command):
+    """A command whose errors, also those of its flags, are shown as the connector's."""
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        try:
+            return super().main(*args, **named)
+        except PystreamsError as failure:
+            status = _failed(failure)
+            if not named.get("standalone_mode", True):
+                return status
+            sys.exit(status)
+
+
+def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]], Job]:
+    """Make a job of a function whose first argument is a `Run`. `examples`: command lines behind `spark-submit`."""
+
+    def made(function: Callable[..., None]) -> Job:
+        @functools.wraps(function)
+        def started(**values: Any) -> None:
+            ctx = click.get_current_context()
+            options = options_given(ctx, values.pop("options"))
+            run = Run(
+                name,
+                url=values.pop("url"),
+                options=options,
+                checkpoint=values.pop("checkpoint", None),
+                trigger=values.pop("trigger", None),
+            )
+            status = _guarded(run, lambda: function(run, **values))
+            if status:
+                ctx.exit(status)
+
+        command = click.command(
+            name, cls=Job, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+        )(server_flags(started))
+        last = ("--url", "--option", "--conf")
+        command.params.sort(key=lambda each: each.opts[0] in last)
+        lines = "\n".join(f"  spark-submit jobs/{line}" for line in examples)
+        command.epilog = f"\b\nExamples:\n{lines}\n\n\bExit status: " + ", ".join(
+            f"{status.value} {status.name.lower().replace('_', ' ')}" for status in Status
+        )
+        return command
+
+    return made
+
+
+def _guarded(run: Run, work: Callable[[], None]) -> int:
+    """Do the work; the exit status."""
+    try:
+        with run.stop.signals():
+            work()
+    except PystreamsError as failure:
+        return _failed(failure)
+    except BROKEN as cause:
+        return _failed(connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")))
+    except (PySparkException, Py4JJavaError) as failure:
+        return _of_spark(str(failure))
+    except Py4JError as failure:
+        if not run.stop.asked.is_set():
+            return _of_spark(str(failure))
+    except KeyboardInterrupt:
+        return Status.INTERRUPTED
+    finally:
+        run.close()
+    return Status.DONE
+
+
+def _failed(failure: PystreamsError) -> int:
+    click.echo(f"error: {failure}", err=True)
+    return status_of(failure)
+
+
+def _of_spark(text: str) -> int:
+    """Show what Spark says. If it is an error of the connector or of a job, that alone; else Spark's first lines."""
+    known = {**CONNECTORS, **{name: entry for name, (_, entry) in CONDITIONS.items()}}
+    for found in re.finditer(r"\[([A-Z][A-Z_]+)\] [^\n]*", text):
+        if found[1] in known:
+            return _failed(known[found[1]].error(found[0], found[1]))
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = next((line for line in lines if re.search(r"\[[A-Z][A-Z_.]+\]", line)), lines[0] if lines else text)
+    click.echo(f"error: {told.strip()}", err=True)
+    return Status.FAILED

@@ -1,0 +1,172 @@
+"""Parquet files to which the batches of a streaming query are added, each exactly once, and which are merged later.
+
+    ARCHIVE/day=2024-06-01/<query>-b0000000012-00000.parquet   a file of batch 12
+    ARCHIVE/day=2024-06-01/<query>-c0000000031-00000.parquet   merged from files of batches up to 31
+    ARCHIVE/_staging/<query>/                                  what is being written; no reader looks there
+    ARCHIVE/_journal/<query>.json                              the merge whose files are being exchanged
+
+A batch is written beside the archive and moved in, file by file, under names that follow from its number: the batch
+that a restart repeats takes the place of what its first attempt left. A merge is written beside the archive as well;
+from the journal's rename on it holds. Then the merged file is moved in and its sources go. Whatever is interrupted,
+the next run of the query finishes it (`recover`), and `read` counts each row once at every moment. Other readers may
+see the rows of a merge twice while its sources are being removed. Only files of batches that Spark has committed are
+merged: a batch that is repeated finds its own files as they were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+
+from pystreams.errors import fail
+from pystreams.jobs.filesystem import Files, Found
+
+_FILES = ("*.parquet", "*=*/*.parquet")
+
+
+class Parquet:
+    """The files of one query in a directory, which may have those of other queries too. `query`: the query's ID."""
+
+    def __init__(self, spark: SparkSession, files: Files, directory: str, query: str) -> None:
+        self._spark = spark
+        self._files = files
+        self._directory = directory
+        self._query = query.replace("-", "")[:12]
+        self._staging = f"{directory}/_staging/{self._query}"
+        self._journal = f"{directory}/_journal/{self._query}.json"
+        self._fresh = True
+        self.recover()
+
+    def recover(self) -> None:
+        """Finish what an earlier run of the query was interrupted in."""
+        if self._files.exists(self._journal):
+            self._exchange(json.loads(self._files.read_text(self._journal)))
+        self._files.delete(self._staging)
+
+    def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
+        """Add the rows of a batch. Its files are on the disk when this returns."""
+        name = f"{self._query}-b{batch:010d}"
+        if self._fresh:  # only the first batch of a run can be one that an earlier run has begun
+            for pattern in _FILES:
+                for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
+                    self._files.delete(left.uri)
+            self._fresh = False
+        place = f"{self._staging}/{batch}"
+        rows.write.mode("overwrite").partitionBy(*partition_by).parquet(place)
+        for number, found in enumerate(found_in(self._files, place)):
+            if not partition_by and not self._count([found.uri]):
+                continue
+            self._files.rename(found.uri, f"{self._folder(found, place)}/{name}-{number:05d}.parquet")
+        self._files.delete(place)
+
+    def compact(self, before: int, count: int, size: int) -> int:
+        """Merge the files of batches below `before` where a directory has `count` that are below `size` bytes.
+
+        `before` is the first batch that Spark has not committed yet. Returns how many files were merged.
+        """
+        folders: dict[str, list[Found]] = {}
+        for found in found_in(self._files, self._directory):
+            if found.size < size and found.name.startswith(f"{self._query}-") and _batch_of(found.name) < before:
+                folders.setdefault(found.uri.rpartition("/")[0], []).append(found)
+        merged = 0
+        for folder, some in folders.items():
+            if len(some) >= max(2, count):
+                merged += self._merge(folder, _up_to(some, size))
+        return merged
+
+    def _merge(self, folder: str, some: list[Found]) -> int:
+        """Put the rows of several files into one."""
+        if len(some) < 2:
+            return 0
+        sources = sorted((found.uri for found in some), key=lambda uri: _batch_of(uri.rpartition("/")[2]))
+        place = f"{self._staging}/merged"
+        rows = self._spark.read.parquet(*sources).coalesce(1)
+        if "_id" in rows.columns:
+            rows = rows.sortWithinPartitions("_stream", *in_order_of_ids())
+        rows.write.mode("overwrite").parquet(place)
+        (made,) = found_in(self._files, place)
+        if self._count([made.uri]) != self._count(sources):
+            fail("ARCHIVE_DIFFERS", directory=folder)
+        last = max(_batch_of(found.name) for found in some)
+        taken = {found.name for found in self._files.matching(f"{folder}/{self._query}-c*.parquet")}
+        number = next(n for n in range(len(taken) + 1) if f"{self._query}-c{last:010d}-{n:05d}.parquet" not in taken)
+        target = f"{folder}/{self._query}-c{last:010d}-{number:05d}.parquet"
+        self._files.settle(made.uri)
+        journal = {"made": made.uri, "target": target, "sources": sources}
+        self._files.write_text(self._journal, json.dumps(journal))
+        self._exchange(journal)
+        return len(sources)
+
+    def _exchange(self, journal: dict[str, Any]) -> None:
+        """Move the merged file in and remove its sources; each step may have been done already."""
+        if not self._files.exists(journal["target"]):
+            self._files.rename(journal["made"], journal["target"])
+        for source in journal["sources"]:
+            self._files.delete(source)
+        self._files.delete(self._journal)
+
+    def _count(self, uris: list[str]) -> int:
+        return self._spark.read.parquet(*uris).count()
+
+    def _folder(self, found: Found, place: str) -> str:
+        return self._directory if found.folder == place.rpartition("/")[2] else f"{self._directory}/{found.folder}"
+
+
+def in_order_of_ids() -> list[Column]:
+    """What rows are sorted by to be in the order of the column `_id`: its time, then its number."""
+    parts = F.split(F.col("_id"), "-")
+    return [parts[0].cast("decimal(20,0)"), parts[1].cast("decimal(20,0)")]
+
+
+def found_in(files: Files, directory: str) -> list[Found]:
+    """The Parquet files of a directory, and of its partitions."""
+    return [
+        found
+        for pattern in _FILES
+        for found in files.matching(f"{directory}/{pattern}")
+        if not found.folder.startswith(("_", ".")) and not found.name.startswith(("_", "."))
+    ]
+
+
+def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
+    """The rows of an archive, each once, also while a merge is under way or was interrupted.
+
+    ARCHIVE_MISSING where there are no files.
+    """
+    while True:
+        before = _journals(files, directory)
+        found = [each.uri for each in found_in(files, directory)]
+        if before == _journals(files, directory):
+            break
+    gone: set[str] = set()
+    for journal in before.values():
+        said = json.loads(journal)
+        if said["target"] in found:
+            gone.update(said["sources"])
+    left = [uri for uri in found if uri not in gone]
+    if not left:
+        fail("ARCHIVE_MISSING", directory=directory)
+    return spark.read.option("basePath", directory).parquet(*left)
+
+
+def _journals(files: Files, directory: str) -> dict[str, str]:
+    return {found.uri: files.read_text(found.uri) for found in files.matching(f"{directory}/_journal/[!.]*.json")}
+
+
+def _batch_of(name: str) -> int:
+    """The number of the batch in a file's name, the last one of a merged file."""
+    return int(name.rpartition(".")[0].rsplit("-", 2)[-2][1:])
+
+
+def _up_to(some: list[Found], size: int) -> list[Found]:
+    """The oldest of these files, of about that many bytes together."""
+    chosen: list[Found] = []
+    for found in sorted(some, key=lambda each: _batch_of(each.name)):
+        if chosen and sum(each.size for each in chosen) + found.size > 2 * size:
+            break
+        chosen.append(found)
+    return chosen

@@ -1,0 +1,285 @@
+"""One run of a job: session, server, reading and writing, the query that it follows, progress, the graceful stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, TypeVar
+
+import click
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from pystreams.errors import fail
+from pystreams.jobs.filesystem import Files
+from pystreams.jobs.flags import split
+from pystreams.jobs.session import session
+from pystreams.jobs.stopping import Stop, StopAskedError
+from spark_streams.client.connection import Connection
+from spark_streams.client.pool import borrow
+from spark_streams.config import options as of_connector
+from spark_streams.config.address import Address, Embedded
+from spark_streams.config.connect import ConnectOptions
+from spark_streams.config.option import options_of
+from spark_streams.embedded import launcher
+from spark_streams.monitor import StreamMonitor
+
+Work = Callable[[DataFrame, int], None]
+"""What is done with a batch: its rows and its number."""
+Builder = TypeVar("Builder")
+
+_POLL_SECONDS = 0.1
+_COMMIT_SECONDS = 10.0
+"""How long a stop waits for Spark to note that the batch is done; without that the batch is repeated, to no harm."""
+
+
+class Run:
+    """A run of the job `name`. `options`: the connector's. `checkpoint` and `trigger` are a streaming query's.
+
+    The session starts when it is first needed, so a job that only talks to a server starts none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str | None,
+        options: Mapping[str, str],
+        checkpoint: str | None = None,
+        trigger: dict[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.checkpoint = checkpoint.rstrip("/") if checkpoint is not None else None
+        self.trigger = trigger or {"availableNow": True}
+        self.stop = Stop()
+        self.batches = 0
+        self.rows = 0
+        self.committed = -1
+        """The last batch with rows that Spark has committed, once the query has ended."""
+        of_connector.check_names(options)
+        common, self._reading, self._writing = split(options)
+        self._common = {**common, **({} if url is None else {"url": url})}
+        self._spark: SparkSession | None = None
+        self._closing = ExitStack()
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+
+    @property
+    def once(self) -> bool:
+        """Whether the job ends when all that is there is done."""
+        return "availableNow" in self.trigger
+
+    @property
+    def period(self) -> float:
+        """Seconds from one batch to the next."""
+        return 0.0 if self.once else int(self.trigger["processingTime"].split()[0]) / 1000
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        if self._spark is None:
+            self._spark, owned = session(self.name)
+            if owned:
+                self._closing.callback(self._spark.stop)
+            self._closing.enter_context(self.stop.hook(self._spark))
+        return self._spark
+
+    @property
+    def files(self) -> Files:
+        return Files(self.spark)
+
+    def close(self) -> None:
+        """End the session, if it is this run's."""
+        self._closing.close()
+        self._spark = None
+
+    def say(self, text: str) -> None:
+        """A line of progress, with the time of day."""
+        click.echo(f"{time.strftime('%H:%M:%S')}  {text}")
+
+    # The server
+
+    def address(self) -> Address:
+        """The server. MISSING_SERVER if none is named: an engine of its own would end with the job, and its data."""
+        named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
+        server = of_connector.server(named)
+        if isinstance(server, Embedded) and server.directory is None and self.name not in _ON_ITS_OWN:
+            fail("MISSING_SERVER", job=self.name)
+        return launcher.started(server)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection to the server."""
+        with borrow(self.address()) as connection:
+            yield connection
+
+    # Reading and writing
+
+    def read(self, **options: Any) -> Any:
+        """Spark's reader of streaming reads, with the server and the user's options; None is left out."""
+        self.address()
+        return self._with(self.spark.readStream.format("pystreams"), self._reading, options)
+
+    def read_batch(self, **options: Any) -> Any:
+        """Spark's reader of batch reads."""
+        self.address()
+        return self._with(self.spark.read.format("pystreams"), self._reading, options)
+
+    def write(self, frame: DataFrame, **options: Any) -> None:
+        """Append rows to a stream. In a streaming query, call it from the function of a batch: it is exactly once."""
+        self._with(frame.write.format("pystreams").mode("append"), self._writing, options).save()
+
+    def _with(self, builder: Builder, given: Mapping[str, str], options: Mapping[str, Any]) -> Builder:
+        """The builder with all options. The user's go before the job's."""
+        named = {name.lower() for name in (*given, *self._common)}
+        mine = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
+        made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
+        return made
+
+    def stream_of(
+        self,
+        streams: tuple[str, ...],
+        pattern: str | None,
+        group: str | None,
+        start: str,
+        max_entries: int | None,
+        schema: str | None,
+        *,
+        own_columns: bool = False,
+        **options: Any,
+    ) -> DataFrame:
+        """The streams that `reading_flags` name, as rows; with `own_columns` also the ID, the stream and the time."""
+        if (not streams) == (pattern is None):
+            raise click.UsageError("Name the streams: --stream NAME, which may be repeated, or --pattern GLOB.")
+        reader = self.read(
+            streams=",".join(streams) if len(streams) > 1 else None,
+            stream=streams[0] if len(streams) == 1 else None,
+            streamPattern=pattern,
+            group=group,
+            startingOffsets=start,
+            maxEntriesPerTrigger=max_entries,
+            **options,
+        )
+        if own_columns and schema is not None:
+            schema = f"_id string, _stream string, _timestamp timestamp, {schema}"
+        return (reader.schema(schema) if schema is not None else reader).load()  # type: ignore[no-any-return]
+
+    # The query
+
+    def need_checkpoint(self) -> str:
+        """The checkpoint. MISSING_CHECKPOINT if none is named."""
+        if self.checkpoint is None:
+            fail("MISSING_CHECKPOINT", job=self.name)
+        return self.checkpoint
+
+    def query_id(self) -> str:
+        """The ID of the query that the checkpoint belongs to, once it has begun."""
+        text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
+        return str(json.loads(text.splitlines()[0])["id"])
+
+    def follow(self, frame: DataFrame, work: Work, *, output_mode: str = "append") -> None:
+        """Do the work for each batch until the query ends by its trigger, fails, or the job is asked to stop.
+
+        A batch may be repeated after a failure: the work must then do the same again.
+        """
+
+        def batch(rows: DataFrame, number: int) -> None:
+            with self.stop.batch():
+                work(rows, number)
+
+        self._follow(self._writer(frame).foreachBatch(batch).outputMode(output_mode).start())
+
+    def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
+        """Append to a table of Spark's format `form`, whose own sink writes each batch once."""
+        self._follow(self._writer(frame).format(form).outputMode("append").partitionBy(partition_by).start(place))
+
+    def _writer(self, frame: DataFrame) -> DataStreamWriter:
+        writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
+        return writer.option("checkpointLocation", self.need_checkpoint())
+
+    def _follow(self, query: StreamingQuery) -> None:
+        watch = _Progress(self, StreamMonitor(**self._of_monitor()))
+        try:
+            while query.isActive and not self.stop.asked.is_set():
+                self._pause(query)
+                watch.look(query)
+            if self.stop.asked.is_set():
+                self._end(query, watch)
+        finally:
+            if query.isActive:
+                query.stop()
+        watch.look(query)
+        failure = query.exception()
+        stopped = self.stop.asked.is_set()
+        if failure is not None and not (stopped and StopAskedError.__name__ in str(failure)):
+            raise failure
+        self.committed = watch.seen
+        self.say(f"{'stopped' if stopped else 'done'}: {self.rows:,} rows in {self.batches:,} batches")
+
+    def _end(self, query: StreamingQuery, watch: _Progress) -> None:
+        """The running batch ends, and Spark notes that; then the query ends."""
+        self.say("stopping after this batch")
+        before = watch.seen
+        began = self.stop.running
+        self.stop.wait_for_batch()
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while began and _is_busy(query) and watch.seen == before and time.monotonic() < deadline:
+            self._pause(query)
+            watch.look(query)
+        query.stop()
+
+    def _pause(self, query: StreamingQuery) -> None:
+        """Wait a moment, or until the query ends. Its failure is looked at later."""
+        with suppress(StreamingQueryException):
+            query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type] # seconds may have fractions
+
+    def _of_monitor(self) -> dict[str, Any]:
+        address = self.address()
+        named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
+        return {**named, "url": address.url}
+
+
+_CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
+_ON_ITS_OWN = ("flight_delays",)
+"""Jobs that bring their own data along: they may do with the embedded engine."""
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    return query.isActive and bool(query.status["isTriggerActive"])
+
+
+class _Progress:
+    """The lines about a query's batches. `seen`: the last batch with rows that has ended."""
+
+    def __init__(self, run: Run, monitor: StreamMonitor) -> None:
+        self._run = run
+        self._monitor = monitor
+        self.seen = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        """Report the batches that have ended since the last look."""
+        for progress in query.recentProgress:
+            if progress.batchId > self.seen and progress.numInputRows:
+                self._run.say(self._line(progress))
+                self._run.rows += progress.numInputRows
+                self._run.batches += 1
+                self.seen = progress.batchId
+
+    def _line(self, progress: StreamingQueryProgress) -> str:
+        seconds = (progress.batchDuration or 0) / 1000
+        rate = f", {progress.numInputRows / seconds:,.0f} rows/s" if seconds else ""
+        return f"batch {progress.batchId}: {progress.numInputRows:,} rows{rate}{self._behind(progress)}"
+
+    def _behind(self, progress: StreamingQueryProgress) -> str:
+        """How many entries follow in the streams that are read; nothing where it reads none."""
+        name = progress.name or ""
+        sources = [(source.startOffset, source.endOffset, source.numInputRows) for source in progress.sources]
+        self._monitor.latest.pop(name, None)
+        self._monitor.report(name, progress.batchId, sources, progress.batchDuration or 0)
+        report = self._monitor.latest.get(name)
+        return "" if report is None else f", {round(report.lag_avg * report.streams):,} behind"

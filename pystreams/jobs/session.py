@@ -1,0 +1,44 @@
+"""The session of a job: Spark's own where one runs already, else a new one."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from spark_streams.source import PystreamsDataSource
+
+_ZONE, _SHUFFLES = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"
+
+
+_MANAGER = "org.apache.spark.sql.execution.datasources.DataSourceManager"
+
+
+def session(name: str) -> tuple[SparkSession, bool]:
+    """A session for the job, in which `pystreams` is registered, and whether it was made here and is to be stopped.
+
+    What the user's configuration does not say: days are those of UTC, and a shuffle has as many partitions as there are
+    cores, for Spark's 200 are 200 tasks a batch.
+    """
+    active = SparkSession.getActiveSession()
+    # Workers, and Spark's search for data sources, must use this Python; without this it is the first python3 on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"pystreams-{name}")
+    spark = active.newSession() if active is not None else builder.getOrCreate()
+    configured = spark.sparkContext.getConf()
+    if not configured.contains(_ZONE):
+        spark.conf.set(_ZONE, "UTC")
+    if not configured.contains(_SHUFFLES):
+        spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
+    # By the class: this finds the source where only --py-files brings it, and gives this session's queries a
+    # registration of their own (docs/reading.md says why that matters).
+    _quiet(spark)
+    spark.dataSource.register(PystreamsDataSource)
+    return spark, active is None
+
+
+def _quiet(spark: SparkSession) -> None:
+    """Spark warns of a source that it has found by itself and that is registered as well."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel(_MANAGER, log4j.Level.ERROR)

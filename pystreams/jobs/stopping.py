@@ -1,0 +1,117 @@
+"""Stopping: a job that is asked to end (SIGTERM, SIGINT) finishes its batch first.
+
+spark-submit's own process is the JVM: a signal sent to it does not reach Python, and Spark would end at once. So the
+JVM gets a shutdown hook that runs before Spark's own: it asks the job to end, and waits until it has.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+_BEFORE_SPARK = 1000
+"""The priority of the hook among Hadoop's shutdown hooks, of which Spark is one (40)."""
+PATIENCE_SECONDS = 600
+"""How long the JVM waits for the running batch."""
+
+
+class StopAskedError(Exception):
+    """Raised in place of a batch that is not begun any more."""
+
+
+class Stop:
+    """Whether the job was asked to end, and whether a batch is running. Used by several threads."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.ended = threading.Event()
+        self._turn = threading.Condition()
+        self._running = 0
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """A batch. StopAskedError if none may begin any more."""
+        with self._turn:
+            if self.asked.is_set():
+                raise StopAskedError("the job was asked to end before this batch began")
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._running -= 1
+                self._turn.notify_all()
+
+    @property
+    def running(self) -> bool:
+        """Whether a batch is running."""
+        return self._running > 0
+
+    def wait_for_batch(self) -> None:
+        """Return when no batch is running."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._running, PATIENCE_SECONDS)
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Within the block SIGTERM and SIGINT ask the job to end; a second SIGINT interrupts it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # a program that runs the job in a thread has its own handlers
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+        def handle(number: int, _frame: Any) -> None:
+            if number == signal.SIGINT and self.asked.is_set():
+                raise KeyboardInterrupt
+            self.asked.set()
+
+        try:
+            for number in before:
+                signal.signal(number, handle)
+            yield
+        finally:
+            self.ended.set()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def hook(self, spark: SparkSession) -> Iterator[None]:
+        """Within the block the JVM does not end before the job has."""
+        gateway = spark.sparkContext._gateway
+        jvm = spark.sparkContext._jvm
+        assert gateway is not None
+        assert jvm is not None
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        # A thread that is never started: the JVM knows it again when the hook is removed.
+        thread = jvm.java.lang.Thread(_Hook(self))
+        manager = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
+        seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
+        manager.addShutdownHook(thread, _BEFORE_SPARK, PATIENCE_SECONDS, seconds)
+        try:
+            yield
+        finally:
+            self.ended.set()
+            if not manager.isShutdownInProgress():
+                manager.removeShutdownHook(thread)
+
+
+class _Hook:
+    """A `java.lang.Runnable` that asks the job to end and waits for it."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+
+    def run(self) -> None:
+        self._stop.asked.set()
+        self._stop.ended.wait(PATIENCE_SECONDS)
+
+    class Java:
+        """What py4j reads."""
+
+        implements = ["java.lang.Runnable"]  # noqa: RUF012 - py4j's form

@@ -1,0 +1,78 @@
+"""Where rows go: `--to stream:NAME`, `parquet:URI` or `console`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import click
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StructType
+
+from pystreams.errors import fail
+from pystreams.jobs.parquet import Parquet
+from pystreams.jobs.run import Run, Work
+
+_SHOWN = 1000
+
+
+@dataclass(frozen=True)
+class Target:
+    """`place`: a stream's name, or a URI."""
+
+    kind: Literal["stream", "parquet", "console"]
+    place: str = ""
+
+
+class TargetType(click.ParamType[Target]):
+    """A target as it stands on the command line."""
+
+    name = "stream:NAME|parquet:URI|console"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+        del ctx
+        if isinstance(value, Target):
+            return value
+        kind, _, place = str(value).partition(":")
+        if value == "console":
+            return Target("console")
+        if kind in ("stream", "parquet") and place:
+            return Target(
+                "stream" if kind == "stream" else "parquet", place.rstrip("/") if kind == "parquet" else place
+            )
+        flag = param.opts[0] if param is not None else "--to"
+        return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")
+
+
+to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Where the rows go.")
+
+
+def work_of(run: Run, target: Target) -> Work:
+    """What is done with a batch so that its rows are at the target once, however often the batch is repeated."""
+    if target.kind == "console":
+        return lambda rows, _number: rows.show(_SHOWN, truncate=False)
+    if target.kind == "stream":
+        return lambda rows, _number: run.write(flat(rows), stream=target.place)
+    files: list[Parquet] = []
+
+    def add(rows: DataFrame, number: int) -> None:
+        if not files:
+            files.append(Parquet(run.spark, run.files, target.place, run.query_id()))
+        files[0].add(flat(rows), number)
+
+    return add
+
+
+def flat(rows: DataFrame) -> DataFrame:
+    """The rows without structs: `window` becomes `window_start` and `window_end`."""
+    columns = []
+    for field in rows.schema.fields:
+        if isinstance(field.dataType, StructType):
+            columns += [
+                F.col(f"`{field.name}`.`{inner}`").alias(f"{field.name}_{inner}")
+                for inner in field.dataType.fieldNames()
+            ]
+        else:
+            columns.append(F.col(f"`{field.name}`"))
+    return rows.select(*columns)

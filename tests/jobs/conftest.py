@@ -1,0 +1,106 @@
+"""The fixtures `jobs` (a server, and jobs that run in this process on its Spark) and `departures` (real data in files).
+
+A test names the server that it runs on in `make test` with `on`; in `make test-jobs` (JOBS_FULL=1) it runs on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import redis
+from pyarrow import csv
+from pyspark.sql import SparkSession
+
+from pystreams.jobs.flights import data
+from pystreams.jobs.job import Job
+from tests.jobs.choice import FULL
+
+ROWS = 36_000 if FULL else 900
+FILES = 3
+
+
+@dataclass
+class Jobs:
+    """A server without keys, its client, and a directory. `output`: what the last job wrote."""
+
+    url: str
+    client: redis.Redis
+    directory: Path
+    capture: pytest.CaptureFixture[str]
+    output: str = ""
+
+    def run(self, job: Job, *words: object, status: int = 0) -> str:
+        """Run a job in this process; it must end with that status. What it wrote on both outputs."""
+        found = job.main([*map(str, words), "--url", self.url], standalone_mode=False) or 0
+        captured = self.capture.readouterr()
+        self.output = captured.out + captured.err
+        assert found == status, self.output
+        return self.output
+
+    def path(self, name: str) -> Path:
+        return self.directory / name
+
+    def entries(self, stream: str) -> list[tuple[str, dict[str, str]]]:
+        """All entries of a stream."""
+        found: Any = self.client.xrange(stream)
+        return found
+
+    def rows(self, stream: str) -> list[dict[str, str]]:
+        """The fields of all entries of a stream, in its order."""
+        return [fields for _, fields in self.entries(stream)]
+
+
+@dataclass(frozen=True)
+class Departures:
+    """The first departures as CSV files, and as a table of texts."""
+
+    files: list[Path]
+    table: pa.Table
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """Each row without its nulls: what becomes an entry."""
+        return [{name: value for name, value in row.items() if value is not None} for row in self.table.to_pylist()]
+
+
+@pytest.fixture
+def jobs(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Jobs]:
+    """Jobs on the server that the test's parameter names."""
+    server = request.getfixturevalue(f"spark_{request.param}")
+    with redis.Redis(host=server.host, port=server.port, decode_responses=True, protocol=2) as client:
+        client.flushall()
+        yield Jobs(server.url, client, tmp_path, capsys)
+        client.flushall()
+
+
+@pytest.fixture(scope="session")
+def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
+    """The first departures of 2013, in three files."""
+    table = data.departures().slice(0, ROWS)
+    directory = tmp_path_factory.mktemp("departures")
+    files = []
+    for number in range(FILES):
+        part = table.slice(number * (ROWS // FILES), ROWS // FILES)
+        files.append(directory / f"part-{number}.csv")
+        csv.write_csv(part, files[-1])
+    return Departures(files, table)
+
+
+def archived(directory: Path) -> list[tuple[str, dict[str, str]]]:
+    """The rows of an archive in the order of their IDs, read without Spark: ID and fields."""
+    found = []
+    for file in directory.glob("day=*/*.parquet"):
+        table = pq.read_table(file, partitioning=None)
+        found += [
+            (entry, dict(fields))
+            for entry, fields in zip(table["_id"].to_pylist(), table["fields"].to_pylist(), strict=True)
+        ]
+    return sorted(found, key=lambda row: tuple(map(int, row[0].split("-"))))

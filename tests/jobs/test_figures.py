@@ -1,0 +1,96 @@
+"""The jobs `aggregate` and `join`: their figures are those of pandas."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from aggregate import aggregate
+from join import join
+
+from pystreams.jobs.flights import data
+from tests.jobs.choice import on
+from tests.jobs.conftest import Departures, Jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SCHEMA = "origin string, time_hour timestamp, dep_delay int, flight int"
+
+
+def load(jobs: Jobs, stream: str, table: pa.Table) -> None:
+    """Write a table to a stream, one entry a row."""
+    pipeline = jobs.client.pipeline(transaction=False)
+    for row in table.to_pylist():
+        pipeline.xadd(stream, {name: value for name, value in row.items() if value is not None})
+    pipeline.execute()
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    found = table.to_pandas()
+    found["time_hour"] = pd.to_datetime(found["time_hour"])
+    found["dep_delay"] = pd.to_numeric(found["dep_delay"])
+    return found
+
+
+@on("redis")
+def test_figures_of_windows_are_those_of_pandas(jobs: Jobs, departures: Departures) -> None:
+    """By airport and three hours; all windows are there that the watermark has passed, each once, over two runs."""
+    table = departures.table
+    words = [
+        "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--window", "3h", "--watermark", "1h",
+        "--by", "origin", "--agg", "count(*) as n", "--agg", "sum(dep_delay) as minutes", "--to", "stream:figures",
+        "--checkpoint", jobs.path("checkpoint"),
+    ]  # fmt: skip
+    load(jobs, "flights", table.slice(0, 500))
+    jobs.run(aggregate, *words)
+    load(jobs, "flights", table.slice(500))
+    jobs.run(aggregate, *words)
+    rows = frame(table)
+    start = rows["time_hour"].dt.floor("3h")
+    final = rows["time_hour"].max() - pd.Timedelta(hours=1)
+    whole = rows[start + pd.Timedelta(hours=3) <= final].assign(start=start)
+    expected = whole.groupby(["start", "origin"])["dep_delay"].agg(["size", "sum"])
+    found = {
+        (pd.Timestamp(row["window_start"]), row["origin"]): (int(row["n"]), int(row["minutes"]))
+        for row in jobs.rows("figures")
+    }
+    assert len(expected) > 5
+    assert found == {
+        key: (int(n), int(total)) for key, (n, total) in zip(expected.index, expected.to_numpy(), strict=True)
+    }
+    assert len(jobs.rows("figures")) == len(found)
+
+
+@on("engine")
+def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures: Departures) -> None:
+    load(jobs, "flights", departures.table)
+    jobs.run(
+        aggregate, "--stream", "flights", "--schema", "flight int, dep_delay int", "--where", "dep_delay > 60",
+        "--to", "stream:alerts", "--checkpoint", jobs.path("checkpoint"), "--group", "alerts",
+    )  # fmt: skip
+    late = frame(departures.table).query("dep_delay > 60")
+    assert [int(row["flight"]) for row in jobs.rows("alerts")] == [int(flight) for flight in late["flight"]]
+    entries = dict(jobs.entries("flights"))
+    assert all(entries[row["source_id"]]["flight"] == row["flight"] for row in jobs.rows("alerts"))
+
+
+@on("engine")
+def test_a_join_of_two_streams_is_that_of_pandas(jobs: Jobs, departures: Departures) -> None:
+    """Departures and the weather readings of their airport up to an hour away."""
+    weather = data.weather_readings()
+    weather = weather.slice(0, 200).select(["origin", "time_hour", "visib"])
+    load(jobs, "flights", departures.table.slice(0, 600))
+    load(jobs, "weather", weather)
+    jobs.run(
+        join, "--left", "flights", "--left-schema", SCHEMA, "--left-time", "time_hour", "--right", "weather",
+        "--right-schema", "origin string, time_hour timestamp, visib double", "--right-time", "time_hour",
+        "--on", "origin", "--within", "1h", "--watermark", "1h", "--to", "stream:both",
+        "--checkpoint", jobs.path("checkpoint"),
+    )  # fmt: skip
+    left = frame(departures.table.slice(0, 600))
+    right = weather.to_pandas().assign(time_hour=lambda rows: pd.to_datetime(rows["time_hour"]))
+    both = left.merge(right, on="origin")
+    both = both[(both["time_hour_x"] - both["time_hour_y"]).abs() <= pd.Timedelta(hours=1)]
+    expected = sorted(zip(both["origin"], both["flight"], both["visib"].astype(float), strict=True))
+    found = sorted((row["origin"], row["flight"], float(row["visib"])) for row in jobs.rows("both"))
+    assert len(expected) > 500
+    assert found == expected

@@ -1,0 +1,61 @@
+"""Files to a stream, the stream to an archive, the archive back into a stream: each row is there once, in order."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from archive import archive
+from ingest import ingest
+from replay import replay
+
+from tests.jobs.choice import on
+from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@on("engine")
+def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: Jobs, departures: Departures) -> None:
+    """A directory that grows; an archive that trims and merges; a replay with the old IDs that is asked for twice."""
+    landing, checkpoint = jobs.path("landing"), jobs.path("checkpoint")
+    landing.mkdir()
+    words = ["--from", landing, "--format", "csv", "--stream", "flights", "--checkpoint", checkpoint]
+    for file in departures.files[:-1]:
+        shutil.copy(file, landing)
+    jobs.run(ingest, *words)
+    shutil.copy(departures.files[-1], landing)
+    assert f"done: {ROWS // FILES:,} rows in 1 batches" in jobs.run(ingest, *words)
+    assert jobs.rows("flights") == departures.rows
+    written = jobs.entries("flights")
+
+    kept = jobs.path("archive")
+    words = ["--stream", "flights", "--to", kept, "--trim-behind", "--compact", 2, "--max-entries", ROWS // 3]
+    assert f"done: {ROWS:,} rows in 3 batches" in jobs.run(archive, *words)
+    assert "behind" in jobs.output
+    assert archived(kept) == written
+    assert jobs.client.xlen("flights") == 0
+    assert len(list(kept.glob("day=*/*-b*.parquet"))) <= 2 * len(list(kept.glob("day=*")))
+    jobs.client.delete("flights")
+
+    words = ["--from", kept, "--checkpoint", jobs.path("replay"), "--max-entries", ROWS // 2]
+    assert f"done: {ROWS:,} of {ROWS:,} entries" in jobs.run(replay, *words)
+    assert jobs.entries("flights") == written
+    jobs.run(replay, *words)
+    assert jobs.client.xlen("flights") == ROWS
+    assert "[REPLAY_OTHER]" in jobs.run(replay, *words, "--ids", "new", status=1)
+
+
+@on("redis")
+def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: Jobs, departures: Departures) -> None:
+    """And what is older than the retention is not kept: nothing here is."""
+    jobs.run(
+        ingest, "--from", departures.files[0], "--format", "csv", "--stream", "by", "--partitions", 3,
+        "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
+    )  # fmt: skip
+    parts = [jobs.rows(f"by:{{{number}}}") for number in range(3)]
+    carriers = [{row["carrier"] for row in part} for part in parts]
+    assert sum(map(len, carriers)) == len(set.union(*carriers))
+    rows = departures.rows[: ROWS // FILES]
+    for part, some in zip(parts, carriers, strict=True):
+        assert part == [row for row in rows if row["carrier"] in some]

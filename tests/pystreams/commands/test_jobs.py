@@ -1,0 +1,78 @@
+"""`pystreams jobs`: which there are, where their scripts are, and that they are run by spark-submit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pystreams.commands import jobs
+from pystreams.commands.root import cli
+from pystreams.errors import Status
+from tests import ROOT
+
+NAMES = ["aggregate", "archive", "flight_delays", "ingest", "join", "lag", "redrive", "replay"]
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["jobs", *words])
+
+
+def test_ls_names_every_job_with_what_it_does() -> None:
+    lines = run("ls").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == NAMES
+    assert "Streams to files: Parquet by day" in lines[2]
+
+
+def test_path_says_where_a_script_and_its_example_are() -> None:
+    assert run("path", "archive").stdout.strip() == str(ROOT / "jobs" / "archive.py")
+    assert run("path", "archive", "--conf").stdout.strip() == str(ROOT / "conf" / "archive.toml")
+    missing = run("path", "nothing")
+    assert (missing.exit_code, "[NO_SUCH_JOB]" in missing.stderr) == (Status.MISSING, True)
+    assert run("run", "nothing").exit_code == Status.MISSING
+
+
+def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path) -> None:
+    """Also words that look like our own options; and its exit status is ours."""
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
+    submit.chmod(0o755)
+    words = ["run", "--submit", "--master 'local[2]'", "lag", "--json", "--url", "u", "--help"]
+    code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, "jobs", *words],
+        env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    expected = [
+        "--master",
+        "local[2]",
+        str(ROOT / "jobs" / "lag.py"),
+        "--json",
+        "--url",
+        "u",
+        "--help",
+        "/nowhere/python",
+    ]
+    assert (result.returncode, result.stdout.splitlines()) == (7, expected)
+
+
+def test_run_without_a_name_shows_its_help() -> None:
+    assert run("run", "--help").exit_code == 0
+    assert "pystreams jobs run archive --help" in run("run").stdout
+
+
+def test_without_spark_submit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
+    result = run("run", "lag")
+    assert (result.exit_code, "[NO_SPARK_SUBMIT]" in result.stderr) == (Status.MISSING, True)

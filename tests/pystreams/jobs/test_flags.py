@@ -1,0 +1,146 @@
+"""Flags of jobs, and the file that may hold them; none of these needs Spark."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+import redis
+from aggregate import aggregate
+from archive import archive
+from ingest import ingest
+from join import join
+from lag import lag
+from redrive import redrive
+from replay import replay
+
+from pystreams.errors import Status
+from pystreams.jobs.flags import FROM_FILE, options_given, split
+from pystreams.jobs.job import Job
+from tests import ROOT
+from tests.servers import Running
+
+JOBS = [aggregate, archive, ingest, join, lag, redrive, replay]
+
+
+def failure(job: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The status of a job that fails, and what it says."""
+    status = job.main(list(words), standalone_mode=False)
+    return status, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job: Job) -> None:
+    assert job.epilog is not None
+    assert f"spark-submit jobs/{job.name}.py" in job.epilog
+    assert f"conf/{job.name}.toml" in job.epilog or job.name in ("lag", "redrive")
+    assert [each.name for each in job.params if isinstance(each, click.Option) and not each.help] == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "conf").glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_in_conf_is_read_by_its_job(file: Path) -> None:
+    """With the lines that are commented out, too."""
+    job = aggregate if file.stem == "alerts" else next(job for job in JOBS if job.name == file.stem)
+    context = job.make_context(file.stem, ["--conf", str(file)], resilient_parsing=False)
+    assert context.params
+    lines = [line.removeprefix("# ") for line in file.read_text().splitlines()[2:]]
+    flags = {option.removeprefix("--") for parameter in job.params for option in parameter.opts}
+    whole = "\n".join(line for line in lines if "=" in line or line.startswith("["))
+    unknown = set(tomllib.loads(whole)) - flags - {"options"}
+    assert unknown == set()
+
+
+def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('stream = "a"\nurl = "redis://file"\nlimit = 5\n[options]\nretryTimeoutMs = 10\nuser = "u"\n')
+    context = redrive.make_context("redrive", ["--conf", str(file), "--limit", "7", "--option", "RETRYTIMEOUTMS=20"])
+    assert (context.params["stream"], context.params["limit"], context.params["url"]) == ("a", 7, "redis://file")
+    assert context.meta[FROM_FILE] == {"retryTimeoutMs": "10", "user": "u"}
+    assert options_given(context, context.params["options"]) == {"user": "u", "RETRYTIMEOUTMS": "20"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("strem = 'a'", "no flag is called 'strem'; the nearest is 'stream'"),
+        ("stream = ", "it is no TOML"),
+        ("options = 3", "'options' is not a table"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    status, said = failure(redrive, capsys, "--conf", str(file))
+    assert status == Status.USAGE
+    assert said.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
+    status, said = failure(redrive, capsys, "--conf", str(tmp_path / "none.toml"))
+    assert (status, "[FILE_UNUSABLE]" in said) == (Status.MISSING, True)
+
+
+def test_what_a_job_lacks_is_said_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSTREAMS_URL", raising=False)
+    assert failure(lag, capsys)[1].startswith("error: [MISSING_SERVER] The job lag has no server")
+    status, said = failure(replay, capsys, "--from", "nowhere", "--url", "redis://127.0.0.1:1")
+    assert (status, said[:28]) == (Status.USAGE, "error: [MISSING_CHECKPOINT] ")
+    words = ["--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=1"]
+    assert failure(lag, capsys, *words)[0] == Status.UNREACHABLE
+    assert "[UNKNOWN_OPTION]" in failure(lag, capsys, "--option", "tls.caFil=x")[1]
+    assert "[INVALID_VALUE] --trigger is 'often'" in failure(lag, capsys, "--trigger", "often")[1]
+    assert "[INVALID_VALUE] --to is 'file'" in failure(lag, capsys, "--to", "file")[1]
+
+
+def test_options_go_where_they_belong() -> None:
+    given = {"url": "u", "MAXPARTITIONS": "2", "writeMode": "staged", "timeZone": "UTC", "nonsense": "1"}
+    assert split(given) == (
+        {"url": "u", "timeZone": "UTC", "nonsense": "1"},
+        {"MAXPARTITIONS": "2"},
+        {"writeMode": "staged"},
+    )
+
+
+LETTER = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": "3"}
+
+
+def test_letters_go_back_by_reason_and_limit_and_a_dry_run_changes_nothing(
+    client: redis.Redis, place: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(7):
+        client.xadd("failed", {**LETTER, "_reason": "timeout" if n % 2 else "malformed", "n": n})
+    words = ["--stream", "failed", "--url", place.url, "--reason", "TIME"]
+    assert redrive.main([*words, "--dry-run"], standalone_mode=False) is None
+    assert "3 letters would go to orders: timeout" in capsys.readouterr().out
+    assert (client.xlen("failed"), client.exists("orders")) == (7, 0)
+    redrive.main([*words, "--limit", "2"], standalone_mode=False)
+    assert [fields[b"n"] for _, fields in client.xrange("orders")] == [b"1", b"3"]
+    assert [fields[b"n"] for _, fields in client.xrange("failed")] == [b"0", b"2", b"4", b"5", b"6"]
+    redrive.main([*words[:4], "--to", "elsewhere"], standalone_mode=False)
+    assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (0, 5, 2)
+    assert redrive.main(["--stream", "none", "--url", place.url], standalone_mode=False) == Status.MISSING
+
+
+def test_lags_go_to_the_console_a_stream_and_a_file(
+    client: redis.Redis, place: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(5):
+        client.xadd("orders", {"n": n})
+    client.xgroup_create("orders", 'a"b', 0)
+    client.xreadgroup('a"b', "c", {"orders": ">"}, count=2)
+    assert lag.main(["--url", place.url], standalone_mode=False) is None
+    out = capsys.readouterr().out
+    assert 'orders  a"b  lag 3' in out
+    assert "pending 2" in out
+    lag.main(["--url", place.url, "--stream", "orders", "--to", "stream:lags"], standalone_mode=False)
+    ((_, fields),) = client.xrange("lags")
+    assert (fields[b"stream"], fields[b"lag"], fields[b"pending"]) == (b"orders", b"3", b"2")
+    file = tmp_path / "lag.prom"
+    lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
+    assert 'redis_stream_group_lag{stream="orders",group="a\\"b"} 3' in file.read_text().splitlines()
+    assert [each.name for each in tmp_path.iterdir()] == ["lag.prom"]
+    assert lag.main(["--url", place.url, "--above", "2"], standalone_mode=False) == Status.FOUND
+    assert lag.main(["--url", place.url, "--above", "3"], standalone_mode=False) is None
