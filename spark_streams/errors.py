@@ -152,8 +152,15 @@ CONDITIONS: dict[str, Condition] = {
     "LOGIN_REFUSED": Condition(
         ServerError,
         "{address} refused the login with {given}: {reason}.",
-        "Correct the options 'user' and 'password' (or those in the URL, or the driver's environment variables "
-        "PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and sentinelPassword.",
+        "Correct the options 'user' and 'password', passwordFile or credentialProvider (or what the URL has, or the "
+        "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and "
+        "sentinelPassword.",
+    ),
+    "CREDENTIALS_MISSING": Condition(
+        ServerError,
+        "User and password were to come from {source}, which gave none on {host}: {reason}.",
+        "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, must be on "
+        "every machine that runs the driver or tasks.",
     ),
     "NOT_PERMITTED": Condition(
         ServerError,

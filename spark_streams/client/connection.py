@@ -101,6 +101,8 @@ class Connection:
                 raise refused(self.address, "ECHO", reply)
             self._links[endpoint] = link
             self.generation = next(_GENERATIONS)
+        elif link.logs_in_again:
+            link.renew()
         return link
 
     def node_of(self, stream: str) -> Endpoint | None:

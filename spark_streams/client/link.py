@@ -27,8 +27,9 @@ import redis
 from redis.connection import Connection as TcpConnection
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
+from spark_streams.client.credentials import provider_of
 from spark_streams.config.address import Endpoint, Login, Tls
-from spark_streams.errors import fail
+from spark_streams.errors import PystreamsError, fail
 
 Command = tuple[bytes | str | int, ...]
 
@@ -40,13 +41,16 @@ _SMALL = 1 << 16
 _NOTHING = object()
 _ALERT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
+_RENEW_SECONDS = 300.0  # how often a connection that is in use logs in with what its provider says now
 
 
 def _open(endpoint: Endpoint, login: Login) -> Any:
     """redis-py's connection for the endpoint, not connected yet."""
+    provider = provider_of(login)
     settings: dict[str, Any] = {
-        "username": login.username,
+        "username": None if provider else login.username,
         "password": login.password,
+        "credential_provider": provider,
         "db": login.database,
         "protocol": 2,
         "decode_responses": False,
@@ -146,6 +150,8 @@ class Link:
 
     def __init__(self, endpoint: Endpoint, login: Login) -> None:
         self.endpoint = endpoint
+        self.logs_in_again = login.provider is not None
+        """Whether `renew` has something to do."""
         self._login = login
         self.last_used = time.monotonic()
         self._skips: bool | None = None
@@ -154,12 +160,16 @@ class Link:
         self._early: dict[bytes, tuple[bytearray, int]] = {}  # by token: replies received before they were asked for
         self._room = _SMALL  # size of the next buffer in bytes: the last reply's, and some
         self._link = _open(endpoint, login)
+        self._logged_in = time.monotonic()
         try:
-            self._link.connect()
+            self._connect()
             if login.tls is not None:
                 self._link.socket_timeout = _TIMEOUT_SECONDS
                 self._socket().settimeout(_TIMEOUT_SECONDS)
         except redis.AuthenticationError:
+            raise
+        except PystreamsError:
+            self._link.disconnect()  # redis-py leaves the socket open where its provider fails
             raise
         except (redis.ConnectionError, redis.TimeoutError) as failure:
             self._check_protocol(failure)
@@ -168,6 +178,24 @@ class Link:
                 raise
             reason = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
             raise redis.ConnectionError(reason) from alert
+
+    def _connect(self) -> None:
+        """Connect and log in. A secret from elsewhere is asked for once more if it was refused: it may be a new one."""
+        try:
+            self._link.connect()
+        except redis.AuthenticationError:
+            if self._link.credential_provider is None:
+                raise
+            self._link.connect()
+
+    def renew(self) -> None:
+        """Log in with what the provider says now, if that was not done for some minutes: it may be about to expire."""
+        if time.monotonic() - self._logged_in < _RENEW_SECONDS:
+            return
+        self._logged_in = time.monotonic()
+        (reply,) = self.pipeline([("AUTH", *self._link.credential_provider.get_credentials())])
+        if isinstance(reply, redis.ResponseError):
+            raise redis.AuthenticationError(str(reply))
 
     def _check_protocol(self, failure: BaseException) -> None:
         """Raise OtherProtocolError, or INVALID_OPTION for a missing file, if that is why the connection failed.

@@ -52,6 +52,10 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
     """The error for a wrong user or password, or for one that is missing."""
     login = address.login
     given = f"user '{login.username or 'default'}'" if login.password or login.username else "no user and no password"
+    if login.password_file is not None:
+        given = f"user '{login.username or 'default'}' and the password in the file {login.password_file}"
+    if login.provider is not None:
+        given = f"what {login.provider} says"
     return error("LOGIN_REFUSED", address=address.shown, given=given, reason=str(reason).rstrip(". "))
 
 

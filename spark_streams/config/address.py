@@ -65,7 +65,9 @@ class Endpoint:
 class Login:
     """How a connection authenticates there and which database it selects. `tls` is None for a plain connection.
 
-    `seconds`: how long to wait for the connection, and for its TLS handshake.
+    `password_file` has the password, on the machine that connects. `provider` names a function, `module:function`, that
+    returns a credential provider of redis-py. `seconds`: how long to wait for the connection, and for its TLS
+    handshake.
     """
 
     username: str | None = field(default=None, repr=False)
@@ -73,6 +75,8 @@ class Login:
     database: int = 0
     tls: Tls | None = field(default=None, repr=False)
     seconds: float = 10.0
+    password_file: str | None = None
+    provider: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Credentials:
     sentinel_username: str | None = field(default=None, repr=False)
     sentinel_password: str | None = field(default=None, repr=False)
     tls: Tls = field(default=Tls(), repr=False)
+    password_file: str | None = None
+    provider: str | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,8 @@ class Address:
             database=_database(parts, query, self.kind),
             tls=given.tls if self.encrypted else None,
             seconds=self._patience,
+            password_file=given.password_file,
+            provider=given.provider,
         )
 
     @property

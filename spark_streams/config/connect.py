@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_streams.config import address
-from spark_streams.config.address import Address, Credentials, Embedded, Tls
-from spark_streams.config.kinds import TEXT, Kind, choice, whole
-from spark_streams.config.option import option, parsed, refuse
+from spark_streams.config.address import Address, Credentials, Embedded, Login, Tls
+from spark_streams.config.kinds import TEXT, InvalidTextError, Kind, choice, whole
+from spark_streams.config.option import check_exclusive, option, parsed, refuse
 
 URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
 """Environment variables."""
+
+
+def _function(text: str) -> str:
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", text.strip()):
+        raise InvalidTextError("it must be a module and a function in it, as in 'company.secrets:redis_credentials'")
+    return text.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +55,21 @@ class ConnectOptions:
         "used.",
         secret=True,
     )
+    password_file: str | None = option(
+        "passwordFile",
+        TEXT,
+        None,
+        "File with the password, on every machine that runs tasks. It is read for each connection, so the password "
+        "may change. In place of `password`.",
+    )
+    credential_provider: str | None = option(
+        "credentialProvider",
+        Kind(_function),
+        None,
+        "Python function that says user and password, as `module:function`: called without arguments, it returns a "
+        "credential provider of redis-py. It is asked for each connection, and every five minutes while one is in use. "
+        "In place of `user` and `password`.",
+    )
     sentinel_user: str | None = option(
         "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have users of their own."
     )
@@ -75,6 +97,18 @@ class ConnectOptions:
         "failover takes.",
     )
 
+    def _check_one_secret(self, in_url: Login) -> None:
+        """Refuse a password from two places: one of them would be ignored in silence."""
+        check_exclusive(self, "password", "password_file", "credential_provider")
+        check_exclusive(self, "user", "credential_provider")
+        for name in ("password_file", "credential_provider"):
+            if getattr(self, name) is not None and in_url.password is not None:
+                refuse(self, name, "the url has a password: remove one of them")
+        if self.credential_provider is not None and in_url.username is not None:
+            refuse(
+                self, "credential_provider", "the url has a user, and the provider says the user: remove one of them"
+            )
+
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
         """The server's address, or which embedded engine is meant where neither option nor environment names one.
 
@@ -91,11 +125,16 @@ class ConnectOptions:
         if self.embedded_dir is not None:
             refuse(self, "embedded_dir", f"it applies to the embedded engine only, and a url (option or {URL}) is set")
         in_url = url.login
+        user = self.user or (None if in_url.username else environment.get(USER)) or None
+        password = self.password or (None if in_url.password else environment.get(PASSWORD)) or None
+        self._check_one_secret(in_url)
         credentials = Credentials(
-            self.user or (None if in_url.username else environment.get(USER)) or None,
-            self.password or (None if in_url.password else environment.get(PASSWORD)) or None,
+            None if self.credential_provider else user,
+            None if self.credential_provider or self.password_file else password,
             self.sentinel_user,
             self.sentinel_password,
             Tls(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_key_password, self.tls_verify),
+            self.password_file,
+            self.credential_provider,
         )
         return replace(url, credentials=credentials, retry_ms=self.retry_ms)
