@@ -17,7 +17,6 @@ from engine.core.admission import Admission
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import resident
-from engine.shell.observation.reporting import LOG
 
 #: Microseconds between two measurements at least.
 _EVERY_US = 100_000
@@ -27,7 +26,7 @@ _GIVE_BACK_US = 1_000_000
 
 class MemoryLimit:
     """Sets ``admission.memory_full``. ``accepted`` returns how many bytes clients have sent so far, ``release`` gives
-    memory back.
+    memory back, ``warn`` takes a line of the log and what is put into it.
     """
 
     def __init__(
@@ -36,6 +35,7 @@ class MemoryLimit:
         admission: Admission,
         accepted: Callable[[], int],
         release: Callable[[], None],
+        warn: Callable[..., object],
         measure: Callable[[], int] = resident,
         now: Callable[[], int] = now_us,
     ) -> None:
@@ -44,6 +44,7 @@ class MemoryLimit:
         self._accepted = accepted
         self._measure = measure
         self._release = release
+        self._warn = warn
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
@@ -64,7 +65,7 @@ class MemoryLimit:
     def _tell_policy(self) -> None:
         policy = self._config.text("maxmemory-policy").decode()
         if policy != "noeviction":
-            LOG.warning("maxmemory-policy %s: no key is evicted; above maxmemory commands that add are refused", policy)
+            self._warn("maxmemory-policy %s: no key is evicted; above maxmemory commands that add are refused", policy)
 
     def look(self, now_us: int) -> None:
         """Update ``memory_full``; to be called before commands are run."""
