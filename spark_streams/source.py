@@ -5,7 +5,9 @@ Spark creates this object again and again, in short-lived processes. It checks a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -31,9 +33,32 @@ from spark_streams.read.stream import StreamReader
 from spark_streams.write import sink
 from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
 
+_ROOT = str(Path(__file__).absolute().parents[1])
+"""The directory, or the zip archive, that this package was imported from."""
+
 
 class PystreamsDataSource(DataSource):
     """Redis streams, read and written in batches and micro-batches."""
+
+    def __reduce__(self) -> tuple[Callable[[str, dict[str, str]], DataSource], tuple[str, dict[str, str]]]:
+        """Pickled with the place that this package was imported from.
+
+        The process that plans a streaming read has the directory of `--py-files` on its path, but not the archives in
+        it, as all other processes have (PythonStreamingSourceRunner, Spark 4.0 to 4.3). So a function that finds the
+        package there goes with the object: one defined in here, which cloudpickle takes by value, not by its name.
+        """
+
+        def rebuilt(root: str, given: dict[str, str]) -> DataSource:
+            import sys  # noqa: PLC0415 - this runs where nothing else of this module is known yet
+
+            try:
+                from spark_streams.source import PystreamsDataSource as Source  # noqa: PLC0415
+            except ModuleNotFoundError:
+                sys.path.append(root)
+                from spark_streams.source import PystreamsDataSource as Source  # noqa: PLC0415
+            return Source(given)
+
+        return rebuilt, (_ROOT, dict(self.options))
 
     @classmethod
     def name(cls) -> str:

@@ -47,8 +47,8 @@ def install(wheel: Path, *where: str) -> None:
     subprocess.run([*pip, *place, "install", "--no-deps", "--no-index", *target, str(wheel)], check=True)
 
 
-def environment(directory: Path, wheel: Path, left_out: Iterable[str] = ()) -> Path:
-    """Make a virtual environment with the wheel in it, and give its Python."""
+def environment(directory: Path, wheel: Path | None, left_out: Iterable[str] = ()) -> Path:
+    """Make a virtual environment with the wheel in it, or without one, and give its Python."""
     venv.create(directory, symlinks=True, with_pip=False)
     python = directory / "bin" / "python"
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(directory), "platbase": str(directory)}))
@@ -56,7 +56,8 @@ def environment(directory: Path, wheel: Path, left_out: Iterable[str] = ()) -> P
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(skipped) and not (packages / entry.name).exists():
             (packages / entry.name).symlink_to(entry)
-    install(wheel, "--python", str(python))
+    if wheel is not None:
+        install(wheel, "--python", str(python))
     return python
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -78,6 +79,62 @@ def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: P
 def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python that has what the connector needs, and not what only the engine needs."""
     return environment(tmp_path_factory.mktemp("lean") / "venv", wheel, OF_THE_ENGINE)
+
+
+SHIPPED = """
+    import os
+    import engine, jobs
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        spark.read.format("pystreams").load()
+    except Exception as error:
+        assert "DATA_SOURCE_NOT_FOUND" in str(error), error
+    else:
+        raise AssertionError("Spark finds what comes with the application: the guide Deploying says it does not")
+    import spark_streams
+    for _ in range(2):
+        spark_streams.register(spark)
+    assert ".zip" in spark_streams.__file__, spark_streams.__file__
+    spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+    rows = spark.read.format("pystreams").option("stream", "s").load().count()
+
+    def owners(batches):
+        import engine, jobs
+        for batch in batches:
+            yield batch.from_pydict({"owners": [engine.WHOSE + "," + jobs.WHOSE] * batch.num_rows})
+
+    seen = {row.owners for row in spark.range(4).mapInArrow(owners, "owners string").collect()}
+    assert seen == {engine.WHOSE + "," + jobs.WHOSE}, seen
+    reader = spark.readStream.format("pystreams").option("stream", "s").option("startingOffsets", "earliest")
+    writer = reader.schema("id long").load().writeStream.format("pystreams").option("stream", "copy")
+    query = writer.option("checkpointLocation", os.environ["TMPDIR"] + "/checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+    copied = spark.read.format("pystreams").option("stream", "copy").schema("id long").load().collect()
+    print(rows, sorted(row.id for row in copied), sorted(seen), sep=";", flush=True)
+    spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_wheel_that_comes_with_the_application_is_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+    """With --py-files one line makes the source known, to batches and to queries, and the embedded engine starts.
+
+    Driver and workers have modules `engine` and `jobs` of the user's, and keep them.
+    """
+    python = str(environment(tmp_path / "venv", None))
+    archive = shutil.copy(wheel, tmp_path / "pystreams.zip")  # Spark puts zip, egg and jar on the path, and no wheels
+    said = run(
+        python,
+        SHIPPED,
+        users_own,
+        PYSPARK_PYTHON=python,
+        PYSPARK_SUBMIT_ARGS=f"--py-files {archive} pyspark-shell",
+        PYTHONPATH=str(users_own),
+    )
+    assert said == "5;[0, 1, 2, 3, 4];['mine,mine']\n"
 
 
 MODULES = """

@@ -449,39 +449,3 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
     gone(tmp_path, said)
     wait_for(lambda: not processes.runs(jvm), "the JVM to end")
-
-
-SHADOWED_SPARK = """
-    import os
-    import engine, jobs
-    from pyspark.sql import SparkSession
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
-    rows = spark.read.format("pystreams").option("stream", "s").load().count()
-
-    def owners(batches):
-        import engine, jobs
-        for batch in batches:
-            yield batch.from_pydict({"owners": [engine.WHOSE + "," + jobs.WHOSE] * batch.num_rows})
-
-    seen = {row.owners for row in spark.range(4).mapInArrow(owners, "owners string").collect()}
-    assert seen == {engine.WHOSE + "," + jobs.WHOSE}, seen
-    reader = spark.readStream.format("pystreams").option("stream", "s").option("startingOffsets", "earliest")
-    writer = reader.schema("id long").load().writeStream.format("pystreams").option("stream", "copy")
-    query = writer.option("checkpointLocation", os.environ["TMPDIR"] + "/checkpoint").trigger(availableNow=True).start()
-    query.awaitTermination()
-    copied = spark.read.format("pystreams").option("stream", "copy").schema("id long").load().collect()
-    print(rows, sorted(row.id for row in copied), sorted(seen), sep=";", flush=True)
-    spark.stop()
-"""
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_with_a_users_own_engine_uses_ours(run: Run, tmp_path: Path) -> None:
-    """Batches and a streaming query work where driver and workers find modules `engine` and `jobs` of the user's."""
-    files, directories = (users_own(tmp_path / kind, kind) for kind in ("files", "directories"))
-    place = {"PYTHONPATH": os.pathsep.join([str(directories), str(ROOT)])}
-    driver = run(SHADOWED_SPARK, files, **place, **{launcher.COMMAND: ""})
-    assert line(driver) == "5;[0, 1, 2, 3, 4];[\"the user's,the user's\"]"
