@@ -161,6 +161,7 @@ _TABLE: tuple[Directive, ...] = (
     _choice("supervised", "no", "upstart systemd auto no", FIXED),
     _text("pidfile", "", FIXED | ACTS),
     _choice("loglevel", "notice", "debug verbose notice warning", ACTS),
+    _choice("log-format", "legacy", "legacy json", ACTS),
     _text("logfile", "", FIXED | ACTS),
     _yes_no("syslog-enabled", False, FIXED),
     _text("syslog-ident", "redis", FIXED),

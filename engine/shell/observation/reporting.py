@@ -8,6 +8,7 @@ import sys
 
 from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
+from engine.shell.observation.formats import FORMATS
 from engine.version import ENGINE_VERSION
 
 LOG = logging.getLogger("pystreams.engine")
@@ -15,17 +16,18 @@ _LEVELS = {b"debug": logging.DEBUG, b"verbose": logging.INFO, b"notice": logging
 
 
 def start_logging(config: Config) -> None:
-    """Begin to log as the configuration says, and follow ``loglevel`` when it changes."""
+    """Begin to log as the configuration says, and follow ``loglevel`` and ``log-format`` when they change."""
     name = config.text("logfile").decode()
     handler = logging.FileHandler(name) if name else logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(process)d %(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.propagate = False
 
     def follow() -> None:
         LOG.setLevel(_LEVELS[config.text("loglevel")])
+        handler.setFormatter(FORMATS[config.text("log-format")])
 
     config.on_change("loglevel", follow)
+    config.on_change("log-format", follow)
     follow()
 
 

@@ -1,0 +1,30 @@
+"""How a log line looks: as a line for people, or as an object of JSON for what collects logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+
+LEGACY = logging.Formatter("%(process)d %(asctime)s %(levelname)s %(message)s")
+
+
+class JsonLines(logging.Formatter):
+    """One object in each line: `time` (UTC), `level`, `pid`, `logger`, `message`, and `exception` if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line of JSON, whatever its message has."""
+        found = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "pid": record.process,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        return json.dumps(found)
+
+
+FORMATS: dict[bytes, logging.Formatter] = {b"legacy": LEGACY, b"json": JsonLines()}
+"""By the value of the directive `log-format`."""
