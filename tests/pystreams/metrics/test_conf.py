@@ -1,0 +1,85 @@
+"""The Grafana dashboard, the alerts and the examples in conf/: whole, and of metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from pystreams.metrics.table import METRICS
+from tests import ROOT
+
+_CONF = ROOT / "conf"
+_NAME = re.compile(r"\b(?:redis|pystreams)_\w+")
+# What Prometheus and the relabelling in conf/prometheus.yml add.
+_ADDED = {"instance", "job", "node"}
+
+
+def _loaded(name: str) -> Any:
+    text = (_CONF / name).read_text()
+    return json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+
+
+def _of_dashboard() -> Iterator[tuple[str, str, str]]:
+    """Title, query and legend of each panel, and the variables."""
+    dashboard = _loaded("grafana-dashboard.json")
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"], target["legendFormat"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]["query"], ""
+
+
+def _of_alerts() -> Iterator[tuple[str, str, str]]:
+    for group in _loaded("prometheus-alerts.yml")["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"], " ".join(rule["annotations"].values())
+
+
+_QUERIES = [*_of_dashboard(), *_of_alerts()]
+
+
+@pytest.mark.parametrize(("title", "query", "texts"), _QUERIES, ids=[title for title, _, _ in _QUERIES])
+def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str) -> None:
+    """With labels that they have; brackets are closed, and only counters have a rate."""
+    names = _NAME.findall(query)
+    assert names
+    assert [name for name in names if name not in METRICS] == []
+    known = {label for name in names for label in METRICS[name].labels} | _ADDED
+    matched = set(re.findall(r"(\w+)\s*=~?\"", query))
+    shown = set(re.findall(r"\{\{(\w+)\}\}", texts)) | set(re.findall(r"\$labels\.(\w+)", texts))
+    assert (matched | shown) - known == set()
+    for opening, closing in ("()", "[]", "{}"):
+        assert query.count(opening) == query.count(closing)
+    for name in re.findall(r"(?:rate|increase)\((\w+)", query):
+        # What groups have read grows as a counter does; redis_exporter calls it a gauge.
+        assert METRICS[name].kind == "counter" or name == "redis_stream_group_entries_read"
+
+
+def test_panels_have_places_of_their_own() -> None:
+    """No two overlap, and each has an ID of its own."""
+    panels = _loaded("grafana-dashboard.json")["panels"]
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_the_examples_fit_together() -> None:
+    """Prometheus loads the alerts beside it and scrapes the exporter's port; KEDA is told all that its scaler needs."""
+    prometheus = _loaded("prometheus.yml")
+    assert [(_CONF / name).exists() for name in prometheus["rule_files"]] == [True]
+    assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == ["127.0.0.1:9121"]
+    (trigger,) = _loaded("keda-redis-streams.yml")["spec"]["triggers"]
+    assert trigger["type"] == "redis-streams"
+    assert {"address", "stream", "consumerGroup", "lagCount"} <= set(trigger["metadata"])
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
