@@ -26,6 +26,7 @@ from pystreams.dashboard.history.series import History
 from pystreams.dashboard.sampling.sampler import Sampler
 from spark_streams.config import options
 from spark_streams.config.address import Address
+from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "images"
@@ -112,6 +113,7 @@ def fill(client: redis.Redis) -> None:
                 client.xclaim(
                     stream, group, f"{group}-{at + 1}", 0, [one], idle=idle, retrycount=deliveries, justid=True
                 )
+    reports(client, chance, now)
     reasons = (
         "delivered more than 5 times",
         "amount is no number: 'n/a'",
@@ -129,6 +131,43 @@ def fill(client: redis.Redis) -> None:
         client.xadd("failed", letter | fields(origin, chance), id=f"{now - (164 - at) * 20_000}-0")
 
 
+def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
+    """What StreamMonitor would have kept of three queries."""
+    queries = (
+        ("revenue-per-minute", 840, 120, "billing"),
+        ("orders-to-delta", 910, 38, "warehouse"),
+        ("fraud", 42, 5240, "fraud-check"),
+    )
+    for batch in range(60):
+        for at, (query, rate, lag, group) in enumerate(queries):
+            rows = rate + chance.randint(-rate // 9, rate // 9)
+            took = 10_000 + chance.randint(-400, 900)
+            position = f"{now - lag * 24}-0"
+            each = StreamReport(
+                query,
+                batch,
+                "orders",
+                position,
+                f"{now}-0",
+                lag,
+                True,
+                lag * 24,
+                lag * 90,
+                lag * 24,
+                group,
+                12,
+                rows,
+                rows / 10,
+                0,
+                0,
+            )
+            report = summary(query, f"{query}-0c9f", 1200 + batch, rows * 10, took, [each])
+            words = to_fields(report)
+            client.xadd(
+                STREAM, dict(zip(words[::2], words[1::2], strict=True)), id=f"{now - (60 - batch) * 10_000 + at}-0"
+            )
+
+
 def live(client: redis.Redis, ended: threading.Event) -> None:
     """Go on adding entries, and reading as the groups that get on."""
     chance = random.Random(11)
@@ -142,12 +181,12 @@ def live(client: redis.Redis, ended: threading.Event) -> None:
                 pipe.xadd(stream, fields(stream, chance))
         for stream, group, _, _, consumers, calls in GROUPS:
             if calls:
-                rate = STREAMS[stream] * 0.2
+                rate = STREAMS[stream] * 0.2 * 1.5 + 1
                 pipe.xreadgroup(
                     group,
                     f"{group}-{chance.randint(1, consumers)}",
                     {stream: ">"},
-                    count=max(1, round(rate)),
+                    count=round(rate),
                     noack=True,
                 )
         pipe.execute()
@@ -166,7 +205,7 @@ def hour(history: History) -> None:
             ("lag",): 1300 + 5200 * slump + 300 * math.sin(at / 200) + chance.gauss(0, 40),
             ("pending",): 430 + 280 * slump + chance.gauss(0, 8),
             ("entries",): 60_000 + (at + _HOUR) * 2,
-            ("memory",): 21e6 + (at + _HOUR) * 900,
+            ("memory",): 68e6 + (at + _HOUR) * 2200,
             ("commands",): 1450 * day,
             ("clients",): 18,
         }

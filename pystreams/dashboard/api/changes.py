@@ -243,8 +243,8 @@ def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Calla
     def plan(connection: Connection, asked: Asked) -> Plan:
         stream, group = asked.key("stream"), asked.key("group")
         total = pending.total(connection, stream, group)
-        which = of_pending.which(asked)
-        count = f"all {total:,}" if which.is_all else _counted(_pending_pages(connection, asked))
+        meant = _pending_pages(connection, asked)
+        count = f"all {total:,}" if of_pending.which(asked).is_all else _counted(meant)
         to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
         of = f"{names.shown(group)} of {names.shown(stream)}"
         return Plan(f"{word} {count} of {total:,} pending entries of {of}{to}.", notes(asked))

@@ -1,13 +1,70 @@
-"""Spark queries, from the reports that StreamMonitor keeps in a stream."""
+"""Spark queries, from the reports that StreamMonitor keeps in a stream: the last batches of each, beside the groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.streams import asking, entries
+from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
+from spark_streams.stream_id import LAST, StreamId
+
+_TREND = 60
+_MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 
 def queries(asked: Asked) -> dict[str, Any]:
-    """The last reports of each query."""
-    del asked
-    return {"rows": []}
+    """The last report of each query, the rows per second of its last batches, and its streams beside their groups."""
+    found: dict[str, list[tuple[int, QueryReport]]] = {}
+    with asked.access.lend() as connection:
+        now = asking.now_ms(connection)
+        for page in entries.pages_back(connection, STREAM.encode(), LAST, most=MAXLEN):
+            for entry_id, words in page:
+                report = from_fields(words)
+                if report is not None and (report.id in found or len(found) < _MOST_QUERIES):
+                    found.setdefault(report.id, []).append((StreamId.parse(entry_id).ms, report))
+    latest = sorted((reports[0] for reports in found.values()), key=lambda each: each[1].query)
+    streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
+    return {
+        "rows": [_row(now - at, report, found[report.id]) for at, report in latest],
+        "streams": [_stream(query, each, asked.snapshot) for query, each in streams],
+    }
+
+
+def _row(ago: int, report: QueryReport, reports: list[tuple[int, QueryReport]]) -> dict[str, Any]:
+    return {
+        "query": shapes.cut(report.query.encode(), 200),
+        "id": shapes.cut(report.id.encode(), 200),
+        "ago_ms": max(0, ago),
+        "batch": report.batch,
+        "rows": report.rows,
+        "rows_per_second": report.rows_per_second,
+        "batch_ms": report.batch_ms,
+        "lag_entries": report.lag_entries,
+        "lag_bytes": report.lag_bytes,
+        "oldest_unread_ms": report.oldest_unread_ms,
+        "pending": report.pending,
+        "lost": report.lost,
+        "trend": [each.rows_per_second for _, each in reversed(reports[:_TREND])],
+    }
+
+
+def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
+    """A stream of a query, by its report; where the sampler has seen its group, how that is now."""
+    name = report.stream.encode("utf-8", "surrogateescape")
+    group = None if report.group is None else report.group.encode("utf-8", "surrogateescape")
+    row = None if group is None else snapshot.groups.get((name, group))
+    return {
+        "query": shapes.cut(query.encode(), 200),
+        "stream": shapes.name(name),
+        "group": None if group is None else shapes.name(group),
+        "position": shapes.cut(report.position.encode(), 50),
+        "group_position": None if row is None else str(row.group.position),
+        "status": None if row is None else row.status.value,
+        "lag": report.lag_entries,
+        "exact": report.lag_exact,
+        "entries_per_second": report.entries_per_second,
+        "lost": report.lost,
+    }

@@ -24,6 +24,7 @@ _LETTERS_EVERY_MS = 60_000
 _RATE_OVER_MS = 8_000  # entries are counted over this time for a rate, so that bursts do not make it jump
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
+_SAMPLES_FOR_GROWTH = 4
 _SIZES_A_LOOK = 200
 
 
@@ -116,7 +117,9 @@ class Looks:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        status = judge([*samples, group.sample])
+        # A lag that grows within a few seconds means nothing yet.
+        before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
+        status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
             samples.append(group.sample)
         return status

@@ -75,7 +75,7 @@ export class Chart {
       scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800] },
-        { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map(show) },
+        { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map((value) => show(value)) },
       ],
       series: [{}, ...this.series.map((one, at) => {
         const stroke = colour(`c${at + 1}`);

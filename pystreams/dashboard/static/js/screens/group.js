@@ -1,2 +1,83 @@
-import { h } from "../dom.js";
-export async function group() { return { title: "group", element: h("div", {}, "group") }; }
+// One group: where it is, how its lag went, its consumers, and moving it.
+
+import { get, state } from "../api.js";
+import { change } from "../changes.js";
+import { Chart } from "../charts.js";
+import { h, replace } from "../dom.js";
+import { count, duration, momentOfId, percent, short } from "../format.js";
+import { button, field, nothing, panel, status, Tiles } from "../parts.js";
+import { Pager, Table } from "../table.js";
+
+const SIZE = 50;
+const PRESETS = [["start", "Start"], ["1h", "An hour ago"], ["15m", "15 minutes ago"], ["-100", "Back 100"], ["+1", "Skip one"], ["end", "End"]];
+
+export async function group({ keys: [stream, name], again }) {
+  let found = null;
+  const given = { stream, group: name };
+  const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
+  const lags = new Chart("Lag and pending", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
+  const behind = new Chart("Seconds behind", [{ name: "behind", label: "behind", show: (value) => duration(value === null ? null : value * 1000) }]);
+  const meter = h("div", { class: "meter", role: "img" });
+  const way = h("p", { class: "muted" });
+  const note = h("p", { class: "muted" });
+  const pager = new Pager(SIZE, () => refresh());
+  const table = new Table({
+    label: "Consumers", columns: columns(given, again), key: (row) => row.name.key, sort: "pending", order: "falling", onsort: () => { pager.page = 0; refresh(); },
+    empty: () => nothing("The group has no consumers.", "A consumer appears when it first reads as a member of the group."),
+  });
+
+  async function refresh() {
+    found = await get("group", { ...given, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
+    tiles.set("status", status(found.status), found.idle_ms === null ? "no consumer" : `last call ${duration(found.idle_ms)} ago`);
+    tiles.set("lag", count(found.lag, found.exact), found.exact ? "entries to be delivered" : "an estimate");
+    tiles.set("behind", duration(found.behind_ms), found.behind_ms ? "first undelivered entry" : "all is delivered");
+    tiles.set("pending", count(found.pending), found.oldest ? `first one idle ${duration(found.oldest_idle_ms)}` : "all is acknowledged");
+    tiles.set("consumers", count(found.consumers));
+    tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position));
+    const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
+    replace(meter, h("i", { css: { width: `${100 * share}%` } }));
+    meter.setAttribute("aria-label", `${percent(share)} of the stream is delivered`);
+    replace(way, `${percent(share)} of the stream's ${count(found.length)} entries are delivered. It ends at `, h("span", { class: "mono" }, found.end), ".");
+    replace(note, found.query ? `A Spark query (${found.query.prefix}, consume=${found.query.consume}) uses this group.` : "");
+    note.hidden = !found.query;
+    lags.update(found.curves);
+    behind.update(found.curves);
+    table.update(found.consumer_rows);
+    pager.update(found.consumer_rows.length, found.consumers);
+  }
+
+  await refresh();
+  const element = h("div", {},
+    h("div", { class: "head" },
+      h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ", h("a", { href: `#/stream/${stream}` }, found.stream.text || "(no name)")), h("h1", {}, found.name.text || "(no name)")),
+      h("div", { class: "row" }, h("a", { class: "button", href: `#/pending/${stream}/${name}` }, "Pending entries"),
+        state.changes ? button("Remove…", async () => { if (await change("remove-group", given, { title: "Remove the group", word: "Remove", danger: true })) location.hash = `#/stream/${stream}/groups`; }, "danger") : null)),
+    tiles.element, panel("Way through the stream", h("div", { class: "body" }, meter, way, note)),
+    h("div", { class: "columns" }, lags.element, behind.element), panel("Consumers", table.element, pager.element), state.changes ? seek(given, refresh) : null);
+  return { title: found.name.text, element, refresh, leave: () => { lags.leave(); behind.leave(); } };
+}
+
+function columns(given, again) {
+  const remove = (row) => button("Remove…", async () => {
+    if (await change("remove-consumer", { ...given, consumer: row.name.key }, { title: "Remove the consumer", word: "Remove", danger: true })) again();
+  }, "quiet");
+  return [
+    { id: "name", title: "Consumer", sort: "name", head: true, class: "name", value: (row) => row.name, cell: (row) => row.name.text || "(no name)" },
+    { id: "pending", title: "Pending", sort: "pending", right: true, value: (row) => row.pending,
+      cell: (row) => (row.pending ? h("a", { href: `#/pending/${given.stream}/${given.group}?consumer=${encodeURIComponent(row.name.key)}` }, count(row.pending)) : "0") },
+    { id: "idle", title: "Idle", sort: "idle", right: true, help: "Since it last called", value: (row) => duration(row.idle_ms) },
+    { id: "inactive", title: "Inactive", sort: "inactive", right: true, help: "Since it last got an entry", class: "optional", value: (row) => duration(row.inactive_ms) },
+    ...(state.changes ? [{ id: "do", title: "", label: "Change", right: true, value: () => "", cell: remove }] : []),
+  ];
+}
+
+function seek(given, refresh) {
+  const to = h("input", { name: "to", required: true, placeholder: "start, end, an ID, a time, 15m, +10, -10", spellcheck: "false" });
+  const send = async (event) => {
+    event?.preventDefault();
+    if (await change("seek", { ...given, to: to.value }, { title: "Move the group", word: "Move it" })) refresh();
+  };
+  const presets = PRESETS.map(([value, title]) => button(title, () => { to.value = value; send(); }));
+  return panel("Move the group", h("div", { class: "body" }, h("form", { class: "form", onsubmit: send }, field("To", to, true), h("button", { type: "submit", class: "button primary" }, "Preview…")),
+    h("div", { class: "row" }, presets), h("p", { class: "hint" }, "The next entry that the group reads is the first at or behind the position. What is pending stays pending.")));
+}

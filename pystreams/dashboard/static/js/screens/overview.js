@@ -61,7 +61,7 @@ export async function overview({ query }) {
     tiles.set("streams", count(totals.streams), `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} commands/s`);
     tiles.set("lag", count(totals.lag), things(totals.groups, "group"));
-    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "oldest undelivered entry" : "all is delivered");
+    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all is delivered");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);

@@ -1,2 +1,103 @@
-import { h } from "../dom.js";
-export async function server() { return { title: "server", element: h("div", {}, "server") }; }
+// The server: memory, persistence, replication, traffic, commands, slow commands, latency, clients.
+
+import { get } from "../api.js";
+import { Chart } from "../charts.js";
+import { h, replace } from "../dom.js";
+import { bytes, count, duration, moment, rate, short } from "../format.js";
+import { facts, nothing, panel, Tiles } from "../parts.js";
+import { Table } from "../table.js";
+
+const NAMES = {
+  used_memory: ["Used", bytes], used_memory_peak: ["Peak", bytes], used_memory_rss: ["Resident", bytes], maxmemory: ["Limit", (value) => (value === "0" ? "none" : bytes(value))], maxmemory_policy: ["When it is full"],
+  loading: ["Loading", yes], aof_enabled: ["Append-only file", (value) => (value === "1" ? "on" : "off")], aof_last_write_status: ["Its last write"], aof_last_bgrewrite_status: ["Its last rewrite"],
+  aof_rewrite_in_progress: ["Rewriting now", yes], aof_current_size: ["Its size", bytes], rdb_last_save_time: ["Last snapshot", (value) => (Number(value) > 0 ? moment(Number(value) * 1000) : "never")], rdb_changes_since_last_save: ["Changes since", count],
+  rdb_bgsave_in_progress: ["Saving now", yes], rdb_last_bgsave_status: ["Last save"],
+  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Its port"], master_link_status: ["Link to it"], master_last_io_seconds_ago: ["Heard of it", (value) => duration(value * 1000)],
+  master_repl_offset: ["Offset", count], slave_repl_offset: ["Read up to", count], repl_backlog_size: ["Backlog", bytes],
+  total_connections_received: ["Connections", count], rejected_connections: ["Refused", count], total_commands_processed: ["Commands", count], instantaneous_ops_per_sec: ["Now", rate],
+  total_net_input_bytes: ["Received", bytes], total_net_output_bytes: ["Sent", bytes], total_error_replies: ["Error replies", count], evicted_keys: ["Evicted keys", count], expired_keys: ["Expired keys", count],
+};
+
+function yes(value) { return value === "1" ? "yes" : "no"; }
+
+function section(lines) {
+  const rows = Object.entries(lines).filter(([, value]) => value !== null).map(([line, value]) => {
+    const [label, show = String] = NAMES[line] ?? [line];
+    return [label, show === count || show === bytes || show === rate ? show(Number(value)) : show(value)];
+  });
+  return rows.length ? facts(rows) : h("p", { class: "muted" }, "The server does not say.");
+}
+
+const refused = (what) => h("div", { class: "empty" }, nothing("This user may not ask.", `The server refuses ${what}: ACL SETUSER gives the permission.`));
+
+const CLIENTS = [
+  { id: "addr", title: "Address", head: true, class: "nowrap mono", value: (row) => row.addr },
+  { id: "name", title: "Name", class: "name", value: (row) => row.name },
+  { id: "user", title: "User", value: (row) => row.user },
+  { id: "cmd", title: "Last command", class: "nowrap optional", value: (row) => row.cmd },
+  { id: "idle", title: "Idle", right: true, value: (row) => duration(Number(row.idle) * 1000) },
+  { id: "age", title: "Age", right: true, class: "optional", value: (row) => duration(Number(row.age) * 1000) },
+  { id: "memory", title: "Memory", right: true, value: (row) => bytes(Number(row["tot-mem"] || row.omem || 0)) },
+];
+const COMMANDS = [
+  { id: "command", title: "Command", head: true, value: (row) => row.command },
+  { id: "calls", title: "Calls", right: true, value: (row) => count(row.calls) },
+  { id: "each", title: "Each", right: true, value: (row) => `${row.per_call.toFixed(1)} µs` },
+  { id: "total", title: "In all", right: true, value: (row) => duration(row.microseconds / 1000) },
+  { id: "failed", title: "Failed", right: true, value: (row) => count(row.failed) },
+];
+const SLOW = [
+  { id: "at", title: "When", head: true, class: "nowrap", value: (row) => moment(row.at) },
+  { id: "took", title: "Took", right: true, value: (row) => `${(row.microseconds / 1000).toFixed(1)} ms` },
+  { id: "command", title: "Command", class: "wrap mono", value: (row) => row.command },
+  { id: "client", title: "Client", class: "nowrap optional", value: (row) => row.client },
+];
+const EVENTS = [
+  { id: "event", title: "Event", head: true, value: (row) => row.event },
+  { id: "at", title: "Last", class: "nowrap", value: (row) => moment(row.at) },
+  { id: "last", title: "Took", right: true, value: (row) => `${count(row.last)} ms` },
+  { id: "max", title: "Longest", right: true, value: (row) => `${count(row.max)} ms` },
+];
+
+export async function server() {
+  const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
+  const commands = new Chart("Commands per second", [{ name: "commands", label: "commands", show: short }]);
+  const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
+  const parts = Object.fromEntries(["memory", "persistence", "replication", "traffic"].map((name) => [name, h("div", { class: "body" })]));
+  const tables = {
+    commands: [COMMANDS, (row) => row.command, "No command was counted yet.", "INFO commandstats", h("div")],
+    slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No command was slow.", "SLOWLOG GET", h("div")],
+    latency: [EVENTS, (row) => row.event, "No latency was noted. It is when latency-monitor-threshold is set.", "LATENCY LATEST", h("div")],
+    clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
+  };
+  const made = {};
+  for (const [name, [columns, key, empty]] of Object.entries(tables)) made[name] = new Table({ label: name, columns, key, empty: () => nothing(empty) });
+  const clientsTitle = h("h2", {}, "Clients");
+
+  async function refresh() {
+    const [found, seen] = await Promise.all([get("server"), get("overview")]);
+    const { facts: known } = found;
+    tiles.set("product", known.product, known.address);
+    tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
+    tiles.set("clients", count(known.clients));
+    tiles.set("commands", short(known.commands_per_second));
+    tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
+    tiles.set("role", known.role ?? "–", `${count(found.replicas.length)} replicas`);
+    commands.update(seen.curves);
+    memory.update(seen.curves);
+    for (const [name, part] of Object.entries(parts)) replace(part, section(found.sections[name]), name === "replication" && found.replicas.length ? h("ul", {}, found.replicas.map((line) => h("li", { class: "mono" }, line))) : null);
+    for (const [name, [, , , words, place]] of Object.entries(tables)) {
+      const rows = name === "clients" ? found.clients?.rows ?? null : found[name];
+      if (rows === null) { replace(place, refused(words)); continue; }
+      made[name].update(rows);
+      if (place.firstChild !== made[name].element) replace(place, made[name].element);
+    }
+    if (found.clients) replace(clientsTitle, `Clients (${count(found.clients.total)})`);
+  }
+
+  await refresh();
+  const element = h("div", {}, h("h1", {}, "Server"), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
+    h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
+    panel("Slow commands", tables.slow[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
+  return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
+}

@@ -1,2 +1,79 @@
+// One stream: its facts and last hour, and under tabs its entries, what comes live, its fields, its groups, and changes.
+
+import { get, state } from "../api.js";
+import { Chart } from "../charts.js";
 import { h } from "../dom.js";
-export async function stream() { return { title: "stream", element: h("div", {}, "stream") }; }
+import { bytes, count, duration, momentOfId, rate } from "../format.js";
+import { nothing, panel, Tiles } from "../parts.js";
+import { Table } from "../table.js";
+import { browse } from "./entries.js";
+import { fieldStatistics } from "./fields.js";
+import { GROUP_COLUMNS } from "./groups.js";
+import { groupForm, produceForm, trimForm } from "./forms.js";
+import { tail } from "./tail.js";
+
+const TABS = [["", "Entries"], ["tail", "Live"], ["fields", "Fields"], ["groups", "Groups"], ["change", "Add and trim"]];
+
+export async function stream({ keys, query, again }) {
+  const [key, tab = ""] = keys;
+  let found = await get("stream", { stream: key });
+  const tiles = new Tiles([["length", "Length"], ["rate", "Rate"], ["size", "Size"], ["newest", "Newest entry"], ["oldest", "Oldest entry"], ["removed", "Removed"]]);
+  const lengths = new Chart("Length", [{ name: "length", label: "length", show: count }]);
+  const rates = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
+  const chosen = TABS.find((one) => one[0] === tab) ?? TABS[0];
+
+  function show() {
+    tiles.set("length", count(found.length), found.gaps ? "with gaps: entries were deleted" : `${count(found.added)} ever added`);
+    tiles.set("rate", rate(found.rate), `${rate(found.average_rate)} on average`);
+    tiles.set("size", bytes(found.bytes), `${bytes(found.average_bytes)} an entry`);
+    tiles.set("newest", duration(found.newest_ms), found.last ? momentOfId(found.last) : "no entry");
+    tiles.set("oldest", duration(found.oldest_ms), found.first ? momentOfId(found.first) : "no entry");
+    tiles.set("removed", count(found.removed), "trimmed or deleted");
+    lengths.update(found.curves);
+    rates.update(found.curves);
+  }
+  show();
+
+  const part = await content(chosen[0], key, query, () => found, again);
+  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.filter(([name]) => name !== "change" || state.changes).map(([name, title]) =>
+    h("a", { href: `#/stream/${key}${name ? `/${name}` : ""}`, "aria-current": name === chosen[0] ? "page" : null },
+      title, name === "groups" && found.groups ? ` (${found.groups})` : null)));
+  const element = h("div", {},
+    h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
+      found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null),
+    tiles.element, chosen[0] === "" || chosen[0] === "groups" ? h("div", { class: "columns" }, lengths.element, rates.element) : null, tabs, part.element);
+  return {
+    title: found.name.text,
+    element,
+    refresh: async (look) => {
+      found = await get("stream", { stream: key });
+      show();
+      await part.refresh?.(look);
+    },
+    leave: () => { lengths.leave(); rates.leave(); part.leave?.(); },
+  };
+}
+
+function content(tab, key, query, found, again) {
+  if (tab === "tail") return tail(key);
+  if (tab === "fields") return fieldStatistics(key);
+  if (tab === "groups") return ofStream(key, found, again);
+  if (tab === "change") return changes(key, found, again);
+  return browse(key, query);
+}
+
+function ofStream(key, found, again) {
+  const table = new Table({
+    label: "Groups of the stream", columns: GROUP_COLUMNS.filter((column) => !["stream", "trend"].includes(column.id)), key: (row) => row.name.key,
+    empty: () => nothing("This stream has no consumer group.", "Create one: ", h("code", {}, "pystreams groups create STREAM GROUP --at start")),
+  });
+  const refresh = () => table.update(found().group_rows);
+  refresh();
+  return { element: h("div", { class: "screen" }, panel("Groups", table.element), state.changes ? groupForm(key, again) : null), refresh };
+}
+
+function changes(key, found, again) {
+  const form = h("div", { class: "columns" }, produceForm(key, again), trimForm(key, () => found().groups, again));
+  return { element: form };
+}
+

@@ -1,0 +1,53 @@
+// Forms for changes of a stream: add an entry, create a group, trim. Each shows a plan before anything is done.
+
+import { change } from "../changes.js";
+import { h } from "../dom.js";
+import { button, field, panel } from "../parts.js";
+
+function pair() {
+  const name = h("input", { placeholder: "field", "aria-label": "Field", spellcheck: "false" });
+  const value = h("input", { placeholder: "value", "aria-label": "Value", spellcheck: "false" });
+  const element = h("div", { class: "pair" }, name, value, h("button", { type: "button", class: "button quiet icon", "aria-label": "Remove this field", onclick: () => element.remove() }, "×"));
+  element.read = () => [name.value, value.value];
+  return element;
+}
+
+export function produceForm(stream, again) {
+  const pairs = h("div", { class: "screen" }, pair());
+  const send = async (event) => {
+    event.preventDefault();
+    const fields = [...pairs.children].map((one) => one.read()).filter(([name, value]) => name || value);
+    if (await change("produce", { stream, fields }, { title: "Add an entry", word: "Add" })) again();
+  };
+  return panel("Add an entry", h("form", { class: "body", onsubmit: send }, pairs,
+    h("div", { class: "row spread" }, button("Another field", () => pairs.append(pair())), h("button", { type: "submit", class: "button primary" }, "Add…"))));
+}
+
+export function groupForm(stream, again) {
+  const group = h("input", { name: "group", required: true, spellcheck: "false" });
+  const at = h("input", { name: "at", value: "start", spellcheck: "false" });
+  const send = async (event) => {
+    event.preventDefault();
+    if (await change("create-group", { stream, group: encodeURIComponent(group.value), at: at.value }, { title: "Create a group", word: "Create" })) again();
+  };
+  return panel("Create a group", h("form", { class: "body form", onsubmit: send }, field("Name", group), field("At (start, end, an ID, a time, 15m)", at),
+    h("button", { type: "submit", class: "button" }, "Create…")));
+}
+
+export function trimForm(stream, groups, again) {
+  const by = h("select", { name: "by" }, h("option", { value: "acked" }, "what every group has acknowledged"),
+    h("option", { value: "maxlen" }, "all but the last entries"), h("option", { value: "older" }, "what is older than"));
+  const value = h("input", { name: "value", placeholder: "1000000 or 7d", spellcheck: "false" });
+  const shown = field("How many, or how old", value);
+  const fit = () => { shown.hidden = by.value === "acked"; value.placeholder = by.value === "maxlen" ? "1000000" : "7d"; };
+  by.addEventListener("change", fit);
+  fit();
+  const send = async (event) => {
+    event.preventDefault();
+    const given = { stream, by: by.value };
+    if (by.value === "maxlen") given.maxlen = value.value;
+    if (by.value === "older") given.older = value.value;
+    if (await change("trim", given, { title: "Trim the stream", word: "Remove entries", danger: true })) again();
+  };
+  return panel("Trim", h("form", { class: "body form", onsubmit: send }, field("Remove", by), shown, h("button", { type: "submit", class: "button danger" }, "Trim…")));
+}

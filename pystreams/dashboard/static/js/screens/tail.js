@@ -1,0 +1,43 @@
+// What comes into a stream, as it comes; the last few hundred entries stay on the page.
+
+import { replace, h, text } from "../dom.js";
+import { count } from "../format.js";
+import { follow } from "../live.js";
+import { button, field, nothing } from "../parts.js";
+import { Table } from "../table.js";
+import { entryColumns } from "./entries.js";
+
+const KEPT = 300;
+
+export async function tail(key) {
+  const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
+  const said = h("span", { class: "muted", role: "status" }, "Waiting for entries…");
+  const table = new Table({ label: "Entries as they come", columns: entryColumns(key), key: (row) => row.id,
+    empty: () => nothing("Nothing has come yet.", "New entries appear here by themselves.") });
+  const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "Entries as they come" }, table.element);
+  let rows = [];
+  let seen = 0;
+  let paused = false;
+  let end = null;
+  table.update([]);
+
+  function arrived(document) {
+    seen += document.rows.length + document.skipped;
+    if (!paused) {
+      rows = [...document.rows.slice().reverse(), ...rows].slice(0, KEPT);
+      table.update(rows);
+    }
+    text(said, seen ? `${count(seen)} entries came${paused ? " (paused)" : ""}` : "Waiting for entries…");
+  }
+
+  const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(said, message)); };
+  const seenOrNot = () => { if (document.hidden) { end?.(); end = null; } else if (!end) begin(); };
+  document.addEventListener("visibilitychange", seenOrNot);
+  const pause = button("Pause", () => { paused = !paused; text(pause, paused ? "Go on" : "Pause"); });
+  const clear = button("Clear", () => { rows = []; table.update(rows); });
+  begin();
+  const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); rows = []; seen = 0; table.update(rows); begin(); } },
+    field("Where", where, true), h("button", { type: "submit", class: "button" }, "Follow"), pause, clear, said);
+  return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form), box),
+    leave: () => { end?.(); document.removeEventListener("visibilitychange", seenOrNot); } };
+}

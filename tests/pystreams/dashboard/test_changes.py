@@ -1,0 +1,156 @@
+"""Changes: what is shown first, that exactly this is done then, and nothing without permission and confirmation."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from pystreams.dashboard.api import changes
+from pystreams.dashboard.api.changes import CHANGES
+from tests.pystreams.dashboard.conftest import Dashboard, Started
+
+
+def _filled(client: redis.Redis, count: int = 10) -> None:
+    for at in range(1, count + 1):
+        client.xadd("s", {"n": at}, id=f"{at}-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "alice", {"s": ">"}, count=6)
+
+
+@pytest.mark.parametrize("action", list(CHANGES))
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_dashboard_is_read_only_unless_it_was_told_otherwise(
+    started: Started, client: redis.Redis, action: str
+) -> None:
+    """Every action is refused before its parameters are looked at, with the option that allows it."""
+    _filled(client)
+    dashboard = started()
+    dashboard.log_in()
+    answer = dashboard.post(action, stream="s", group="g", all=True)
+    assert (answer.status_code, answer.json()["error"]["id"]) == (403, "READ_ONLY")
+    assert "--allow-changes" in answer.json()["error"]["message"]
+
+
+def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Before and after, in entries; where the group goes on meanwhile, it still goes where the plan said."""
+    _filled(client)
+    plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
+    assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]
+    assert plan["notes"][0] == "6 entries are pending and stay so."
+    client.xreadgroup("g", "alice", {"s": ">"}, count=1)
+    done = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
+    assert done.json()["done"] == "Moved g to 8-0."
+    (info,) = client.xinfo_groups("s")
+    assert info["last-delivered-id"] == b"8-0"
+    again = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
+    assert (again.status_code, again.json()["error"]["id"]) == (400, "INVALID_VALUE")
+    other = dashboard.post("seek", stream="s", group="g", to="start").json()
+    wrong = dashboard.post("seek", stream="s", group="g", to="end", confirm=other["confirm"])
+    assert wrong.status_code == 400
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"8-0"
+
+
+def test_pending_entries_are_acknowledged_claimed_and_given_back(client: redis.Redis, dashboard: Dashboard) -> None:
+    """By ID, by a filter, or all of them, which has to be said."""
+    _filled(client)
+    which = {"stream": "s", "group": "g"}
+    refused = dashboard.post("ack", **which)
+    assert (refused.status_code, refused.json()["error"]["id"]) == (400, "INVALID_VALUE")
+    plan, done = dashboard.change("ack", **which, ids=["1-0", "3-0", "9-0"])
+    assert (plan["plan"], done["done"]) == (
+        "Acknowledge 2 of 6 pending entries of g of s.",
+        "Acknowledged 2 pending entries.",
+    )
+    plan, done = dashboard.change("claim", **which, consumer="alice", to="bob")
+    assert (plan["plan"], done["count"]) == ("Claim 4 of 4 pending entries of g of s for bob.", 4)
+    assert {row["consumer"] for row in client.xpending_range("s", "g", "-", "+", 10)} == {b"bob"}
+    _, done = dashboard.change("nack", **which, ids=["2-0"])
+    assert done["count"] == 1
+    plan, done = dashboard.change("ack", **which, all=True)
+    assert (plan["plan"], done["count"]) == ("Acknowledge all 4 of 4 pending entries of g of s.", 4)
+    assert client.xpending("s", "g")["pending"] == 0
+    assert dashboard.post("claim", **which, all=True).status_code == 400
+    assert dashboard.post("ack", **which, ids=["1-0"] * 3 + [7]).status_code == 400
+
+
+def test_a_long_change_is_done_a_part_at_a_time(
+    client: redis.Redis, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer says how much, and whether there is more; the same confirmation holds until all is done."""
+    monkeypatch.setattr(changes, "_SECONDS", -1.0)
+    _filled(client, 2500)
+    client.xreadgroup("g", "alice", {"s": ">"})
+    given = {"stream": "s", "group": "g", "all": True}
+    confirm = dashboard.post("ack", **given).json()["confirm"]
+    counts = []
+    more = True
+    while more:
+        answer = dashboard.post("ack", **given, confirm=confirm).json()
+        counts.append(answer["count"])
+        more = answer["more"]
+    assert counts[:2] == [1000, 1000]
+    assert sum(counts) == 2500
+    assert dashboard.post("ack", **given, confirm=confirm).status_code == 400
+
+
+def test_groups_and_consumers_are_made_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
+    """With what goes with them in the plan."""
+    _filled(client)
+    plan, _ = dashboard.change("create-group", stream="s", group="new", at="start")
+    assert plan["plan"] == "Create the group new of s at its start."
+    assert dashboard.get("group", stream="s", group="new")["lag"] == 10
+    exists = dashboard.post("create-group", stream="s", group="new")
+    exists = dashboard.post("create-group", stream="s", group="new", confirm=exists.json()["confirm"])
+    assert (exists.status_code, exists.json()["error"]["id"]) == (409, "GROUP_EXISTS")
+    plan, _ = dashboard.change("remove-consumer", stream="s", group="g", consumer="alice")
+    assert "6 pending entries" in plan["plan"]
+    plan, _ = dashboard.change("remove-group", stream="s", group="g")
+    assert plan["plan"] == "Remove the group g of s with 0 pending entries and 0 consumers."
+    assert [info["name"] for info in client.xinfo_groups("s")] == [b"new"]
+    gone = dashboard.post("remove-consumer", stream="s", group="new", consumer="alice")
+    assert (gone.status_code, gone.json()["error"]["id"]) == (404, "NO_SUCH_CONSUMER")
+
+
+def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Any texts as fields; trimming says what groups still need."""
+    _filled(client)
+    _, done = dashboard.change("produce", stream="s", fields=[["n", "11"], ["<b>", "\x00\u202eé"]])
+    assert done["done"] == "Added one entry to s."
+    ((_, fields),) = client.xrevrange("s", count=1)
+    assert fields == {b"n": b"11", b"<b>": "\x00\u202eé".encode()}
+    for wrong in (None, [], [["a"]], [["a", 1]], "a=b"):
+        assert dashboard.post("produce", stream="s", fields=wrong).status_code == 400
+    plan, done = dashboard.change("trim", stream="s", by="maxlen", maxlen=3)
+    assert plan["facts"] == [["Length", "11", "3"]]
+    assert plan["notes"] == ["Groups still need entries from 1-0 on: some of them would be removed."]
+    assert (done["count"], client.xlen("s")) == (8, 3)
+    plan, _ = dashboard.change("trim", stream="s", by="acked")
+    assert plan["plan"].startswith("Remove 0 of 3 entries")
+    dashboard.change("trim", stream="s", by="older", older="0s")
+    assert client.xlen("s") == 0
+
+
+def test_dead_letters_are_counted_replayed_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
+    """By reason and origin; what is replayed is in its stream again and no letter any more."""
+    for at in range(1, 41):
+        origin = "orders" if at % 4 else "payments"
+        reason = "no number" if at % 2 else "too often"
+        letter = {"_original_stream": origin, "_original_id": f"{at}-0", "_original_deliveries": 6, "_reason": reason}
+        client.xadd("failed", {**letter, "n": at}, id=f"{at}-0")
+    dashboard.looked()
+    assert [row["name"]["text"] for row in dashboard.get("letters")["rows"]] == ["failed"]
+    found = dashboard.get("letters/overview", stream="failed")
+    assert dict(found["reasons"]) == {"no number": 20, "too often": 20}
+    assert [(each["name"]["text"], each["count"]) for each in found["origins"]] == [("orders", 30), ("payments", 10)]
+    page = dashboard.get("letters/page", stream="failed", reason="no number", size=15)
+    rest = dashboard.get("letters/page", stream="failed", reason="no number", size=15, at=page["next"])
+    assert [len(page["rows"]), len(rest["rows"]), rest["next"]] == [15, 5, None]
+    assert page["rows"][0]["fields"] == [["n", "39"]]
+    plan, done = dashboard.change("replay", stream="failed", origin="payments")
+    assert plan["plan"] == "Replay 10 dead letters of failed to where they came from."
+    assert (done["count"], client.xlen("payments"), client.xlen("failed")) == (10, 10, 30)
+    assert dashboard.post("purge", stream="failed").status_code == 400
+    _, done = dashboard.change("purge", stream="failed", reason="no number")
+    assert (done["count"], client.xlen("failed")) == (20, 10)
+    _, done = dashboard.change("replay", stream="failed", all=True, to="elsewhere")
+    assert (done["count"], client.xlen("elsewhere"), client.xlen("failed")) == (10, 10, 0)
