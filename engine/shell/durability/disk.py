@@ -28,6 +28,7 @@ from engine.shell.clock import now_us
 from engine.shell.durability import info
 from engine.shell.durability.background.threads import Workers
 from engine.shell.durability.files import Files
+from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.loading import Loader
 from engine.shell.durability.log.appendonly import AppendOnly
@@ -89,8 +90,16 @@ class DiskDurability:
         self.on_other_data: Callable[[], None] = lambda: None
         self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
+        #: The data may be half changed.
+        self._is_faulty = False
+        #: Where in a replication history the data are that were loaded.
+        self.loaded: Position | None = None
 
     # -- start and end ------------------------------------------------------------------------------------------------
+
+    def know_position(self, position: Callable[[], Position | None]) -> None:
+        """Have files say where in a replication history the data are, as ``position`` tells at each moment."""
+        self.snapshots.position = position
 
     def start(self) -> None:
         """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
@@ -100,7 +109,7 @@ class DiskDurability:
             raise ConfigError(self._ownership.refusal)
         began = self._clock()
         try:
-            self._loader.load(from_log=wanted)
+            self.loaded = self._loader.load(from_log=wanted)
             if wanted:
                 self._open_log()
         except (LoadError, OSError) as error:
@@ -152,7 +161,8 @@ class DiskDurability:
             if not forced:
                 return False
         # Where nothing has changed there is nothing to save, unless it is asked for.
-        changed = bool(self.snapshots.points and self.core.changes.dirty)
+        moved = self.snapshots.position() != self.snapshots.kept
+        changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:
             if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.acquire()):
                 self._save_now()
@@ -166,15 +176,20 @@ class DiskDurability:
 
         What was taken before is whole, and is written.
         """
+        self._is_faulty = True
         self._life.fire(LifeEvent.FAULT)
         self._follow()
 
     def close(self) -> None:
         """The end: what was taken is on the disk, as far as it lets us; nothing more will be taken."""
+        is_good = self._life.state is Life.ENDING and not self._is_faulty
         self._life.fire(LifeEvent.CLOSED)
         self.snapshots.abandon()
         self.rewrites.abandon()
         try:
+            position = self.snapshots.position()
+            if is_good and position is not None:
+                self.log.end_with(position.line)
             self.log.close()
         except OSError as error:
             LOG.error("the end of the append-only file was not written: %s", error)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.waiters import WaitingRoom
+from engine.shell.durability.formats.position import Position
 from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.saving import Snapshots
 from engine.shell.observation.reporting import LOG
@@ -20,20 +21,27 @@ class Loader:
         self._snapshots = snapshots
         self._now_us = now_us
 
-    def load(self, *, from_log: bool) -> None:
-        """Load what the engine left when it ended: the log if that is wanted and there is one, else the snapshot."""
+    def load(self, *, from_log: bool) -> Position | None:
+        """Load what the engine left when it ended: the log if that is wanted and there is one, else the snapshot.
+
+        Where in a replication history the data are, if that is known.
+        """
+        position: Position | None = None
         core = self._core
         core.changes.set_time(self._now_us())
         core.changes.replaying = True
         try:
             if from_log and self._appendonly.find():
                 self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
+                position = self._appendonly.position
                 self._report("the append-only file")
             elif path := self._snapshots.load():
+                position = self._snapshots.kept
                 self._report(path.name)
         finally:
             core.changes.replaying = False
         core.changes.dirty = 0
+        return position
 
     def _report(self, what: str) -> None:
         keys = sum(len(db) for db in self._core.databases)

@@ -25,6 +25,7 @@ from engine.shell.durability.background.taking import Soon, when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
+from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.states.save import Save, SaveEvent, save
@@ -74,6 +75,12 @@ class Snapshots:
         #: Called at the end of a save in the background that was not abandoned.
         self.on_ended: Callable[[], None] = lambda: None
         self._retry_at = 0.0
+        #: Where in a replication history the data are, for the files that are written.
+        self.position: Callable[[], Position | None] = lambda: None
+        #: What the file says of that which was loaded or written last.
+        self.kept: Position | None = None
+        #: The same of the file that is being written.
+        self._written: Position | None = None
 
     @property
     def is_running(self) -> bool:
@@ -128,6 +135,9 @@ class Snapshots:
     def load(self, *, merge: bool = False) -> Path | None:
         """Fill the core from the newest file; which it was, None where there is none. With ``merge`` its keys take the
         place of those that are there.
+
+        Keys whose time has come are not taken, except from a file that belongs to a replication history: others have
+        them until they are told otherwise.
         """
         path = self._newest()
         if path is None:
@@ -136,8 +146,10 @@ class Snapshots:
         with _located(path):
             if not rdb_file.is_rdb(data):
                 snapshot.load(data, self._core)
+                self.kept = snapshot.position_of(data)
                 return path
-            end = self._rdb.load(data, expire=True, merge=merge)
+            self.kept = rdb_file.position_of(data)
+            end = self._rdb.load(data, expire=self.kept is None, merge=merge)
             if end < len(data):
                 raise DamagedError(end, f"{len(data) - end} bytes stand behind the end")
         return path
@@ -173,7 +185,7 @@ class Snapshots:
         began, dirty = self._clock(), self._core.changes.dirty
         try:
             taken = image.take(self._core.databases, self._core.config, self._core.changes.now)
-            self._prepared(lambda: None, taken)[1]()
+            self._prepared(lambda: None, taken, self.position())[1]()
         except OSError as error:
             self._end(began, error, dirty)
             raise
@@ -187,7 +199,7 @@ class Snapshots:
         """Begin to write a snapshot of this moment beside the loop."""
         self._flush_effects()
         taking = image.Taking(self._core.databases, self._core.config, self._core.changes.now)
-        attempt, write = self._prepared(rdb_file.give_way(), taking.image)
+        attempt, write = self._prepared(rdb_file.give_way(), taking.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -210,7 +222,9 @@ class Snapshots:
             self._attempt.abandon()
             self._attempt = None
 
-    def _prepared(self, pause: Callable[[], None], taken: image.Image) -> tuple[Attempt, Callable[[], None]]:
+    def _prepared(
+        self, pause: Callable[[], None], taken: image.Image, position: Position | None
+    ) -> tuple[Attempt, Callable[[], None]]:
         """An attempt, and what writes an image as the settings say now, here or in another thread.
 
         ``pause`` is called where whoever writes may stop for a moment.
@@ -218,16 +232,25 @@ class Snapshots:
         config, files, path = self._core.config, self._files, self.path
         attempt = Attempt(files, path.parent, "temp-", _SUFFIXES[config.text("save-format")])
         version, checksum = config.integer("rdb-version"), config.flag("rdbchecksum")
+        about = position.about if position is not None else {}
 
         def write_rdb() -> None:
             rdb_file.write(
-                files, attempt.temporary, taken, version, checksum=checksum, check=attempt.check, pause=pause
+                files,
+                attempt.temporary,
+                taken,
+                version,
+                checksum=checksum,
+                about=about,
+                check=attempt.check,
+                pause=pause,
             )
 
         def write_own() -> None:
-            snapshot.write(files, attempt.temporary, taken, attempt.check, pause)
+            snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position)
 
         write = write_own if config.text("save-format") == b"psb" else write_rdb
+        self._written = position
         return attempt, lambda: self._put(attempt, write, path, taken)
 
     def _put(self, attempt: Attempt, write: Callable[[], None], path: Path, taken: image.Image) -> None:
@@ -248,6 +271,7 @@ class Snapshots:
             LOG.error("the snapshot %s was not written: %s", self.path, error)
             return
         self._retry_at = 0.0
+        self.kept = self._written
         self._last_seconds = int(self._clock() - began)
         self.last_save_ms = self._now_ms()
         self._saves += 1

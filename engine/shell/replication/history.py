@@ -138,6 +138,11 @@ class History:
         self.id, self.offset = history_id, offset
         self.second_id, self.second_offset = NO_ID, -1
 
+    def resume(self, history_id: bytes, offset: int) -> None:
+        """Be where this server was when it ended; the bytes before that it does not have any more."""
+        self.adopt(history_id, offset)
+        self.keep()
+
     def rename(self, history_id: bytes) -> None:
         """The master goes on under another id (CONTINUE): the bytes so far are the same, so that one's own replicas may
         go on as well.

@@ -13,6 +13,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.shell.durability.disk import DiskDurability
+from engine.shell.durability.formats.position import Position
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
@@ -57,11 +58,27 @@ class Node:
         """Begin to answer the core."""
         self._core.replication = self
         self._disk.on_other_data = self.master.restart
+        self._disk.know_position(lambda: self.following.position if self.follows else self.master.position)
         self.master.judge()
         self._tick()
         master = self._core.config.value("replicaof", tuple)
+        position = self._disk.loaded
+        if position is not None and position.db < len(self._core.databases):
+            self._resume(position, leads=not master)
         if master:
             self.follow(master[0], int(master[1]))
+
+    def _resume(self, position: Position, *, leads: bool) -> None:
+        """The data that were loaded are where the history was: a replica asks for what comes behind that, and whoever
+        followed this server up to there goes on.
+        """
+        LOG.info("the data are at offset %d of the history %s", position.offset, position.id.decode())
+        self.history.resume(position.id, position.offset)
+        self.master.confirmed = position.offset
+        self.following.resume(position.db)
+        if leads:
+            self.history.lead()
+            self.master.begin_leading()
 
     def _feed(self, feeds: bool) -> None:
         self.feeds = feeds

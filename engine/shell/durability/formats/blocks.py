@@ -9,6 +9,8 @@ each number eight hexadecimal digits, 32 bytes in all. The length stands in fron
 torn write: cut there) is told from one whose bytes have changed (refused). Commands that stand without such a line were
 written by a real Redis; there only their form can be checked.
 
+Another comment says where in a replication history the data are (:mod:`engine.shell.durability.formats.position`).
+
 The pieces of a file, as :func:`pieces` finds them, cover it without a gap.
 """
 
@@ -20,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.core.formats.damage import DamagedError
+from engine.shell.durability.formats.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
 #: The longest block; an iteration that brings more is cut between commands.
@@ -31,6 +34,7 @@ _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")
 #: What a head looks like that ends too early.
 _TORN_HEAD = re.compile(rb"#(P(S( ([0-9a-f]{0,8}|[0-9a-f]{8} ([0-9a-f]{0,8}|[0-9a-f]{8} [0-9a-f]{0,8}\r?))?)?)?)?")
 _TORN_TIME = re.compile(rb"#(T(S(:[0-9]{0,20}\r?)?)?)?")
+_TORN_POSITION = re.compile(rb"#(P(R( [0-9a-f ]{0,76}\r?)?)?)?")
 
 
 class TornError(Exception):
@@ -87,9 +91,12 @@ def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
             return
         found = _HEAD.fullmatch(line)
         if found is None:
+            if line_at(data, place) is not None:
+                place += LINE_SIZE
+                continue
             time = _TIME.match(line)
             if time is None:
-                _raise(line, place, size)
+                _raise(bytes(data[place : place + LINE_SIZE]), place, size)
                 return
             place += time.end()
             continue
@@ -116,6 +123,6 @@ def blocks_behind(data: memoryview, place: int) -> Iterator[Piece]:
 
 
 def _raise(line: bytes, place: int, size: int) -> None:
-    if place + len(line) == size and (_TORN_HEAD.fullmatch(line) or _TORN_TIME.fullmatch(line)):
+    if place + len(line) == size and any(one.fullmatch(line) for one in (_TORN_HEAD, _TORN_TIME, _TORN_POSITION)):
         raise TornError(place)
     raise DamagedError(place, "neither a command nor the head of a block")

@@ -15,6 +15,7 @@ from engine.core.formats.rdb import reader, values, writer
 from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.formats.position import Position, from_about
 from engine.shell.observation.reporting import LOG
 
 #: Bytes in one read, and in one write.
@@ -36,6 +37,11 @@ def taken_at(data: memoryview) -> int:
     beginning is damaged.
     """
     return reader.beginning(bytes(data[:_PIECE])).taken_at
+
+
+def position_of(data: memoryview) -> Position | None:
+    """Where in a replication history the data of an RDB file are, if it says so."""
+    return from_about(reader.beginning(bytes(data[:_PIECE])).about)
 
 
 def give_way() -> Callable[[], None]:

@@ -1,7 +1,7 @@
 r"""A snapshot file: one moment of the keyspace, in our own format. The base of an append-only file, and SAVE's file
 where ``save-format`` is ``psb``.
 
-    header      64 bytes: magic, version, byte order, when it was taken; its CRC-32 last
+    header      64 bytes: magic, version, byte order, when it was taken, where in a replication history; its CRC-32 last
     parts       each begins at a multiple of 8 and has a CRC-32 over all its bytes, the padding behind it included
     directory   three 64-bit numbers a part: where it begins, its length, its CRC-32 (bit 32: it holds records)
     footer      64 bytes: where the directory begins, its length, its CRC-32, the file's size; its own CRC-32 last
@@ -30,12 +30,13 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.formats import records
+from engine.shell.durability.formats.position import PACKED_SIZE, Position, from_packed
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
 _VERSION = 2
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
-_HEADER = struct.Struct("<16sIIQ28xI")
+_HEADER = struct.Struct("<16sIIQ28sI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")
 _RECORDS = 1 << 32
 
@@ -98,6 +99,7 @@ def write(
     image: Image,
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
+    position: Position | None = None,
 ) -> int:
     """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet.
 
@@ -105,15 +107,16 @@ def write(
     """
     fd = files.create(path)
     try:
-        size = _write(_Writer(files, fd, check), image, pause)
+        size = _write(_Writer(files, fd, check), image, pause, position)
         files.sync(fd)
     finally:
         files.close(fd)
     return size
 
 
-def _write(writer: _Writer, image: Image, pause: Callable[[], None]) -> int:
-    header = _HEADER.pack(MAGIC, _VERSION, _NATIVE, max(image.now, 0), 0)
+def _write(writer: _Writer, image: Image, pause: Callable[[], None], position: Position | None) -> int:
+    place = position.packed if position is not None else bytes(PACKED_SIZE)
+    header = _HEADER.pack(MAGIC, _VERSION, _NATIVE, max(image.now, 0), place, 0)
     writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
     gathered: list[bytes] = []
     size = 0
@@ -148,6 +151,11 @@ def taken_at(data: memoryview) -> int:
         raise DamagedError(len(data), "the file ends too early")
     moment: int = _header(data)[3]
     return moment
+
+
+def position_of(data: memoryview) -> Position | None:
+    """Where in a replication history the data of a snapshot are, whose header is as it was written."""
+    return from_packed(_header(data)[4])
 
 
 def load(data: memoryview, core: records.Target, pause: Callable[[], None] = lambda: None) -> int:
@@ -189,10 +197,10 @@ def _directory(data: memoryview) -> array[int]:
 
 
 def _header(data: memoryview) -> tuple[Any, ...]:
-    """The fields of the header, which must be there: magic, version, byte order, moment, sum."""
+    """The fields of the header, which must be there: magic, version, byte order, moment, position, sum."""
     header = bytes(data[: _HEADER.size])
     fields = _HEADER.unpack(header)
-    _, version, order, _, total = fields
+    _, version, order, _, _, total = fields
     if total != zlib.crc32(header[:-4]):
         raise DamagedError(0, "the header is not what was written")
     if version != _VERSION:

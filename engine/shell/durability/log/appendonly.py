@@ -34,6 +34,7 @@ from engine.shell.durability.formats.manifest import (
     Entry,
     Manifest,
 )
+from engine.shell.durability.formats.position import LINE_SIZE, Position, line_at
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError, Replay
 from engine.shell.durability.log.writer import Log, encoded, framed
@@ -61,6 +62,8 @@ class AppendOnly:
         self.manifest = Manifest()
         self.base_size = 0
         self._older_size = 0
+        #: Where in a replication history the data are that were loaded: the last line says so.
+        self.position: Position | None = None
 
     def facts(self) -> dict[str, Any]:
         """What INFO tells of the files. Sizes are in bytes."""
@@ -117,6 +120,8 @@ class AppendOnly:
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
+            if entry is last:
+                self.position = line_at(data, len(data) - LINE_SIZE) if len(data) >= LINE_SIZE else None
             try:
                 self._load_file(entry, data, now_us)
             except DamagedError as error:

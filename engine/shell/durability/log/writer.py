@@ -171,6 +171,20 @@ class Log:
             self.drop_waiting()
             self.path, self.size, self.error = None, 0, None
 
+    def end_with(self, line: Callable[[int], bytes]) -> None:
+        """Let the file end with a line, which is told where it begins; not where what was appended is not in the file.
+
+        An OSError where that failed: then the file ends as before, or is given up.
+        """
+        if not self.is_open or not self.flush(force=True) or self._waiting or self.is_broken:
+            return
+        try:
+            self.size += write_all(self._files, self._fd, [line(self.size)])
+        except OSError as error:
+            if not self._take_back():
+                self.give_up(error)
+            raise
+
     # -- appending ----------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:

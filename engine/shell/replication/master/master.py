@@ -21,6 +21,7 @@ from engine.core.keyspace.changes import Effects
 from engine.settings.special_kinds import OutputLimit
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
+from engine.shell.durability.formats.position import Position
 from engine.shell.durability.log.writer import encoded
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.history import History
@@ -106,6 +107,12 @@ class Master:
         self.send(out[0] if len(out) == 1 else b"".join(out))
         self.written = self.history.offset
         return packed
+
+    @property
+    def position(self) -> Position | None:
+        """Where in its history the data of a master are; None where it has none that others know."""
+        history = self.history
+        return Position(history.id, history.offset, max(self._db, 0)) if history.keeps else None
 
     def forget_database(self) -> None:
         """Who reads the stream from here on does not know in which database it is."""

@@ -27,6 +27,7 @@ from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.clock import now_us
+from engine.shell.durability.formats.position import Position
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.handshake import (
@@ -121,6 +122,18 @@ class Following:
             config.on_change(name, self._follow_directives)
 
     # -- roles --------------------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position | None:
+        """Where in its master's history the data of a replica are; None where they belong to none."""
+        is_cleared = self._machine.state is Link.LOADING and not self._is_beside
+        if not self._has_history or is_cleared:
+            return None
+        return Position(self._history.id, self._history.offset, self.stream_db)
+
+    def resume(self, db: int) -> None:
+        """The history is as this server left it as a replica; the stream was in this database."""
+        self._db = db
 
     @property
     def is_on(self) -> bool:

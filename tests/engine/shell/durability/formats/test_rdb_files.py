@@ -7,6 +7,7 @@ import pytest
 from engine.core.protocol import ids
 from engine.settings.kinds import ConfigError
 from engine.shell import check
+from engine.shell.durability.formats.position import Position
 from tests.engine.core.formats.rdb_files import file_of, foreign, key, old_forms, packed, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine
@@ -122,6 +123,20 @@ def test_info_counts_what_was_loaded(tmp_path):
     info = Engine(tmp_path, **SETTINGS, now_us=NOW_US).run("INFO persistence").decode()
     assert "rdb_last_load_keys_loaded:11\r\n" in info
     assert "rdb_last_load_keys_expired:1\r\n" in info
+
+
+@pytest.mark.parametrize("save_format", ["rdb", "psb"])
+def test_a_file_says_where_in_a_history_its_data_are(tmp_path, save_format):
+    """The next start knows it. Keys whose time has come are there as well: a master may have given them more time."""
+    engine = Engine(tmp_path, **SETTINGS, save_format=save_format)
+    position = Position(b"a" * 40, 5, 3)
+    engine.durability.know_position(lambda: position)
+    engine.run(f"SET k v PXAT {NOW_US // 1000 + 10}")
+    engine.run("SAVE")
+    engine.die()
+    again = Engine(tmp_path, **SETTINGS, save_format=save_format, now_us=NOW_US + 10**9)
+    assert again.durability.loaded == position
+    assert len(again.core.databases[0]) == 1
 
 
 def test_a_log_of_redis_before_seven(tmp_path):

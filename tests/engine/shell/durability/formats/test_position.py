@@ -1,0 +1,72 @@
+"""Where in a replication history data are, as files keep it: nothing else is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.formats.damage import DamagedError
+from engine.shell.durability.formats.blocks import TornError, head, pieces
+from engine.shell.durability.formats.position import LINE_SIZE, Position, from_about, from_packed, line_at
+
+POSITIONS = st.builds(
+    Position,
+    st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode).filter(lambda one: one.strip(b"0")),
+    st.integers(0, (1 << 48) - 1),
+    st.integers(0, (1 << 16) - 1),
+)
+
+
+@given(POSITIONS, st.integers(0, 1 << 40))
+def test_it_comes_back(position, place):
+    """A position comes back from the fields of an RDB file, from a snapshot's header and from a line of a log."""
+    assert from_about(position.about) == position
+    assert from_packed(position.packed) == position
+    assert len(position.line(place)) == LINE_SIZE
+
+
+def test_what_is_too_large_for_a_header_is_no_position():
+    """Numbers without room in a snapshot's header are left out, never cut."""
+    assert from_packed(Position(b"a" * 40, 1 << 48, 0).packed) is None
+    assert from_packed(Position(b"a" * 40, 1, 1 << 16).packed) is None
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {},
+        {b"repl-id": b"a" * 40, b"repl-offset": b"5"},
+        {b"repl-id": b"a" * 39, b"repl-offset": b"5", b"repl-stream-db": b"0"},
+        {b"repl-id": b"A" * 40, b"repl-offset": b"5", b"repl-stream-db": b"0"},
+        {b"repl-id": b"a" * 40, b"repl-offset": b"-1", b"repl-stream-db": b"0"},
+        {b"repl-id": b"a" * 40, b"repl-offset": b"5", b"repl-stream-db": b"-1"},
+        {b"repl-id": b"a" * 40, b"repl-offset": b"9" * 30, b"repl-stream-db": b"0"},
+    ],
+)
+def test_fields_that_make_no_sense_are_no_position(about):
+    """Where one of the fields is missing or is not what a server writes, the data belong to no history."""
+    assert from_about(about) is None
+
+
+@given(POSITIONS, st.integers(0, LINE_SIZE - 1), st.data())
+def test_a_line_of_a_log(position, at, data):
+    """Readers pass over it, between blocks too; half a one is torn; one that has changed, or stands at another place
+    than it was written for, is none.
+    """
+    block = head(0, b"*1\r\n") + b"*1\r\n"
+    file = block + position.line(len(block))
+    longer = file + head(len(file), b"*2\r\n") + b"*2\r\n"
+    assert [longer[one.start : one.end] for one in pieces(memoryview(longer))] == [b"*1\r\n", b"*2\r\n"]
+    assert line_at(memoryview(file), len(block)) == position
+    assert line_at(memoryview(file), len(block) - 1) is None
+    assert line_at(memoryview(position.line(len(block))), 0) is None
+    if at:
+        with pytest.raises(TornError) as caught:
+            list(pieces(memoryview(file[: len(block) + at])))
+        assert caught.value.offset == len(block)
+    changed = bytearray(file)
+    changed[len(block) + at] ^= data.draw(st.integers(1, 255))
+    assert line_at(memoryview(bytes(changed)), len(block)) is None
+    with pytest.raises((DamagedError, TornError)):
+        list(pieces(memoryview(bytes(changed))))

@@ -1,0 +1,85 @@
+"""Servers that end and come back go on in the history where their data are, and never further."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.sentinels import Member, members
+from tests.waiting import wait_for
+
+
+def has_all(replica: Member, master: Member) -> None:
+    wait_for(lambda: replica.has_all_of(master), "the replica to have everything")
+
+
+def syncs(master: Member) -> tuple[object, object]:
+    """Full and partial synchronisations that it has given since it was started."""
+    with master.client() as client:
+        stats = client.info("stats")
+        return stats["sync_full"], stats["sync_partial_ok"]
+
+
+def written(master: Member, value: str) -> None:
+    """Something in another database than the first one."""
+    with master.client() as client, client.pipeline() as pipe:
+        pipe.execute_command("SELECT", 2)
+        pipe.set("k", value)
+        pipe.execute()
+
+
+def value_of(member: Member) -> object:
+    with member.client() as client, client.pipeline(transaction=False) as pipe:
+        return pipe.execute_command("SELECT", 2).get("k").execute()[1]
+
+
+@pytest.mark.parametrize("flags", [("--appendonly", "yes"), ("--save", "3600 1", "--save-format", "psb")])
+def test_engines_end_and_come_back(flags):
+    """A replica that was told to end asks for what it lacks, and so does the replica of a master that was. After a
+    crash a log has everything, but nobody knows up to where: all data are sent.
+    """
+    with members("engine", "engine", flags=flags) as (master, replica):
+        written(master, "1")
+        replica.run("REPLICAOF", "127.0.0.1", master.port)
+        has_all(replica, master)
+        replica.run("CONFIG", "REWRITE")
+        written(master, "2")
+        has_all(replica, master)
+        replica.stop()
+        written(master, "3")
+        replica.start()
+        has_all(replica, master)
+        assert (syncs(master), value_of(replica)) == ((1, 1), b"3")
+        master.stop()
+        master.start()
+        has_all(replica, master)
+        assert syncs(master) == (0, 1)
+        written(master, "4")
+        has_all(replica, master)
+        if flags[0] == "--appendonly":
+            replica.kill()
+            replica.start()
+            has_all(replica, master)
+            assert (syncs(master), value_of(replica)) == ((1, 1), b"4")
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("kinds", ["redis engine", "engine redis"])
+def test_the_other_program_goes_on_with_the_file(kinds):
+    """What a replica wrote when it ended is loaded by the other program, which asks for what comes behind that."""
+    first, second = kinds.split()
+    with members("engine", first, second, flags=("--save", "3600 1")) as (master, one, other):
+        one.run("REPLICAOF", "127.0.0.1", master.port)
+        has_all(one, master)
+        written(master, "1")
+        one.stop()
+        other.stop()
+        written(master, "2")
+        shutil.copy(one.directory / "dump.rdb", other.directory / "dump.rdb")
+        with other.config.open("a") as lines:
+            lines.write(f"replicaof 127.0.0.1 {master.port}\n")
+        other.start()
+        has_all(other, master)
+        assert syncs(master) == (1, 1)
+        assert value_of(other) == b"2"
