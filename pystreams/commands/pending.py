@@ -82,7 +82,7 @@ def ls(
                         [
                             entry.id.decode(),
                             names.shown(entry.consumer),
-                            times.shown(entry.idle_ms),
+                            times.shown(entry.idle_ms if entry.idle_ms >= 0 else None),
                             numbers.count(entry.deliveries),
                         ]
                     )
@@ -98,7 +98,7 @@ def _document(entry: Pending) -> dict[str, Any]:
     return {
         "id": entry.id.decode(),
         "consumer": names.as_json(entry.consumer),
-        "idle_seconds": entry.idle_ms / 1000,
+        "idle_seconds": entry.idle_ms / 1000 if entry.idle_ms >= 0 else None,
         "deliveries": entry.deliveries,
     }
 

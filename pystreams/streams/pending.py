@@ -23,7 +23,10 @@ _LONG_AGO_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Pending:
-    """An entry that was delivered and not acknowledged. `consumer` is empty where it was given back."""
+    """An entry that was delivered and not acknowledged.
+
+    `consumer` is empty where it was given back; then `idle_ms` is -1: any claim may have it at once.
+    """
 
     id: bytes
     consumer: bytes
@@ -47,7 +50,7 @@ class Which:
 
     def has(self, entry: Pending) -> bool:
         return (
-            entry.idle_ms >= self.idle_ms
+            (entry.idle_ms < 0 or entry.idle_ms >= self.idle_ms)
             and entry.deliveries >= self.deliveries
             and (self.consumer is None or entry.consumer == self.consumer)
         )

@@ -111,7 +111,7 @@ def entries(asked: Asked) -> dict[str, Any]:
             {
                 "id": each.id.decode("ascii", "replace"),
                 "consumer": shapes.name(each.consumer),
-                "idle_ms": each.idle_ms,
+                "idle_ms": None if each.idle_ms < 0 else each.idle_ms,
                 "deliveries": each.deliveries,
             }
             for each in found

@@ -79,6 +79,8 @@ def test_entries_that_are_given_back_go_to_the_next_claim(
     assert cli_of.json("pending", "nack", "orders", "billing", "2-0", *flags, "-y") == {"returned": 1, "pending": 6}
     (entry,) = stream.xpending_range("orders", "billing", "2-0", "2-0", 1)
     assert entry["times_delivered"] == deliveries
+    listed = cli_of("pending", "ls", "orders", "billing", "--idle", "1h")
+    assert [line.split()[0] for line in listed.splitlines()[1:]] == ["2-0"]
     assert b"2-0" in stream.xautoclaim("orders", "billing", "c9", 3_600_000, justid=True)
 
 
