@@ -64,8 +64,9 @@ class FieldCheck:
 
     def _names(self, page: Page) -> set[str]:
         """Names of fields, or of the members of the JSON object, in the page's first entries."""
-        if self._schema.json_field is not None:
-            texts = page.column(self._schema.json_field.encode()).slice(0, 1).to_pylist()
+        objects = self._schema.objects(page)
+        if objects is not None:
+            texts = objects.slice(0, 1).to_pylist()
             try:
                 found = json.loads(texts[0] or b"{}")
             except ValueError:

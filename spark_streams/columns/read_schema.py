@@ -1,8 +1,9 @@
 """Columns of a read: from a page of entries to a record batch, and what happens to values that do not fit their column.
 
 A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or a member of the JSON object in `json_field`. An entry with a value that does not fit its column's type is
-*malformed*; the mode decides what happens to it. Knows Spark's types and the codec's pages, no server.
+one field, or a member of a JSON object: the one in `json_field`, or Debezium's change event. An entry with a value that
+does not fit its column's type is *malformed*; the mode decides what happens to it. Knows Spark's types and the codec's
+pages, no server.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_streams.codec.reply import Page
-from spark_streams.columns import json_reference, json_values, values, zones
+from spark_streams.columns import debezium, json_reference, json_values, values, zones
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
@@ -62,6 +63,7 @@ class ReadSchema:
     mode: Mode = "PERMISSIVE"
     corrupt: str = "_corrupt_record"
     json_field: str | None = None
+    is_debezium: bool = False
     null_value: bytes | None = None
     zone: str | None = None
     home: str = time_zones.UTC
@@ -87,7 +89,10 @@ class ReadSchema:
         null_value = None if options.null_value is None else options.null_value.encode()
         epochs = values.epochs_of(options.timestamp_format)
         requires = options.requires_fields
-        return cls(arrow, options.mode, corrupt, options.json_field, null_value, options.zone, home, epochs, requires)
+        debezium = options.value_format == "debezium"
+        return cls(
+            arrow, options.mode, corrupt, options.json_field, debezium, null_value, options.zone, home, epochs, requires
+        )
 
     def in_session(self) -> ReadSchema:
         """The same, with the zone of the session that runs this task if no option names one."""
@@ -137,11 +142,21 @@ class ReadSchema:
         return batch
 
     def _members(self, page: Page) -> dict[str, Converted]:
-        """The columns that are members of the JSON object in `json_field`."""
-        if self.json_field is None:
+        """The columns that are members of a JSON object."""
+        texts = self.objects(page)
+        if texts is None:
             return {}
         kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
-        return json_values.members(page.column(self.json_field.encode()), kinds) if kinds else {}
+        if not self.is_debezium or debezium.KEY not in kinds:
+            return json_values.members(texts, kinds) if kinds else {}
+        key = {debezium.KEY: self._typed(debezium.keys(page), kinds.pop(debezium.KEY))}
+        return key | (json_values.members(texts, kinds) if kinds else {})
+
+    def objects(self, page: Page) -> Any:
+        """The JSON object of each entry, as text, whose members are columns; None where columns are fields."""
+        if self.is_debezium:
+            return debezium.values(page)
+        return None if self.json_field is None else page.column(self.json_field.encode())
 
     def _is_special(self, field: Any) -> bool:
         """Whether a column is not a field of the entry."""
@@ -158,7 +173,7 @@ class ReadSchema:
             return self._map(page, kind)
         if self._is_special(field):
             return self._special(name, kind, page, stream, deliveries), None
-        column, wrong = rows[name] if self.json_field is not None else self._field(name, self._read_as(kind), page)
+        column, wrong = rows[name] if name in rows else self._field(name, self._read_as(kind), page)
         return column if column.type == kind else column.cast(kind), wrong
 
     def _special(self, name: str, kind: Any, page: Page, stream: Origin, deliveries: Any) -> Any:
@@ -179,7 +194,9 @@ class ReadSchema:
             numbers = _numbers(page, name.encode(), kind)
             if numbers is not None:
                 return numbers, None
-        text = self._with_nulls(page.column(name.encode()))
+        return self._typed(self._with_nulls(page.column(name.encode())), kind)
+
+    def _typed(self, text: Any, kind: Any) -> Converted:
         if json_reference.is_nested(kind):
             return json_values.from_text(text, kind)
         column = values.from_text(text, kind, self.epochs)
@@ -220,6 +237,7 @@ class ReadSchema:
     def _record(self, page: Page, row: int) -> str:
         if self.json_field is not None:
             return str((page.column(self.json_field.encode())[row].as_py() or b"").decode("utf-8", "replace"))
+        # Of Debezium's formats as of any other fields the whole entry is the record.
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()
         pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
@@ -236,7 +254,11 @@ class ReadSchema:
             shown = next(one for one in ours.to_pylist() if not _is_text(one)).decode("utf-8", "backslashreplace")
             fail("FIELD_NAME_NOT_TEXT", stream=stream, entry=entry, field=shown[:_SHOWN])
         name = field.name if self.json_field is None else self.json_field
-        text = (page.column(name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace")
+        if self.is_debezium:
+            texts = debezium.keys(page) if name == debezium.KEY else debezium.values(page)
+        else:
+            texts = page.column(name.encode())
+        text = (texts[row].as_py() or b"").decode("utf-8", "backslashreplace")
         shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
 

@@ -24,12 +24,13 @@ class CommonOptions:
         "literally. A write without it needs the column `_stream`, which then names each row's stream.",
         aliases=("path",),
     )
-    value_format: Literal["fields", "json"] = option(
+    value_format: Literal["fields", "json", "debezium"] = option(
         "valueFormat",
-        choice("fields", "json"),
+        choice("fields", "json", "debezium"),
         "fields",
         "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns "
-        "as a JSON object.",
+        "as a JSON object. `debezium` (reading only): a column is a member of the change event that Debezium's Redis "
+        "sink wrote, in its format `compact` or `extended`; `_key` is the event's key.",
     )
     value_field: str = option(
         "valueField", TEXT, "value", "Field that holds the JSON object. Only with `valueFormat=json`."
@@ -39,7 +40,7 @@ class CommonOptions:
         ANY_TEXT,
         None,
         "Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null "
-        "except in string and binary columns. Not with `valueFormat=json`.",
+        "except in string and binary columns. Only with `valueFormat=fields`.",
     )
     zone: str | None = option(
         "timeZone",
@@ -51,7 +52,7 @@ class CommonOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.null_value is not None and self.json_field is not None:
+        if self.null_value is not None and self.value_format != "fields":
             conflict(self, "null_value", "value_format")
 
     @property

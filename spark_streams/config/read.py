@@ -14,7 +14,7 @@ from spark_streams.config import globs, positions, time_zones
 from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
-from spark_streams.config.option import check_exclusive, name_of, option, parsed, refuse
+from spark_streams.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail
 
@@ -284,6 +284,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
         check_exclusive(self, "ending_offsets", "ending_timestamp")
         if not self.streams and self.pattern is None:
             fail("MISSING_STREAM")
+        if self.infers and self.value_format == "debezium":
+            conflict(self, "infers", "value_format")
         self._check_group()
         self._check_dead_letters()
         if self.min_entries is not None and self.max_entries is not None and self.min_entries > self.max_entries:

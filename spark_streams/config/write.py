@@ -130,6 +130,8 @@ class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, CommonOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.value_format == "debezium":
+            refuse(self, "value_format", "it is for reading only: nothing but Debezium writes that")
         check_exclusive(self, "minid", "retention")
         for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):
             if getattr(self, name) is not None and getattr(self, needed) is None:
