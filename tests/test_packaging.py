@@ -142,12 +142,13 @@ def test_every_dependency_and_every_rule_that_is_off_says_why() -> None:
         assert re.search(r"# [\w`]", line), line
 
 
-def test_ci_and_readme_use_words_that_the_makefile_has() -> None:
+def test_ci_and_pages_use_words_that_the_makefile_has() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"install", "demo", "test", "lint", "check", "bench"} <= targets
     used = re.findall(r"^make((?: [a-z-]+)+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert used
-    used += re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text())
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    used += [word for page in pages for word in re.findall(r"`make ([a-z-]+)`", page.read_text())]
     assert {word for words in used for word in words.split()} <= targets
 
 

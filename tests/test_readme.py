@@ -76,6 +76,15 @@ def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -
 
 
 def test_every_file_and_directory_that_the_readme_names_exists() -> None:
-    named = re.findall(r"`((?:[a-z_]+/)+[a-z_.]*|[a-z_]+\.py)`|\]\(([A-Z]+\.md)\)", README.read_text())
-    missing = [name for names in named for name in names if name and not (ROOT / name).exists()]
+    text = README.read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_.]*|[a-z_]+\.py)`|\]\(([\w./-]+?)(?:#[\w-]*)?\)", text)
+    missing = [name for names in named for name in names if name and not (ROOT / name).exists() and name != "site/"]
     assert missing == []
+
+
+def test_every_heading_that_the_readme_jumps_to_exists() -> None:
+    links = re.findall(r"\]\(([\w./-]+)#([\w-]+)\)", README.read_text())
+    assert links
+    for page, anchor in links:
+        headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w-]", "", each.lower().replace(" ", "-")) for each in headings}, (page, anchor)

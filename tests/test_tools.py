@@ -1,4 +1,4 @@
-"""The programs that tests start: each is found by ``tests.tools``, installed by .ci/run, and named in the README."""
+"""The programs that tests start: each is found by ``tests.tools``, installed by .ci/run, and named on a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests import ROOT, tools
 
 #: Packages that every Debian has (dpkg marks them as essential).
-ESSENTIAL = {"util-linux", "dash", "sed", "coreutils", "grep"}
+ESSENTIAL = {"util-linux", "dash", "bash", "sed", "coreutils", "grep"}
 _STARTERS = {
     "run",
     "Popen",
@@ -126,12 +126,13 @@ def test_the_environment_names_other_programs(monkeypatch: pytest.MonkeyPatch) -
     assert (tools.path_of("redis-server"), tools.path_of("java")) == ("/opt/redis/server", "/opt/jdk/bin/java")
 
 
-def test_ci_installs_and_the_readme_names_every_program() -> None:
-    """What is not part of every Debian is installed by .ci/run, and stands in the README's table with its package."""
-    ci, readme = (ROOT / ".ci" / "run").read_text(), (ROOT / "README.md").read_text()
+def test_ci_installs_and_a_page_names_every_program() -> None:
+    """What is not part of every Debian is installed by .ci/run, and stands in a table with its package."""
+    ci = (ROOT / ".ci" / "run").read_text()
+    page = (ROOT / "docs" / "design" / "working-on-it.md").read_text()
     optional = {program: package for program, package in tools.PACKAGES.items() if package not in ESSENTIAL}
     installed = dict(re.findall(r"^\s*need ([\w-]+) ([\w-]+)$", ci, re.MULTILINE))
     assert optional.items() <= installed.items()
-    rows = [line for line in readme.splitlines() if line.startswith("| `")]
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     for program, package in optional.items():
         assert any(f"`{program}`" in row and f"`{package}`" in row for row in rows), program

@@ -26,6 +26,7 @@ PACKAGES = {
     "git": "git",
     "setpriv": "util-linux",
     "sh": "dash",
+    "bash": "bash",
     "sed": "sed",
     "cat": "coreutils",
     "head": "coreutils",

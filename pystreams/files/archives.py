@@ -208,9 +208,9 @@ class Parquet:
         import pyarrow as pa  # noqa: PLC0415 - as above
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-        assert self._table is not None
         if not self._rows:
             return
+        assert self._table is not None
         ids, cells, others = zip(*self._rows, strict=True)
         texts: list[Any] = list(zip(*cells, strict=True)) or []
         arrays = [pa.array(column, pa.string()) for column in (ids, *texts)]

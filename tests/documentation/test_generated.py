@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from scripts import option_docs
+import pytest
+
+from scripts import engine_docs, metrics_docs, option_docs
+from scripts.generated import Part
 
 
-def test_the_tables_of_options_are_the_connectors() -> None:
-    """`python scripts/option_docs.py` writes them anew."""
-    page = option_docs.PART.page.read_text()
-    assert option_docs.PART.replaced(page, option_docs.written()) == page
+@pytest.mark.parametrize(
+    ("part", "written"),
+    [
+        pytest.param(option_docs.PART, option_docs.written(), id="options"),
+        pytest.param(metrics_docs.PART, metrics_docs.written(), id="metrics"),
+        pytest.param(engine_docs.COMMANDS_PART, engine_docs.commands(), id="commands"),
+        pytest.param(engine_docs.DIRECTIVES_PART, engine_docs.directives(), id="directives"),
+    ],
+)
+def test_the_tables_are_todays(part: Part, written: str) -> None:
+    """`python scripts/option_docs.py`, `engine_docs.py` and `metrics_docs.py` write them anew."""
+    page = part.page.read_text()
+    assert part.replaced(page, written) == page

@@ -1,78 +1,17 @@
-"""The page about the command line: its session runs as it stands, and it names every verb and exit status."""
+"""The page about the command line names every verb, error and exit status. tests/documentation runs its session."""
 
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path
 
 import click
-import pytest
-import redis
 
 from pystreams.commands.root import cli
 from pystreams.errors import CONDITIONS, Status
 from scripts import error_docs
 from tests import ROOT
-from tests.pystreams.conftest import Cli
 
 _PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
-_VARYING = [
-    (r"\b[0-9]{13}-[0-9]+\b", "ID"),
-    (r"\(ID, |\(....-..-..T[0-9:.]+Z, ", "(TIME, "),
-    (r"redis://[0-9.:]+[0-9]", "URL"),
-    (r"\b[0-9.,]+ ?(B|KiB)(?![a-z])", "SIZE"),
-    (r"(?<![\w.])(-|[0-9.,]+(e[+-][0-9]+)?/[sh])(?![\w/-])", "RATE"),
-    (r"\b[0-9.]+(s|m|h)( [0-9]+(s|m))?\b", "AGE"),
-    (r" +", " "),
-]
-
-
-def _steady(text: str) -> str:
-    """The text without what differs from run to run: IDs, times, sizes, rates, and the width of columns."""
-    for pattern, word in _VARYING:
-        text = re.sub(pattern, word, text)
-    return text
-
-
-def _session() -> list[tuple[str, str]]:
-    """Every command of the page with what is shown behind it."""
-    blocks = re.findall(r"```console\n(.*?)```", _PAGE, re.DOTALL)
-    return [
-        (command, shown)
-        for block in blocks
-        for command, shown in re.findall(r"^\$ ([^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", block, re.MULTILINE)
-    ]
-
-
-def _run(cli_of: Cli, line: str) -> str:
-    """What a line of the page writes. Of the shell it uses a pipe from printf, `head`, and `||` behind a status."""
-    first, _, rest = line.partition(" | ")
-    if first.startswith("head -2 "):
-        return "".join(Path(first.removeprefix("head -2 ")).read_text().splitlines(keepends=True)[:2])
-    line, _, otherwise = line.partition(" >/dev/null || ")
-    stdin = None
-    if rest:
-        stdin = shlex.split(first)[1].replace("\\n", "\n")
-        line = rest
-    words = shlex.split(line)
-    assert words.pop(0) == "pystreams"
-    result = cli_of.result(*words, stdin=stdin)
-    if otherwise:
-        return shlex.split(otherwise)[1].replace("$?", str(result.exit_code)) + "\n" if result.exit_code else ""
-    return result.stderr + result.stdout
-
-
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_the_session_runs_as_it_stands(
-    cli_of: Cli, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One command after the other on an empty engine: each writes what the page shows, but for IDs, times and sizes."""
-    monkeypatch.chdir(tmp_path)
-    session = _session()
-    assert len(session) > 20
-    for line, shown in session:
-        assert (line, _steady(_run(cli_of, line))) == (line, _steady(shown))
 
 
 def test_every_verb_stands_on_the_page() -> None:

@@ -83,6 +83,12 @@ def test_spans_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> 
     assert file.read_text() == '_id,city,_other\n5-0,köln,"{""n"": ""5""}"\n6-0,köln,"{""n"": ""6""}"\n'
 
 
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
+def test_an_export_of_nothing_ends_well(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
+    """A span without entries is a file, or a directory, without rows."""
+    assert "0 entries" in cli_of("export", "orders", str(tmp_path / name), "--from", "5", "--before", "5")
+
+
 def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -> None:
     """Ctrl-C comes after so many calls."""
     whole = getattr(owner, name)

@@ -1,0 +1,63 @@
+"""The blocks of code on a page, and what is to be done with each.
+
+A block runs unless the comment before it says why it cannot: ``<!-- not run: REASON -->``. A block of text with the
+title "Output" is what the block before it writes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import ROOT
+
+#: Languages that run, each in its way (tests/documentation/running.py).
+RUN = {"python", "sql", "console", "redis", "sh"}
+#: Languages of settings, which are parsed.
+PARSED = {"toml", "yaml", "ini", "json"}
+#: What no program reads.
+SHOWN = {"text"}
+
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w-]*)(?P<title>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+_MARKER = re.compile(r"<!-- not run: ((?:(?!-->).)+) -->\s*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code. ``excuse`` says why it does not run; ``output`` is what the page says that it writes."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    excuse: str = ""
+    output: str | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def pages() -> list[Path]:
+    """All pages: those of the site and the README."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The page's blocks from its beginning to its end."""
+    text = page.read_text()
+    name = str(page.relative_to(ROOT))
+    found: list[Block] = []
+    for fence in _FENCE.finditer(text):
+        code = re.sub(f"^{fence['indent']}", "", fence["text"], flags=re.MULTILINE)
+        marker = _MARKER.search(text, 0, fence.start())
+        if 'title="Output"' in fence["title"]:
+            before = found.pop()
+            found.append(Block(before.page, before.line, before.language, before.text, before.excuse, output=code))
+            continue
+        line = text.count("\n", 0, fence.start()) + 1
+        found.append(Block(name, line, fence["language"], code, " ".join(marker[1].split()) if marker else ""))
+    return found

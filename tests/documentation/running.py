@@ -1,0 +1,197 @@
+"""Runs a page: its blocks one after the other, as a reader would, on one server and in one directory.
+
+``127.0.0.1:6379`` on a page is the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. Where the
+page shows what a block writes, that is compared but for IDs, times, sizes and rates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+import yaml
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from engine.settings.config import Config
+from pystreams.commands.root import cli
+from spark_streams.source import PystreamsDataSource
+from tests import ROOT, tools
+from tests.documentation.blocks import Block
+from tests.servers import Running
+
+_VARYING = [
+    (r"\b[0-9]{13}-[0-9]+\b", "ID"),
+    (r"\(ID, |\(....-..-..T[0-9:.]+Z, ", "(TIME, "),
+    (r"redis://[0-9.:]+[0-9]", "URL"),
+    (r"\b[0-9.,]+ ?(B|KiB|MiB)(?![a-z])", "SIZE"),
+    (r"(?<![\w.])(-|[0-9.,]+(e[+-][0-9]+)?/[sh])(?![\w/-])", "RATE"),
+    (r"~?\b[0-9.]+(s|m|h|d)( [0-9]+(s|m|h))?\b", "AGE"),
+    (r"[-=─━]{3,}", "---"),
+    (r"[ \t]+", " "),
+    (r" $", ""),
+]
+_HERE = "127.0.0.1:6379"
+
+
+def steady(text: str) -> str:
+    """The text without what differs from run to run: IDs, times, sizes, rates, and the width of columns."""
+    for pattern, word in _VARYING:
+        text = re.sub(pattern, word, text, flags=re.MULTILINE)
+    return text.strip()
+
+
+@contextlib.contextmanager
+def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
+    """Let the session find the server as its environment variable would: what is planned runs in processes of the JVM.
+
+    Spark notes the variables of such a process when a format is registered.
+    """
+    environment = spark.sparkContext.environment
+    environment["PYSTREAMS_URL"] = url
+    spark.dataSource.register(PystreamsDataSource)
+    try:
+        yield
+    finally:
+        del environment["PYSTREAMS_URL"]
+        spark.dataSource.register(PystreamsDataSource)
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page in an empty directory, with a server that has no keys."""
+
+    server: Running
+    directory: Path
+    #: What the page's Python has defined so far.
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+
+    def __post_init__(self) -> None:
+        programs = self.directory / ".programs"
+        programs.mkdir()
+        wrapper = programs / "redis-cli"
+        wrapper.write_text(f'#!/bin/sh\nexec {tools.needed("redis-cli")} -p {self.server.port} "$@"\n')
+        wrapper.chmod(0o755)
+        path = [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYSTREAMS_")},
+            "PATH": os.pathsep.join(path),
+            "PYTHONPATH": str(ROOT),
+            "PYSTREAMS_URL": self.server.url,
+            "XDG_CONFIG_HOME": str(self.directory),
+            "HOME": str(self.directory),
+            "COLUMNS": "160",
+        }
+
+    def follow(self, block: Block) -> None:
+        """Run the block, or parse it; compare what it writes with what the page shows."""
+        text = block.text.replace(_HERE, f"{self.server.host}:{self.server.port}")
+        written = getattr(self, f"_{block.language}")(text)
+        if block.output is not None:
+            assert steady(written) == steady(block.output), block.place
+
+    def _python(self, text: str) -> str:
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            exec(compile(text, "page", "exec"), self.names)
+        self._let_leases_expire()
+        return written.getvalue()
+
+    def _let_leases_expire(self) -> None:
+        """As the half minute does that a group stays with a query that has ended (groupLeaseMs)."""
+        spark = self.names.get("spark")
+        if isinstance(spark, SparkSession) and not spark.streams.active:
+            with redis.Redis(host=self.server.host, port=self.server.port) as client:
+                for key in client.keys("pystreams:*:lease:*"):
+                    client.delete(key)
+
+    def _sql(self, text: str) -> str:
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            for statement in filter(str.strip, text.split(";")):
+                frame = self.names["spark"].sql(statement)
+                if frame.columns:
+                    frame.show(truncate=False)
+        return written.getvalue()
+
+    def _sh(self, text: str) -> str:
+        return self._shell(f"set -e\n{text}")
+
+    def _redis(self, text: str) -> str:
+        """A session of redis-cli: commands behind ``>``, and the replies as a terminal shows them."""
+        commands = re.findall(r"^(?:[\w.:]+)?> (.*)$", text, re.MULTILINE)
+        replies = re.sub(r"^(?:[\w.:]+)?> .*\n", "", text, flags=re.MULTILINE)
+        written = self._shell("redis-cli --no-raw", "\n".join(commands) + "\n")
+        assert steady(re.sub(r"\n+", "\n", written)) == steady(replies)
+        return written
+
+    def _console(self, text: str) -> str:
+        """A session of the shell: commands behind ``$``, and what they write."""
+        for command, shown in re.findall(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", text, re.MULTILINE):
+            written = self._line(command.replace("\\\n", " "))
+            assert (command, steady(written)) == (command, steady(shown))
+        return ""
+
+    def _line(self, line: str) -> str:
+        """What a line of the shell writes; ``pystreams`` runs in this process, which takes it no time to start."""
+        line = line.split("  #", maxsplit=1)[0]
+        parts = re.split(r" \| | >/dev/null \|\| ", line)
+        (number, verb), *others = [
+            each for each in enumerate(parts) if re.match(r"pystreams\b", each[1]) and ">" not in shlex.split(each[1])
+        ] or [(-1, "")]
+        if number < 0 or others:
+            return self._shell(line)
+        given = self._shell(" | ".join(parts[:number])) if number else None
+        result = CliRunner().invoke(cli, shlex.split(verb)[1:], input=given, env={**self.environment})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        if " >/dev/null || " in line:
+            return self._shell(parts[-1].replace("$?", str(result.exit_code))) if result.exit_code else ""
+        if number + 1 < len(parts):
+            return result.stderr + self._shell(" | ".join(parts[number + 1 :]), result.stdout)
+        return result.stderr + result.stdout
+
+    def _shell(self, text: str, given: str = "") -> str:
+        run = subprocess.run(
+            [tools.needed("bash"), "-c", text],
+            cwd=self.directory,
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert run.returncode == 0, f"{text}\n{run.stdout}{run.stderr}"
+        return run.stderr + run.stdout
+
+    def _toml(self, text: str) -> str:
+        tomllib.loads(text)
+        return ""
+
+    def _yaml(self, text: str) -> str:
+        list(yaml.safe_load_all(text))
+        return ""
+
+    def _json(self, text: str) -> str:
+        json.loads(text)
+        return ""
+
+    def _ini(self, text: str) -> str:
+        """A configuration file of the engine, which knows every directive in it."""
+        file = self.directory / "page.conf"
+        file.write_text(text)
+        Config().load([str(file)])
+        return ""

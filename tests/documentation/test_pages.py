@@ -1,0 +1,92 @@
+"""Every example on every page runs, one after the other as the page has them, and writes what the page shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+from tests import ROOT, servers
+from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pages
+from tests.documentation.running import Reader, server_of_session
+
+#: The README's examples have a test of their own (tests/test_readme.py), in a Python that knows nothing else.
+_SITE = [page for page in pages() if page.name != "README.md"]
+
+
+def _runs(block: Block) -> bool:
+    return block.language in RUN | PARSED and not block.excuse
+
+
+def _with_examples(spark: bool) -> list[object]:
+    """Pages with something to run: those with examples of Spark, or the others."""
+    found = {page: [block for block in blocks_of(page) if _runs(block)] for page in _SITE}
+    return [
+        pytest.param(blocks, id=str(page.relative_to(ROOT / "docs")))
+        for page, blocks in found.items()
+        if blocks and spark == any(block.language in ("python", "sql") for block in blocks)
+    ]
+
+
+def _empty(server: servers.Running) -> None:
+    with redis.Redis(host=server.host, port=server.port) as client:
+        client.flushall()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("blocks", _with_examples(spark=False))
+def test_the_examples_of_a_page(blocks: list[Block], engine_process: servers.Running, here: Path) -> None:
+    """Commands, transcripts and settings, on an empty engine."""
+    _empty(engine_process)
+    reader = Reader(engine_process, here)
+    for block in blocks:
+        reader.follow(block)
+    _empty(engine_process)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("blocks", _with_examples(spark=True))
+def test_the_examples_of_a_page_with_spark(
+    blocks: list[Block],
+    spark: SparkSession,
+    spark_engine: servers.Running,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same with Python and SQL, in the one session of all tests."""
+    _empty(spark_engine)
+    monkeypatch.setenv("PYSTREAMS_URL", spark_engine.url)  # for what the page does outside of Spark
+    reader = Reader(spark_engine, here)
+    reader.names["spark"] = spark
+    try:
+        with server_of_session(spark, spark_engine.url):
+            for block in blocks:
+                reader.follow(block)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        _empty(spark_engine)
+
+
+def test_every_block_is_of_a_language_that_runs_or_says_why_not() -> None:
+    """A block without a language, or of one that nobody runs, would be an example that nobody has tried."""
+    known = RUN | PARSED | SHOWN
+    assert [block.place for page in pages() for block in blocks_of(page) if block.language not in known] == []
+
+
+def test_few_blocks_do_not_run() -> None:
+    """Each has its reason before it, and no reason stands alone."""
+    excused = [block for page in pages() for block in blocks_of(page) if block.excuse]
+    assert all(len(block.excuse) > 15 and block.language in RUN | PARSED for block in excused)
+    markers = sum(len(re.findall(r"^<!-- not run: ", page.read_text(), re.MULTILINE)) for page in pages())
+    assert markers == len(excused)
+    assert len(excused) <= 20
