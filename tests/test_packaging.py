@@ -147,7 +147,7 @@ def test_ci_and_pages_use_words_that_the_makefile_has() -> None:
     assert {"install", "demo", "test", "lint", "check", "bench"} <= targets
     used = re.findall(r"^make((?: [a-z-]+)+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert used
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "docs" / "design" / "working-on-it.md"]
     used += [word for page in pages for word in re.findall(r"`make ([a-z-]+)`", page.read_text())]
     assert {word for words in used for word in words.split()} <= targets
 
