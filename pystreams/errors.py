@@ -163,6 +163,10 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "pip install 'pystreams[{extra}]'",
         ),
     ),
+    "NO_TERMINAL": (
+        Status.USAGE,
+        Condition(CommandError, "{what} needs a terminal.", "'pystreams groups lag --watch' writes lines."),
+    ),
     "PORT_UNUSABLE": (
         Status.FAILED,
         Condition(CommandError, "Nothing can listen on {address}: {reason}.", "Choose another --port or --bind."),

@@ -19,6 +19,7 @@ from pystreams.commands import (
     reading,
     server,
     streams,
+    top,
     writing,
 )
 from pystreams.commands.verbs import InOrder, remember, server_options
@@ -55,6 +56,7 @@ for _verb in (
     *archiving.VERBS,
     *checkpoint.VERBS,
     *metrics.VERBS,
+    *top.VERBS,
     *jobs.VERBS,
     *server.VERBS,
     *dashboard.VERBS,

@@ -75,6 +75,7 @@ GROUP_SORTS: dict[str, Callable[[GroupRow], Any]] = {
     "behind": lambda row: -1 if row.group.behind_ms is None else row.group.behind_ms,
     "pending": lambda row: row.group.pending,
     "consumers": lambda row: row.group.consumer_count,
+    "rate": lambda row: row.group.stream.rate or 0.0,
     "idle": lambda row: -1 if row.group.idle_ms is None else row.group.idle_ms,
     "status": lambda row: (SEVERITY[row.status], row.group.lag or 0),
 }

@@ -1,0 +1,190 @@
+"""The screen of `pystreams top`: a table of groups or streams that follows the server, and keys to steer it.
+
+However many streams there are, the table has the first few hundred rows of its order: those that were asked for by
+sorting and filtering. It is filled anew only when there is something new to see.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Input, Static
+
+from pystreams.dashboard.sampling.sampler import State
+from pystreams.top.cells import VIEWS, Column, cells, headline, key, rows
+
+_SHOWN = 300
+_POLL_SECONDS = 0.2
+
+
+class Looking(Protocol):
+    """What looks at the server: `state` is the last look."""
+
+    @property
+    def state(self) -> State:
+        """How it is now."""
+        ...
+
+    def start(self) -> None:
+        """Begin to look."""
+
+    def stop(self) -> None:
+        """Look no more."""
+
+
+class Top(App[None]):
+    """The application. `where`: the server's URL without secrets. `view`: groups or streams."""
+
+    TITLE = "pystreams top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #where { height: 1; background: $primary; color: $text; padding: 0 1; }
+    #totals { height: 1; padding: 0 1; }
+    DataTable { height: 1fr; }
+    Input { dock: bottom; border: none; height: 1; margin-bottom: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("tab", "view", "Groups/streams", priority=True),
+        Binding("less_than_sign,left", "sort(-1)", "Sort by", key_display="<"),
+        Binding("greater_than_sign,right", "sort(1)", "", key_display=">"),
+        Binding("r", "reverse", "Reverse"),
+        # With priority the keys that follow at once go to the filter, not to the table.
+        Binding("slash", "filter", "Filter", key_display="/", priority=True),
+        Binding("escape", "clear", "All", show=False),
+        Binding("space", "pause", "Pause"),
+    ]
+
+    def __init__(self, looking: Looking, where: str, view: str = "groups", sort: str = "", search: str = "") -> None:
+        super().__init__()
+        self._looking = looking
+        self._where = where
+        self._view = view
+        self._search = search
+        self._paused = False
+        self._falling = True
+        self._column = self._named(sort or "lag")
+        self._seen = -1
+        self._state = looking.state
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen."""
+        yield Static(id="where")
+        yield Static(id="totals")
+        table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
+        yield table
+        box = Input(self._search, placeholder="part of a name", select_on_focus=False)
+        box.display = False
+        yield box
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self._looking.start()
+        self._table.focus()
+        self._fill()
+        self.set_interval(_POLL_SECONDS, self._follow)
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        self._looking.stop()
+
+    @property
+    def _table(self) -> DataTable[Text]:
+        return self.query_one(DataTable)
+
+    def _named(self, sort: str) -> Column:
+        columns = VIEWS[self._view]
+        return next((column for column in columns if column.sort == sort), columns[0])
+
+    def _follow(self) -> None:
+        if not self._paused and self._looking.state.number != self._seen:
+            self._state = self._looking.state
+            self._fill()
+
+    def _fill(self) -> None:
+        """Show the snapshot. The cursor stays on its row, wherever that is now."""
+        self._seen = self._state.number
+        snapshot = self._state.snapshot
+        found = rows(snapshot, self._view, self._column, falling=self._falling, search=self._search)
+        shown = found[:_SHOWN]
+        table = self._table
+        under = table.cursor_row
+        names = [row.value for row in table.rows]
+        before = names[under] if 0 <= under < len(names) else None
+        top = table.scroll_y
+        table.clear(columns=True)
+        for column in VIEWS[self._view]:
+            mark = ("▼" if self._falling else "▲") if column is self._column else ""
+            table.add_column(Text(f"{column.title}{mark}", justify="right" if column.right else "left"))
+        keys = [repr(key(row)) for row in shown]
+        for name, row in zip(keys, shown, strict=True):
+            table.add_row(*cells(row, self._view, snapshot.at), key=name)
+        if before in keys:
+            table.move_cursor(row=keys.index(before), scroll=False)
+            table.scroll_to(y=top, animate=False)
+        more = f"   the first {_SHOWN} of {len(found):,}" if len(found) > len(shown) else ""
+        searched = f"   /{self._search}: {len(found):,}" if self._search else ""
+        self.query_one("#totals", Static).update(Text(f"{headline(snapshot)}{searched}{more}"))
+        self._say()
+
+    def _say(self) -> None:
+        parts = [f"{self._where}   {self._view}"]
+        if self._paused:
+            parts.append("PAUSED")
+        if self._state.problem:
+            parts.append(self._state.problem)
+        self.query_one("#where", Static).update(Text("   ".join(parts)))
+
+    def action_view(self) -> None:
+        """Groups or streams."""
+        self._view = "streams" if self._view == "groups" else "groups"
+        self._column = self._named(self._column.sort)
+        self._fill()
+
+    def action_sort(self, step: int) -> None:
+        """By the next column, or the one before: names rising, numbers falling."""
+        columns = VIEWS[self._view]
+        self._column = columns[(columns.index(self._column) + step) % len(columns)]
+        self._falling = self._column.right or self._column.sort == "status"
+        self._fill()
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self._falling = not self._falling
+        self._fill()
+
+    def action_pause(self) -> None:
+        """Keep what is shown, or follow again."""
+        self._paused = not self._paused
+        self._say()
+        self._follow()
+
+    def action_filter(self) -> None:
+        """Ask for a part of a name."""
+        box = self.query_one(Input)
+        if self.focused is box:
+            box.insert_text_at_cursor("/")
+        box.display = True
+        self.screen.set_focus(box)
+
+    def action_clear(self) -> None:
+        """Close the filter and show everything."""
+        self.query_one(Input).value = ""
+        self._close_filter()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        self._search = event.value
+        self._fill()
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter and go back to the table."""
+        self._close_filter()
+
+    def _close_filter(self) -> None:
+        self.query_one(Input).display = False
+        self.screen.set_focus(self._table)
