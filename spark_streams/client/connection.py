@@ -24,7 +24,7 @@ import redis
 from spark_streams.client.link import BROKEN, Command, Link, OtherProtocolError
 from spark_streams.client.refusals import login_refused, refused, speaks_otherwise
 from spark_streams.client.retry import Budget, is_idempotent, is_permanent, is_transient
-from spark_streams.client.routing import UNREACHABLE, Topology, key_of
+from spark_streams.client.routing import UNREACHABLE, Topology, key_of, keys_of
 from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import PystreamsError, error
 
@@ -73,6 +73,10 @@ class Connection:
         """Changes whenever a link is opened, and no two connections have the same: the server may be another one."""
         self._requests: dict[bytes, _Request] = {}
         self._reliably(lambda: self.link(None))
+
+    def serve(self, address: Address) -> None:
+        """From now on be this equal address: how long to retry, and what errors say, may differ."""
+        self.address = self.topology.address = address
 
     def close(self) -> None:
         """Close all links."""
@@ -142,7 +146,7 @@ class Connection:
         return self._links.get(link.endpoint) is link
 
     def drop(self, link: Link | None) -> None:
-        """Close a link that is broken, or whose server has changed its role, and look for the servers again."""
+        """Close a broken link, or one whose server has changed its role, and look for the servers again."""
         if link is not None:
             link.close()
             self._links.pop(link.endpoint, None)
@@ -216,7 +220,7 @@ class Connection:
         try:
             routed: dict[Endpoint, list[int]] = {}
             if self.topology.is_cluster:
-                for at, key in zip(wanted, _keys([commands[at] for at in wanted]), strict=True):
+                for at, key in zip(wanted, keys_of([commands[at] for at in wanted]), strict=True):
                     routed.setdefault(self.topology.endpoint(key), []).append(at)
             else:
                 routed[self.topology.endpoint(None)] = list(wanted)
@@ -379,17 +383,6 @@ class Connection:
         self._requests.clear()
         for link in self._links.values():
             link.last_used = time.monotonic()
-
-
-def _keys(commands: Sequence[Command]) -> list[bytes | None]:
-    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
-    keys = [key_of(command) for command in commands]
-    last = next((key for key in reversed(keys) if key is not None), None)
-    for at in range(len(keys) - 1, -1, -1):
-        if keys[at] is None:
-            keys[at] = last
-        last = keys[at]
-    return keys
 
 
 def _reason(cause: BaseException) -> str:

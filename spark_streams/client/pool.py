@@ -1,4 +1,8 @@
-"""The connections that this process keeps: one per address, borrowed by one user at a time."""
+"""The connections that this process keeps: one per server and login, borrowed by one user at a time.
+
+Queries with the same server and login share it, whatever else differs. Spark runs one task at a time in a process, so
+an executor has about as many connections to a server (to each node of a cluster) as it has cores.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from spark_streams.client.connection import Connection
 from spark_streams.client.link import BROKEN
 from spark_streams.config.address import Address
 
-_kept: dict[tuple[int, Address], Connection] = {}
+_MOST = 8  # connections that are kept; of more, those that were used longest ago are closed
+_kept: dict[tuple[int, Address], Connection] = {}  # in the order of their last use
 
 
 @contextmanager
@@ -27,6 +32,7 @@ def borrow(address: Address) -> Iterator[Connection]:
         connection = None
     if connection is None:
         connection = Connection(address)
+    connection.serve(address)
     try:
         yield connection
     except BROKEN as cause:
@@ -40,6 +46,8 @@ def borrow(address: Address) -> Iterator[Connection]:
         connection.close()
     else:
         _kept[key] = connection
+        while len(_kept) > _MOST:
+            _kept.pop(next(iter(_kept))).close()
 
 
 def has(address: Address) -> bool:

@@ -53,7 +53,7 @@ class Topology:
     """Where the keys of an address are. Its methods raise `UNREACHABLE`, and ServerError for what will not go away."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
+        self.address = address
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
         self._nodes: list[Endpoint] = []
         self._master: Endpoint | None = None
@@ -61,7 +61,7 @@ class Topology:
     @property
     def is_cluster(self) -> bool:
         """Whether keys are spread over several nodes."""
-        return self._address.kind == "cluster"
+        return self.address.kind == "cluster"
 
     def endpoint(self, key: bytes | None) -> Endpoint:
         """The server that has the key (None: any server)."""
@@ -108,16 +108,16 @@ class Topology:
     def _endpoint_of(self, text: str) -> Endpoint:
         """The `host:port` of a redirection; an empty host means the one that was asked."""
         host, _, port = text.rpartition(":")
-        return Endpoint(host or self._address.endpoints[0].host, int(port))
+        return Endpoint(host or self.address.endpoints[0].host, int(port))
 
     def _slots(self) -> list[tuple[int, int, Endpoint]]:
         if self._ranges is None:
-            self._ranges = self._ask_slots([*self._nodes, *self._address.endpoints])
+            self._ranges = self._ask_slots([*self._nodes, *self.address.endpoints])
             self._nodes = [endpoint for _, _, endpoint in self._ranges]
         return self._ranges
 
     def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
-        for endpoint, reply in self._first_answer(endpoints, self._address.login, ("CLUSTER", "SLOTS")):
+        for endpoint, reply in self._first_answer(endpoints, self.address.login, ("CLUSTER", "SLOTS")):
             ranges = [
                 (int(first), int(last), Endpoint((master[0] or b"").decode() or endpoint.host, int(master[1])))
                 for first, last, master, *_ in reply
@@ -127,7 +127,7 @@ class Topology:
         raise NoServerError("no node knows of slots that are served")
 
     def _find_master(self) -> Endpoint:
-        address = self._address
+        address = self.address
         if address.kind == "single":
             return address.endpoints[0]
         question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", address.service)
@@ -162,7 +162,7 @@ class Topology:
             finally:
                 link.close()
             if isinstance(reply, redis.ResponseError):
-                problem = refused(self._address, question[0], reply)
+                problem = refused(self.address, question[0], reply)
                 failure = NoServerError(str(reply)) if problem.condition == "SERVER_REFUSED" else problem
                 continue
             return [(endpoint, reply)]
@@ -184,3 +184,14 @@ def key_of(command: Command) -> bytes | None:
         return None
     key = command[at]
     return key if isinstance(key, bytes) else str(key).encode()
+
+
+def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
+    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
+    keys = [key_of(command) for command in commands]
+    last = next((key for key in reversed(keys) if key is not None), None)
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] is None:
+            keys[at] = last
+        last = keys[at]
+    return keys

@@ -94,14 +94,17 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Address:
-    """A server's URL and how to connect. `driver` identifies an embedded engine's driver process, else it is empty."""
+    """A server's URL and how to connect. `driver` identifies an embedded engine's driver process, else it is empty.
+
+    Addresses are equal if a connection to one is as good as one to the other.
+    """
 
     url: str = field(repr=False)
     driver: str = ""
     credentials: Credentials = Credentials()
-    retry_ms: int = RETRY_MS
+    retry_ms: int = field(default=RETRY_MS, compare=False)
     """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
-    needs: str = field(default="", repr=False)
+    needs: str = field(default="", repr=False, compare=False)
     """What an ACL user must be allowed for what the address is used for: rules of ACL SETUSER, for an error to name."""
 
     @property

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import redis
 
-from spark_streams.client import connection as connections
 from spark_streams.client import pool
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow
 from spark_streams.client.replies import parse
 from spark_streams.client.retry import is_idempotent
+from spark_streams.client.routing import keys_of
 from spark_streams.config.address import Address
 from spark_streams.errors import ServerError
 from tests import servers
@@ -98,10 +98,10 @@ def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connec
 def test_commands_without_a_key_go_with_those_that_have_one() -> None:
     """In a cluster MULTI and EXEC belong to the node of what stands between them."""
     commands = [("MULTI",), ("HSET", "a", "f", 1), ("EXEC",), ("MULTI",), ("DEL", b"b"), ("EXEC",)]
-    assert connections._keys(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
-    assert connections._keys([("PING",)]) == [None]
+    assert keys_of(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
+    assert keys_of([("PING",)]) == [None]
     read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
-    assert connections._keys([("CLIENT", "REPLY", "SKIP"), read]) == [b"s", b"s"]
+    assert keys_of([("CLIENT", "REPLY", "SKIP"), read]) == [b"s", b"s"]
     assert [is_idempotent(read), is_idempotent((*read[:-1], "0"))] == [False, True]
 
 
