@@ -25,4 +25,4 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # The harness's assertions shall show both sides, as those of test files do; this must come before it is imported.
-pytest.register_assert_rewrite("tests.harness", "tests.waiting")
+pytest.register_assert_rewrite("tests.harness", "tests.waiting", "tests.documentation.running")

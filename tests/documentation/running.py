@@ -32,8 +32,9 @@ from tests import ROOT, tools
 from tests.documentation.blocks import Block
 from tests.servers import Running
 
+_ID = re.compile(r"\b[0-9]{13}-[0-9]+\b")
 _VARYING = [
-    (r"\b[0-9]{13}-[0-9]+\b", "ID"),
+    (_ID.pattern, "ID"),
     (r"\(ID, |\(....-..-..T[0-9:.]+Z, ", "(TIME, "),
     (r"redis://[0-9.:]+[0-9]", "URL"),
     (r"\b[0-9.,]+ ?(B|KiB|MiB)(?![a-z])", "SIZE"),
@@ -77,6 +78,9 @@ class Reader:
     directory: Path
     #: What the page's Python has defined so far.
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+
+    #: An ID that the page shows, and the one that this run has in its place.
+    ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         programs = self.directory / ".programs"
@@ -140,14 +144,16 @@ class Reader:
     def _console(self, text: str) -> str:
         """A session of the shell: commands behind ``$``, and what they write."""
         for command, shown in re.findall(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", text, re.MULTILINE):
-            written = self._line(command.replace("\\\n", " "))
+            line = _ID.sub(lambda found: self.ids.get(found[0], found[0]), command.replace("\\\n", " "))
+            written = self._line(line)
             assert (command, steady(written)) == (command, steady(shown))
+            self.ids.update(zip(_ID.findall(shown), _ID.findall(written), strict=True))
         return ""
 
     def _line(self, line: str) -> str:
         """What a line of the shell writes; ``pystreams`` runs in this process, which takes it no time to start."""
         line = line.split("  #", maxsplit=1)[0]
-        parts = re.split(r" \| | >/dev/null \|\| ", line)
+        parts = re.split(r" \| | >/dev/null \|\| | \|\| ", line)
         (number, verb), *others = [
             each for each in enumerate(parts) if re.match(r"pystreams\b", each[1]) and ">" not in shlex.split(each[1])
         ] or [(-1, "")]
@@ -157,8 +163,10 @@ class Reader:
         result = CliRunner().invoke(cli, shlex.split(verb)[1:], input=given, env={**self.environment})
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        if " >/dev/null || " in line:
-            return self._shell(parts[-1].replace("$?", str(result.exit_code))) if result.exit_code else ""
+        if " || " in line:
+            shown = "" if " >/dev/null || " in line else result.stderr + result.stdout
+            otherwise = self._shell(parts[-1].replace("$?", str(result.exit_code))) if result.exit_code else ""
+            return shown + otherwise
         if number + 1 < len(parts):
             return result.stderr + self._shell(" | ".join(parts[number + 1 :]), result.stdout)
         return result.stderr + result.stdout

@@ -1,0 +1,81 @@
+"""Fill an empty server with streams in trouble, for docs/operations/ten-tasks.md: `python -m scripts.tasks_server`.
+
+The server is PYSTREAMS_URL's. A checkpoint of a Spark query on it is put into ./checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import redis
+
+from spark_streams.read.query.offsets import Offsets, Source
+from spark_streams.stream_id import StreamId
+
+_MINUTE = 60_000
+_RIGHTS = ("+@connection", "+info", "+scan", "+time", "+xinfo", "+xrange", "+xrevrange", "+xread", "+xlen", "+xpending")
+_DAY = 1_732_233_600_000  # 2024-11-22T00:00Z
+
+
+def _orders(server: redis.Redis, now: int) -> None:
+    """Three hours of orders. `billing` is at the end; `shipping` stopped at an order without a weight."""
+    for minute in range(180):
+        fields = {"order": minute, "weight": "heavy" if minute == 90 else minute % 7}
+        server.xadd("orders", fields, id=f"{now - (180 - minute) * _MINUTE}-0")
+    for group in ("billing", "shipping"):
+        server.xgroup_create("orders", group, id="0")
+    read = server.xreadgroup("billing", "bill-1", {"orders": ">"})
+    server.xack("orders", "billing", *(each for each, _ in read[0][1]))
+    for consumer, count in (("ship-1", 90), ("ship-2", 1)):
+        read = server.xreadgroup("shipping", consumer, {"orders": ">"}, count=count)
+        if consumer == "ship-1":
+            server.xack("orders", "shipping", *(each for each, _ in read[0][1]))
+    poison = read[0][1][0][0]
+    server.xclaim("orders", "shipping", "ship-2", 0, [poison], idle=50 * _MINUTE, retrycount=7, justid=True)
+
+
+def _others(server: redis.Redis, now: int) -> None:
+    """Clicks with a group that gets on, visits of two days, two dead letters, and a user who may too little."""
+    for second in range(20):
+        server.xadd("clicks", {"page": "home"}, id=f"{now - (20 - second) * 1000}-0")
+    server.xgroup_create("clicks", "site", id=f"{now - 3000}-0")
+    server.xgroup_create("clicks", "archive", id=f"{now - 10_000}-0")
+    for hour in (9, 12, 18, 30):
+        server.xadd("visits", {"page": "home", "hour": hour}, id=f"{_DAY + hour * 60 * _MINUTE}-0")
+    for order, reason in ((17, "delivered more than 5 times"), (23, "delivered more than 5 times")):
+        origin = {"_original_stream": "orders", "_original_id": f"{now - 9_000_000}-{order}"}
+        server.xadd("failed-orders", {**origin, "_original_deliveries": 6, "_reason": reason, "order": order})
+    server.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "resetkeys", "~orders", *_RIGHTS)
+
+
+def _checkpoint(now: int, directory: Path) -> None:
+    """A query that reads `clicks` with the group `archive`, which somebody has moved back since."""
+    source = Source("range", ("clicks",), group="archive", query="d3b0")
+    end = Offsets({"clicks": StreamId(now - 5000, 0)}, {"clicks": 16}, source=source)
+    for name in ("offsets", "commits"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "metadata").write_text('{"id":"d3b0"}')
+    (directory / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(end.to_json())}")
+    (directory / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def main() -> int:
+    """Fill the server; refuse one that has keys."""
+    server = redis.Redis.from_url(os.environ["PYSTREAMS_URL"], decode_responses=True)
+    if server.dbsize():
+        print("The server has keys already: take an empty one.", file=sys.stderr)
+        return 1
+    now = int(time.time() * 1000)
+    _orders(server, now)
+    _others(server, now)
+    _checkpoint(now, Path("checkpoint"))
+    print("Ready.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
