@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.text.messages import server
+from engine.text.messages import persistence, server
 
 #: The id of a history that nobody has.
 _NO_ID = "0" * 40
@@ -65,6 +65,14 @@ class Replication(Protocol):
 
     def abort_failover(self) -> None:
         """Go on as a master."""
+
+    def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
+        """Whether the process ends later, as SHUTDOWN's ``words`` say, because replicas lack something: then the client
+        ``caller``, if it is one, waits. Otherwise whoever asks ends it now.
+        """
+
+    def abort_shutdown(self) -> None:
+        """Do not end, after all."""
 
     # -- as a replica -----------------------------------------------------------------------------------------------
 
@@ -128,6 +136,13 @@ class WithoutReplicas:
 
     def abort_failover(self) -> None:
         raise CommandError(server.NO_FAILOVER)
+
+    def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
+        del words, caller
+        return False
+
+    def abort_shutdown(self) -> None:
+        raise CommandError(persistence.NO_SHUTDOWN)
 
     def follow(self, host: bytes, port: int) -> Reply:
         del host, port

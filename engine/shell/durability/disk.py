@@ -171,6 +171,11 @@ class DiskDurability:
             return forced
         return True
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the data have been saved for the last time: nothing is to happen to them any more."""
+        return self._life.state in (Life.ENDING, Life.CLOSED)
+
     def give_up_data(self) -> None:
         """The data in memory may be half changed: nothing that is made of them reaches the disk from now on.
 
@@ -240,7 +245,7 @@ class DiskDurability:
         """Decide whether commands that write may run."""
         admission, trouble = self.core.admission, self.log.trouble
         before = admission.refusal(Refusal.DISK)
-        if self._life.state in (Life.ENDING, Life.CLOSED):
+        if self.is_ending:
             error = persistence.SHUTTING_DOWN
         elif trouble:
             if not before:

@@ -65,11 +65,10 @@ class Driver:
         self._timer = self._loop.call_later(_PERIOD, self._tick)
         self.disk.tick()
 
-    def end_by_signal(self, directive: str) -> bool:
-        """Whether the process may end as ``shutdown-on-sigterm`` (or ``-sigint``) says."""
-        word = self._core.config.text(directive).upper()
+    def end_by_signal(self, words: frozenset[bytes]) -> bool:
+        """Whether the process may end as SHUTDOWN's ``words`` say."""
         try:
-            self.disk.prepare_shutdown({word} - {b"DEFAULT"})
+            self.disk.prepare_shutdown(set(words))
         except CommandError:
             return False
         return True

@@ -43,7 +43,7 @@ class ServerHost:
     # -- at once ------------------------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        LOG.info("SHUTDOWN was called")
+        LOG.info("the engine ends: SHUTDOWN, or a signal, asked for it")
         self._stop()
 
     def log(self, text: bytes) -> None:

@@ -218,7 +218,10 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self._durability.end_by_signal(f"shutdown-on-{name.lower()}"):
+        words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
+        if self.core.replication.delays_shutdown(words, None):
+            LOG.info("%s: the engine ends soon", name)
+        elif self._durability.end_by_signal(words):
             LOG.info("stopped by %s", name)
             self._stop.set()
         else:

@@ -21,6 +21,7 @@ from engine.shell.replication.master.full_syncs import Clients
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.replica.following import Following
 from engine.shell.replication.replica.surroundings import Surroundings
+from engine.shell.replication.shutdown import Shutdown
 from engine.shell.replication.waiters import AckWaiters
 from engine.text.messages import server
 from engine.wire.encode import encoded
@@ -50,6 +51,7 @@ class Node:
         self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1
         self._waiters = AckWaiters(core, loop, clients.settle, self.master.ask_soon)
         self._failover = Failover(core, self.master, self, loop, self.offset)
+        self._shutdown = Shutdown(core, self.master, loop, clients.settle, self.offset)
         self.master.failover_state = lambda: self._failover.shown
         self.master.on_acknowledged = self._acknowledged
         self._ticker: asyncio.TimerHandle | None = None
@@ -87,17 +89,20 @@ class Node:
     def _acknowledged(self) -> None:
         self._waiters.wake()
         self._failover.look_soon()
+        self._shutdown.look_soon()
 
     def _tick(self) -> None:
         # First, so that an error does not end the ticking.
         self._ticker = self._loop.call_later(1.0, self._tick)
-        self.master.tick()
+        if not self._disk.is_ending:
+            self.master.tick()
 
     def stop(self) -> None:
         """The end."""
         if self._ticker is not None:
             self._ticker.cancel()
         self._failover.stop()
+        self._shutdown.stop()
         self.following.stop()
         self.master.close()
 
@@ -144,6 +149,12 @@ class Node:
 
     def abort_failover(self) -> None:
         self._failover.abort()
+
+    def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
+        return self._shutdown.delays(words, caller)
+
+    def abort_shutdown(self) -> None:
+        self._shutdown.abort()
 
     # -- as a replica -------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.families import server_command
 from engine.core.commands.server import info
-from engine.core.protocol.replies import NO_REPLY, CommandError, Reply, Verbatim
-from engine.text.messages import general, persistence
+from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
+from engine.text.messages import general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -38,7 +38,10 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
         raise CommandError(general.SYNTAX)
     if b"ABORT" in words:
-        raise CommandError(persistence.NO_SHUTDOWN)
+        ctx.replication.abort_shutdown()
+        return OK
+    if ctx.replication.delays_shutdown(frozenset(words), ctx.session):
+        return ctx.block(argv, [], 0, type_name=b"")
     ctx.durability.prepare_shutdown(set(words))
     ctx.host.shut_down()
     return NO_REPLY

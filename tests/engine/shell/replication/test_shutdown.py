@@ -1,0 +1,132 @@
+"""The end of a master: it waits for replicas that lack something, as long as it is told to, and can be called off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from engine.core.environment.durability import WithoutDisk
+from engine.core.environment.host import WithoutProcess
+from engine.core.protocol.replies import CommandError
+from engine.shell.durability.states.machine import IllegalTransitionError
+from engine.shell.replication import shutdown
+from engine.shell.replication.shutdown import TABLE, Shutdown, ShutdownEvent, Stage
+from tests.connection import Connection
+from tests.engine.shell.replication.test_full_syncs import World, in_loop
+from tests.sentinels import Member, family
+from tests.waiting import wait_for
+
+
+@pytest.mark.parametrize("state", Stage)
+def test_every_move_of_the_table_is_made_and_no_other(state):
+    """From each stage each event leads where the table and the drawing say; every other one is refused."""
+    for event in ShutdownEvent:
+        assert event.name in (shutdown.__doc__ or "")
+        machine = shutdown.shutdown()
+        if state is Stage.WAITING:
+            machine.fire(ShutdownEvent.BEGIN)
+        if (state, event) in TABLE:
+            assert machine.fire(event) is TABLE[state, event]
+        else:
+            with pytest.raises(IllegalTransitionError):
+                machine.fire(event)
+
+
+@contextmanager
+def stopped(replica: Member) -> Iterator[None]:
+    """The replica's process does nothing."""
+    assert replica.process is not None
+    os.kill(replica.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(replica.process.pid, signal.SIGCONT)
+
+
+class Host(WithoutProcess):
+    """Notes that the process was told to end."""
+
+    def __init__(self, ended: list[bool]) -> None:
+        self._ended = ended
+
+    def shut_down(self) -> None:
+        self._ended.append(True)
+
+
+class Unwilling(WithoutDisk):
+    """What belongs on the disk cannot be written."""
+
+    def prepare_shutdown(self, words: set[bytes]) -> None:
+        raise CommandError(b"ERR " + b" ".join(words))
+
+
+def has_gone(member: Member) -> bool:
+    return member.process is not None and member.process.poll() is not None
+
+
+@pytest.mark.redis
+def test_the_end_waits_for_a_replica_that_lags():
+    """While a replica lacks something writes wait, and SHUTDOWN has no reply; ABORT calls it off, for all who wanted
+    it. A signal waits as well, until the replica has everything; then it has what clients had written before the end.
+    """
+    with family("engine", "redis") as (master, replica):
+        with Connection(master) as client, Connection(master) as caller, Connection(master) as writer:
+            client.socket.settimeout(10)
+            with stopped(replica):
+                client.run("SET", "k", "1")
+                caller.send("SHUTDOWN")
+                wait_for(lambda: client.run("INFO", "clients").find(b"blocked_clients:1") > 0, "the end to begin")
+                writer.send("SET", "k", "2")
+                assert client.run("GET", "k") == b"1"
+                assert client.run("SHUTDOWN", "ABORT") == b"OK"
+                assert "Errors trying to SHUTDOWN" in str(caller.receive())
+                assert writer.receive() == b"OK"
+                assert "No shutdown in progress" in str(client.run("SHUTDOWN", "ABORT"))
+                assert master.process is not None
+                master.process.send_signal(signal.SIGTERM)
+                wait_for(lambda: "the engine ends soon" in master.output.read_text(), "the signal")
+                assert client.run("GET", "k") == b"2"
+            wait_for(lambda: has_gone(master), "the end")
+        assert replica.run("GET", "k") == b"2"
+        assert "1 of 1 replicas have everything" in master.output.read_text()
+
+
+def test_now_ends_the_wait():
+    """SHUTDOWN NOW ends a server that waits for its replicas; its log says who lacks how much."""
+    with family("engine", "engine") as (master, replica), stopped(replica):
+        with Connection(master) as client, Connection(master) as other:
+            client.run("SET", "k", "x" * 1000)
+            client.send("SHUTDOWN", "NOSAVE")
+            wait_for(lambda: b"blocked_clients:1" in other.run("INFO", "clients"), "the end to begin")
+            other.send("SHUTDOWN", "NOW")
+            wait_for(lambda: has_gone(master), "the end")
+        log = master.output.read_text()
+        assert f"replica 127.0.0.1:{replica.port} (online) is 10" in log
+        assert "0 of 1 replicas have everything" in log
+
+
+@in_loop
+async def test_the_wait_has_an_end(tmp_path):
+    """After shutdown-timeout the process ends all the same; where the data cannot be saved it goes on."""
+    world = World(tmp_path, "--shutdown-timeout", "7")
+    core, ended = world.core, list[bool]()
+    core.host = Host(ended)  # type: ignore[assignment]
+    await world.join(b"eof", rdb_only=False)
+    shutdown = Shutdown(core, world.master, asyncio.get_running_loop(), world.settle, lambda: world.master.written)
+    assert shutdown.delays(frozenset(), None)
+    assert core.pause.until
+    assert shutdown._timer is not None
+    assert 6 < shutdown._timer.when() - asyncio.get_running_loop().time() < 7.1
+    core.durability = Unwilling()  # type: ignore[assignment]
+    shutdown._time_out()
+    assert not ended
+    assert not core.pause.until
+    core.durability = WithoutDisk()
+    assert shutdown.delays(frozenset(), None)
+    shutdown._time_out()
+    assert ended
