@@ -16,11 +16,10 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 import redis
-import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.run import configured, listen
+from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import site
 from pystreams.dashboard.history.series import History
 from pystreams.dashboard.sampling.sampler import Sampler
@@ -242,7 +241,7 @@ def dashboard(url: str, history: History, *, changes: bool) -> Iterator[str]:
     assert isinstance(address, Address)
     made = listen("127.0.0.1", 0)
     rules = Rules(address, TOKEN, changes, True)
-    running = uvicorn.Server(configured(site(rules, Sampler(address, history=history))))
+    running = Server(site(rules, Sampler(address, history=history)))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [made]})
     thread.start()
     try:

@@ -20,6 +20,7 @@ PACKAGES = {
     "redis-benchmark": "redis-tools",
     "redis-check-rdb": "redis-tools",
     "java": "openjdk-17-jre-headless",
+    "chromium": "chromium",
     "node": "nodejs",
     "npm": "npm",
     "openssl": "openssl",

@@ -9,6 +9,7 @@ import click
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect.server import address_of
 from pystreams.errors import fail
+from pystreams.values import times
 
 _SHORTEST_TOKEN = 16
 
@@ -25,6 +26,7 @@ _SHORTEST_TOKEN = 16
 @click.option("--port", default=8379, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers may call it by.")
+@click.option("--interval", default="2s", show_default=True, help="How often the server is looked at, at most.")
 @click.option("--allow-changes", is_flag=True, help="Let those who are logged in change streams and groups.")
 @click.option(
     "--token",
@@ -32,7 +34,9 @@ _SHORTEST_TOKEN = 16
     metavar="TEXT",
     help="The token to log in with. Better in PYSTREAMS_DASHBOARD_TOKEN, where other users do not see it.",
 )
-def ui(run: Run, port: int, bind: str, hosts: tuple[str, ...], allow_changes: bool, token: str | None) -> None:
+def ui(
+    run: Run, port: int, bind: str, hosts: tuple[str, ...], interval: str, allow_changes: bool, token: str | None
+) -> None:
     """Serve the dashboard of a server: its streams, groups, pending entries and dead letters in a browser.
 
     Log in with the URL that is shown when it starts, or as a user of the server. It changes nothing without
@@ -44,7 +48,8 @@ def ui(run: Run, port: int, bind: str, hosts: tuple[str, ...], allow_changes: bo
         fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
-    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts)
+    pause = max(100, times.duration(interval, "--interval")) / 1000
+    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause)
     try:
         made = dashboard.listen(bind, port)
     except OSError as cause:

@@ -11,6 +11,7 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pystreams.dashboard.api.login import Rules
-from pystreams.dashboard.app.site import site
+from pystreams.dashboard.app.site import Site, site
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
 from spark_streams.config.address import Address
 
@@ -68,18 +69,23 @@ class Watch:
         self._unread, self._silent = unread, silent
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server with a watch, which ends without waiting for pages that listen."""
+class Server(uvicorn.Server):
+    """uvicorn's server of a site, with a watch, which ends without waiting for pages that listen."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, made: Site, ready: Callable[[], None] = lambda: None) -> None:
+        super().__init__(configured(made.app))
         self._ready = ready
+        self._end = made.end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
             self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._end()
+        await super().shutdown(sockets)
 
     async def _watch(self) -> None:
         watch = Watch()
@@ -90,6 +96,9 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """End with SIGTERM and Ctrl-C, as an end that was asked for: with exit status 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -141,8 +150,7 @@ def run(address: Address, settings: Settings, made: socket.socket, say: Callable
     port = made.getsockname()[1]
     sampler = Sampler(address, settings.interval)
     rules = Rules(address, token, settings.changes, here)
-    app = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}")
-    config = configured(app)
+    made_site = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}")
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:
@@ -153,5 +161,5 @@ def run(address: Address, settings: Settings, made: socket.socket, say: Callable
                 "Put a proxy with TLS in front, or use --bind 127.0.0.1 and a tunnel."
             )
 
-    _Server(config, ready).run(sockets=[made])
+    Server(made_site, ready).run(sockets=[made])
     sys.stdout.flush()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -57,7 +58,14 @@ async def _too_large(request: Request, failure: Exception) -> Response:
     return problem(413, "TOO_LARGE", TOO_LARGE)
 
 
-def site(rules: login.Rules, sampler: Sampler, *, names: Collection[str] = (), cookie: str = "pystreams") -> ASGIApp:
+class Site(NamedTuple):
+    """The application, and what lets those go who listen, before the HTTP server ends."""
+
+    app: ASGIApp
+    end: Callable[[], None]
+
+
+def site(rules: login.Rules, sampler: Sampler, *, names: Collection[str] = (), cookie: str = "pystreams") -> Site:
     """The whole application. `names`: host names that it answers to beside IP addresses and localhost."""
     shared = Endpoints(rules, sampler, cookie)
     routes: list[BaseRoute] = [
@@ -84,4 +92,5 @@ def site(rules: login.Rules, sampler: Sampler, *, names: Collection[str] = (), c
             shared.close()
             sampler.stop()
 
-    return Guard(Starlette(routes=routes, lifespan=running, exception_handlers={TooLargeError: _too_large}), names)
+    app = Guard(Starlette(routes=routes, lifespan=running, exception_handlers={TooLargeError: _too_large}), names)
+    return Site(app, shared.news.end)

@@ -19,8 +19,7 @@ from pystreams.streams.listing import Stream
 from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
 from spark_streams.client.connection import Command, Connection
 
-_NAMES_EVERY_MS = 10_000
-_LETTERS_EVERY_MS = 60_000
+_NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
 _RATE_OVER_MS = 8_000  # entries are counted over this time for a rate, so that bursts do not make it jump
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
@@ -42,9 +41,8 @@ class Looks:
 
     def __init__(self) -> None:
         self._names: list[bytes] = []
-        self._names_at: int | None = None
         self._letters: list[bytes] = []
-        self._letters_at: int | None = None
+        self._number = 0
         self._counted: deque[tuple[int, dict[bytes, int]]] = deque()
         self._sizes: dict[bytes, int] = {}
         self._next_size = 0
@@ -54,8 +52,8 @@ class Looks:
         """The server as it is now."""
         begin = time.monotonic()
         now = asking.now_ms(connection)
-        if self._names_at is None or not 0 <= now - self._names_at < _NAMES_EVERY_MS:
-            self._names, self._names_at = sorted(listing.scan(connection)), now
+        if self._number % _NAMES_EVERY == 0:
+            self._names = sorted(listing.scan(connection))
         self._ask_sizes(connection)
         streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
         rated = self._with_rates(now, streams)
@@ -63,15 +61,16 @@ class Looks:
         groups = {(row.group.stream.name, row.group.name): row for row in self._judged(connection, every)}
         for gone in self._samples.keys() - groups.keys():
             del self._samples[gone]
-        if self._letters_at is None or not 0 <= now - self._letters_at < _LETTERS_EVERY_MS:
-            self._letters, self._letters_at = list(dead_letters.holders(connection, self._names)), now
+        if self._number % _LETTERS_EVERY == 0:
+            self._letters = list(dead_letters.holders(connection, self._names))
+        self._number += 1
         rows = _rows(rated, groups)
         took = time.monotonic() - begin
         return Snapshot(now, rows, groups, info(connection), [name for name in self._letters if name in rows], took)
 
     def forget_names(self) -> None:
         """Look for streams, and for dead letters, with the next look."""
-        self._names_at = self._letters_at = None
+        self._number = 0
 
     def _looked(self, connection: Connection) -> list[Stream]:
         return list(listing.look(connection, self._names, memory=False))

@@ -86,7 +86,7 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
             address = address_of(url)
             sampler = Sampler(address, interval=0.05)
             app = site(Rules(address, TOKEN, changes, open_here), sampler)
-            web = stack.enter_context(TestClient(app, base_url="http://127.0.0.1:8379"))
+            web = stack.enter_context(TestClient(app.app, base_url="http://127.0.0.1:8379"))
             wait_for(lambda: sampler.state.number, "the first look")
             return Dashboard(web, sampler)
 

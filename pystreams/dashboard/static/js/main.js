@@ -110,6 +110,7 @@ class Frame {
     const [kind, ...keys] = path.split("/");
     const make = SCREENS[kind] ?? null;
     const token = this.showing = {};
+    for (const open of document.querySelectorAll("dialog[open]")) open.close();
     this.screen?.leave?.();
     this.screen = null;
     for (const [place, link] of this.links) {

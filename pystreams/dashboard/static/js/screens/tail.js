@@ -11,7 +11,7 @@ const KEPT = 300;
 
 export async function tail(key) {
   const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
-  const said = h("span", { class: "muted", role: "status" }, "Waiting for entries…");
+  const said = h("span", { class: "muted", role: "status" }, "Connecting…");
   const table = new Table({ label: "Entries as they come", columns: entryColumns(key), key: (row) => row.id,
     empty: () => nothing("Nothing has come yet.", "New entries appear here by themselves.") });
   const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "Entries as they come" }, table.element);

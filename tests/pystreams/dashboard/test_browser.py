@@ -1,0 +1,429 @@
+"""The dashboard in a real browser: every screen, live updates, changes with and without permission, hostile data.
+
+One browser for all tests here. Each test has a page without cookies, which must not have reported an error at its end:
+a script's failure, a file that is missing, or something that the content security policy forbids.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
+
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.run import Server, listen
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling.sampler import Sampler
+from spark_streams.reports import STREAM, StreamReport, summary, to_fields
+from tests import servers
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.tools import needed
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+_GONE_MS = 10_000  # the patience of a test, in a browser that shares two cores with other tests
+
+
+@contextmanager
+def served(url: str, *, changes: bool) -> Iterator[str]:
+    """A dashboard in a thread, which looks at the server five times a second. Its URL."""
+    address = address_of(url)
+    made = listen("127.0.0.1", 0)
+    app = site(Rules(address, TOKEN, changes, True), Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}")
+    server = Server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
+    thread.start()
+    try:
+        wait_for(lambda: server.started, "the dashboard")
+        yield f"http://127.0.0.1:{made.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium."""
+    path = needed("chromium")
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as one,
+    ):
+        yield one
+
+
+@pytest.fixture(scope="module")
+def steering(engine_process: servers.Running) -> Iterator[str]:
+    """The URL of a dashboard that may change things."""
+    with served(engine_process.url, changes=True) as url:
+        yield url
+
+
+Opened = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, steering: str, client: redis.Redis) -> Iterator[Opened]:
+    """Opens pages of their own, which are logged in. No page may have reported an error by the test's end."""
+    client.ping()
+    with ExitStack() as stack:
+
+        def open_page(url: str = steering, fragment: str = f"#token={TOKEN}", **settings: object) -> Page:
+            page = browser.new_page(reduced_motion="reduce", **settings)  # type: ignore[arg-type]
+            stack.enter_context(without_errors(page))
+            stack.callback(page.close)
+            page.set_default_timeout(_GONE_MS)
+            page.goto(f"{url}{fragment}")
+            if fragment.startswith("#token"):
+                expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+            return page
+
+        expect.set_options(timeout=_GONE_MS)
+        yield open_page
+
+
+@contextmanager
+def without_errors(page: Page) -> Iterator[None]:
+    """What a page reports meanwhile is no error; what is refused on purpose is a resource that was not loaded."""
+    errors: list[str] = []
+
+    def failed(failure: Error) -> None:
+        errors.append(str(failure))
+
+    def said(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            errors.append(message.text)
+
+    page.on("pageerror", failed)
+    page.on("console", said)
+    yield
+    page.remove_listener("pageerror", failed)
+    page.remove_listener("console", said)
+    assert errors == []
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, steering: str) -> Page:
+    """One page that is logged in, for all tests that need no other: opening one costs a second."""
+    page = browser.new_page(reduced_motion="reduce", base_url=steering)
+    page.set_default_timeout(_GONE_MS)
+    page.goto(f"{steering}#token={TOKEN}")
+    expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+    return page
+
+
+Shown = Callable[[str], Page]
+
+
+@pytest.fixture
+def shown(shared: Page, steering: str, client: redis.Redis) -> Iterator[Shown]:
+    """Shows a screen on the shared page, which must not have reported an error by the test's end."""
+    client.ping()
+
+    def show(path: str) -> Page:
+        shared.goto(f"{steering}#/{path}")
+        return shared
+
+    expect.set_options(timeout=_GONE_MS)
+    with without_errors(shared):
+        yield show
+        shared.goto(f"{steering}#/nowhere")
+
+
+def row(page: Page, text: str) -> Locator:
+    """The row of a table with this text."""
+    return page.locator("main tbody tr").filter(has_text=text)
+
+
+def fill(client: redis.Redis) -> None:
+    """Ten orders, a group that has read six of them, dead letters, and a report about a query."""
+    for at in range(1, 11):
+        client.xadd("orders", {"n": at, "city": "Lyon" if at % 2 else "Ghent"}, id=f"{at}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "alice", {"orders": ">"}, count=6)
+    for at in range(1, 5):
+        letter = {"_original_stream": "orders", "_original_id": f"{at}-0", "_original_deliveries": 6, "_reason": "why"}
+        client.xadd("failed", {**letter, "n": at}, id=f"{at}-0")
+    each = StreamReport("a query", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, "billing", 6, 10, 5.0, 0, 0)
+    words = to_fields(summary("a query", "id", 3, 50, 1000, [each]))
+    client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
+
+
+def test_logging_in_and_out(opened: Opened, client: redis.Redis, steering: str) -> None:
+    """A wrong password is said; a user of the server gets in; the token is in no address; logging out ends all."""
+    client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
+    try:
+        page = opened(fragment="")
+        page.get_by_label("User").fill("ada")
+        page.get_by_label("Password").fill("babbage")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_contain_text("refuses this user")
+        page.get_by_label("Password").fill("lovelace")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator(".foot")).to_contain_text("ada")
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        page.goto(f"{steering}#/groups")
+        page.reload()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    finally:
+        client.acl_deluser("ada")
+    page = opened()
+    assert TOKEN not in page.url
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None:
+    """New streams, entries and lag appear without a reload; search and sorting are the server's."""
+    page = shown("")
+    expect(page.get_by_text("There are no streams.")).to_be_visible()
+    fill(client)
+    expect(row(page, "orders")).to_contain_text("10")
+    expect(page.locator(".tile", has_text="Lag of all groups")).to_contain_text("4")
+    client.xadd("orders", {"n": 11})
+    expect(row(page, "orders")).to_contain_text("11")
+    expect(page.locator(".tile", has_text="Lag of all groups")).to_contain_text("5")
+    page.get_by_label("Search streams").fill("fail")
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    page.get_by_label("Search streams").fill("no such")
+    expect(page.get_by_text("No stream has this in its name.")).to_be_visible()
+    page.get_by_label("Search streams").fill("")
+    page.get_by_role("button", name="Length").click()
+    expect(page.locator("main tbody tr").first).to_contain_text("orders")
+    expect(page.get_by_role("columnheader", name="Length")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("img", name=re.compile("Entries added, last"))).to_be_visible()
+
+
+def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.Redis) -> None:
+    """From both ends, with a condition, one entry whole, its fields' statistics, and what comes live."""
+    fill(client)
+    page = shown("stream/orders")
+    expect(page.locator("main tbody tr").first).to_contain_text("10-0")
+    page.get_by_role("button", name="Oldest first").click()
+    expect(page.locator("main tbody tr").first).to_contain_text("1-0")
+    page.get_by_label("Where").fill("city == 'Ghent' and n > 5")
+    page.get_by_label("Where").press("Enter")
+    expect(page.locator("main tbody tr")).to_have_count(3)
+    page.get_by_label("Where").fill("n >")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_text("it is no condition")).to_be_visible()
+    page.get_by_role("button", name="8-0").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1970-01-01T00:00:00.008Z")
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Fields").click()
+    expect(page.get_by_role("table", name="Fields")).to_contain_text("Ghent")
+    page.get_by_role("link", name="Live").click()
+    expect(page.get_by_text("Waiting for entries")).to_be_visible()
+    client.xadd("orders", {"n": 12, "city": "Turin"})
+    expect(row(page, "Turin")).to_be_visible()
+
+
+def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> None:
+    """The preview shows before and after; nothing happens on Cancel, and what was shown on a yes."""
+    fill(client)
+    page = shown("groups")
+    row(page, "billing").get_by_role("link", name="billing").click()
+    expect(row(page, "alice")).to_contain_text("6")
+    page.get_by_label("To", exact=True).fill("9-0")
+    page.get_by_role("button", name="Preview").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("4~2")  # now, and afterwards about
+    dialog.get_by_role("button", name="Cancel").click()
+    assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"6-0"
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Move it").click()
+    expect(page.locator(".tile", has_text="Lag")).to_contain_text("2")
+    assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"8-18446744073709551615"
+
+
+def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Redis) -> None:
+    """Some that are chosen, then all that match a filter; what happened is said."""
+    fill(client)
+    client.xclaim("orders", "billing", "bob", 0, ["2-0"], idle=700_000, retrycount=7)
+    page = shown("pending/orders/billing")
+    expect(page.get_by_role("listitem", name="10–60 min: 1")).to_be_attached()
+    page.get_by_label("Choose 1-0").check()
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Acknowledge 1 of 6 pending entries")
+    page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(page.get_by_role("status").filter(has_text="Acknowledged 1 pending entry.")).to_be_visible()
+    page.get_by_label("Idle for at least").fill("10m")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    page.get_by_label("Claim for").fill("carol")
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_role("dialog").get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("Claimed 1 pending entry.")).to_be_visible()
+    assert [each["consumer"] for each in client.xpending_range("orders", "billing", "2-0", "2-0", 1)] == [b"carol"]
+
+
+def test_dead_letters_are_replayed(shown: Shown, client: redis.Redis) -> None:
+    """Narrowed by their reason, and put back where they came from."""
+    fill(client)
+    page = shown("letters/failed")
+    page.get_by_role("button", name="why", exact=True).click()
+    expect(page.get_by_role("button", name="Reason: why")).to_be_visible()
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Replay 4 dead letters of failed")
+    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    expect(page.get_by_text("Replayed 4 dead letters.")).to_be_visible()
+    assert (client.xlen("orders"), client.xlen("failed")) == (14, 0)
+
+
+def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redis) -> None:
+    """With any fields, after a plan."""
+    fill(client)
+    page = shown("stream/orders/change")
+    page.get_by_label("Field", exact=True).fill("city")
+    page.get_by_label("Value", exact=True).fill("Porto")
+    page.get_by_role("button", name="Add…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Add").click()
+    expect(page.get_by_text("Added one entry to orders.")).to_be_visible()
+    assert client.xrevrange("orders", count=1)[0][1] == {b"city": b"Porto"}
+    page.locator("select[name=by]").select_option("maxlen")
+    page.get_by_label("How many").fill("2")
+    page.get_by_role("button", name="Trim…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Groups still need entries")
+    page.get_by_role("button", name="Remove entries").click()
+    expect(page.get_by_text("Removed 9 entries.")).to_be_visible()
+
+
+def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis.Redis, place: servers.Running) -> None:
+    """No screen has a control for it, and the page says why; a request that is made by hand is refused."""
+    fill(client)
+    with served(place.url, changes=False) as url:
+        page = opened(url)
+        expect(page.get_by_text("read-only")).to_be_visible()
+        for path in ("group/orders/billing", "pending/orders/billing", "letters/failed", "stream/orders"):
+            page.goto(f"{url}#/{path}")
+            expect(page.locator("main h1")).to_be_visible()
+            expect(page.get_by_role("button", name=re.compile("…$"))).to_have_count(0)
+            expect(page.get_by_role("checkbox")).to_have_count(0)
+        status = page.evaluate(
+            """async () => {
+              const session = (await (await fetch("/api/session")).json()).session;
+              const headers = {"content-type": "application/json", "x-csrf-token": session.csrf};
+              return (await fetch("/api/changes/trim", {method: "POST", headers, body: "{}"})).status;
+            }"""
+        )
+    assert status == 403
+
+
+def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -> None:
+    """Markup in names of streams, groups, consumers, fields and values runs nowhere, and is shown as it is."""
+    evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    client.xadd(evil, {evil: evil})
+    client.xgroup_create(evil, evil, "0")
+    client.xreadgroup(evil, evil, {evil: ">"})
+    page = shown("")
+    page.get_by_role("link", name=evil).first.click()
+    expect(page.locator("main h1")).to_have_text(evil)
+    expect(page.locator(".fields").first).to_contain_text("onerror")
+    page.get_by_role("link", name="Groups (1)").click()
+    page.locator("main tbody").get_by_role("link", name=evil).click()
+    expect(row(page, "<img")).to_be_visible()
+    page.get_by_role("link", name="Pending entries").click()
+    expect(row(page, "<img")).to_be_visible()
+    assert page.locator("main img, main script").count() == 0
+    assert "owned" not in page.title()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis, width: int) -> None:
+    """Nothing is wider than the window; every control has a name; both themes are there."""
+    fill(client)
+    page = opened(viewport={"width": width, "height": 800}, color_scheme="dark")
+    base = page.url.split("#")[0]
+    for path, shown in (
+        ("", "Streams"),
+        ("groups", "Consumer groups"),
+        ("stream/orders", "Entries added"),
+        ("stream/orders/groups", "billing"),
+        ("stream/orders/fields", "Fields of the last 10"),
+        ("stream/orders/change", "Add an entry"),
+        ("group/orders/billing", "Move the group"),
+        ("pending/orders/billing", "6 pending entries"),
+        ("letters", "Streams that hold them"),
+        ("letters/failed", "By reason"),
+        ("queries", "Checkpoints beside groups"),
+        ("server", "Slow commands"),
+        ("stream/nowhere", "There is no stream 'nowhere'"),
+    ):
+        page.goto(f"{base}#/{path}")
+        expect(page.locator("main")).to_contain_text(shown)
+        assert (path, page.evaluate("document.documentElement.scrollWidth")) == (path, width)
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll("button, a, input, select, textarea")].filter((one) =>
+              one.offsetParent && !one.textContent.trim() && !one.getAttribute("aria-label") && !one.labels?.length)
+              .map((one) => one.outerHTML)"""
+        )
+        assert (path, nameless) == (path, [])
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(14, 17, 22)"
+    page.get_by_role("button", name="Switch to light colours").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(245, 246, 248)"
+
+
+def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
+    """To the screens, to the search, through rows and into them; a list of them is there."""
+    fill(client)
+    page = shown("")
+    expect(row(page, "orders")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search streams")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Next row")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    expect(page.get_by_role("heading", name="Consumer groups")).to_be_visible()
+    expect(row(page, "billing")).to_be_visible()
+    page.keyboard.press("j")
+    expect(row(page, "billing").get_by_role("link", name="billing")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="billing")).to_be_visible()
+
+
+def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: servers.Running) -> None:
+    """What was seen stays, with a banner that says so; when the server is back, the page goes on by itself."""
+    with servers.redis() as first, redis.Redis(port=first.port) as data:
+        data.xadd("kept", {"a": 1})
+        port = first.port
+        with served(first.url, changes=True) as url:
+            page = opened(url=url)
+            expect(row(page, "kept")).to_be_visible()
+            servers.stop(first.process)
+            expect(page.get_by_role("alert")).to_contain_text("Server gone")
+            expect(row(page, "kept")).to_be_visible()
+            with servers.redis("--port", str(port)), redis.Redis(port=port) as again:
+                again.xadd("anew", {"a": 1})
+                expect(row(page, "anew")).to_be_visible(timeout=20_000)
+                expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) -> None:
+    """A page of them at a time, found by a part of a name, with the number of all."""
+    pipe = client.pipeline(transaction=False)
+    for at in range(5000):
+        pipe.xadd(f"sensor:{at:04}", {"t": at})
+        if at % 50 == 0:
+            pipe.xgroup_create(f"sensor:{at:04}", "g", "0")
+    pipe.execute()
+    page = opened()
+    expect(page.get_by_text("1–50 of 5,000")).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_text("51–100 of 5,000")).to_be_visible()
+    page.get_by_label("Search streams").fill("sensor:49")
+    expect(page.get_by_text("1–50 of 100")).to_be_visible()
+    page.get_by_label("Search streams").fill("sensor:4999")
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    page.goto(f"{page.url.split('#')[0]}#/groups")
+    expect(page.get_by_text("1–50 of 100")).to_be_visible()
