@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import parent
+from pystreams.connect.server import address_of
 from pystreams.errors import fail
 from pystreams.metrics.collector import NEEDS, Chosen, Collector
 from pystreams.metrics.table import Sample
+from pystreams.values import times
+
+if TYPE_CHECKING:
+    from pystreams.metrics.exporter import Exporter
+    from pystreams.metrics.otlp import Push
 
 PORT = 9121
 """The port that redis_exporter listens on."""
@@ -32,6 +40,8 @@ PORT = 9121
 @click.option("--no-consumer-metrics", is_flag=True, help="Leave the metrics of single consumers out.")
 @click.option("--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Seconds for a scrape.")
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
+@click.option("--otlp", metavar="URL", help="Push to an OpenTelemetry collector too: http://HOST:4318/v1/metrics.")
+@click.option("--otlp-interval", default="15s", show_default=True, help="How long to wait between two pushes.")
 @click.option("--once", is_flag=True, help="Write the metrics of now, and end.")
 def metrics(
     run: Run,
@@ -42,6 +52,8 @@ def metrics(
     no_consumer_metrics: bool,
     timeout: float,
     from_parent: bool,
+    otlp: str | None,
+    otlp_interval: str,
     once: bool,
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
@@ -51,6 +63,8 @@ def metrics(
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
+    if otlp is not None and (find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None):
+        fail("PACKAGE_MISSING", what="--otlp", package="opentelemetry-sdk", extra="otel")
     from pystreams.metrics import exporter, http  # noqa: PLC0415 - an extra, which other verbs do without
 
     if from_parent:
@@ -69,9 +83,20 @@ def metrics(
         server = http.MetricsServer(bind, port, shown)
     except OSError as cause:
         fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
-    with server as served:
-        run.out.note(f"metrics at {served.url}")
-        served.serve_forever()
+    with ExitStack() as stack:
+        stack.enter_context(server)
+        if otlp is not None:
+            stack.callback(_push(run, shown, otlp, otlp_interval).close)
+        run.out.note(f"metrics at {server.url}")
+        server.serve_forever()
+
+
+def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
+    """Begin to push."""
+    seconds = times.duration(interval, "--otlp-interval") / 1000
+    from pystreams.metrics import otlp  # noqa: PLC0415 - an extra, which an exporter for Prometheus does without
+
+    return otlp.Push(shown, endpoint, max(seconds, 1.0), address_of(run.wanted, NEEDS).shown)
 
 
 def _document(sample: Sample) -> dict[str, object]:

@@ -128,13 +128,11 @@ class Collector:
         yield from of_queries(self._queries.latest.values(), now)
         chosen, more = self._names.now(connection)
         shown = group_count = 0
-        taken: set[str] = set()
         for page in asking.pages(chosen):
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
                 break
-            # Names that are not UTF-8 are escaped; should that give the text of another name, the first one has it.
-            looked = [each for each in listing.look(connection, page, memory=False) if _is_new(each.name, taken)]
+            looked = list(listing.look(connection, page, memory=False))
             shown += len(looked)
             for stream in looked:
                 yield from of_streams.of_stream(stream, database)
@@ -164,14 +162,6 @@ def _asked(connection: Connection, endpoint: Endpoint) -> list[Any]:
             if last:
                 raise
     raise AssertionError("unreachable")
-
-
-def _is_new(name: bytes, taken: set[str]) -> bool:
-    text = of_streams.text(name)
-    if text in taken:
-        return False
-    taken.add(text)
-    return True
 
 
 class _Names:

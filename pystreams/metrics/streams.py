@@ -16,8 +16,17 @@ CONSUMERS = 1000
 
 
 def text(name: bytes) -> str:
-    """A name as a label's value: as it is, or with escapes where it is not UTF-8."""
-    return name.decode("utf-8", "backslashreplace")
+    r"""A name as a label's value: as it is, or with escapes where it is not UTF-8. No two names have the same.
+
+    So a name that looks as if it had an escape (`\xff` written out) has its backslashes doubled.
+    """
+    try:
+        found = name.decode()
+        if "\\x" not in found:
+            return found
+    except UnicodeDecodeError:
+        pass
+    return name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def of_stream(stream: Stream, database: str) -> Iterator[Sample]:

@@ -37,6 +37,8 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
     said = cli_of.failure("metrics", "--once", status=1)
     assert "[PACKAGE_MISSING]" in said
     assert "pip install 'pystreams[metrics]'" in said
+    monkeypatch.setattr(metrics, "find_spec", lambda name: None if "opentelemetry" in name else name)
+    assert "pip install 'pystreams[otel]'" in cli_of.failure("metrics", "--otlp", "http://h", "--once", status=1)
 
 
 def test_a_port_that_is_taken_is_named(cli_of: Cli, place: servers.Running) -> None:

@@ -81,18 +81,31 @@ def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, pl
 def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
     r"""Quotes, newlines, backslashes and bytes that are no UTF-8: every series is well formed and stands once.
 
-    Two names whose texts are equal (`\xff` written out, and the byte) cannot both be shown: one is.
+    So do those of two names whose texts look alike: `\xff` written out, and the byte.
     """
-    hostile = [b'"} 1\nredis_up 7', b"\xff\xfe", rb"\xff", b"\xff", "é\r\u2028".encode(), b"\x00", b""]
+    hostile = [
+        b'"} 1\nredis_up 7',
+        b"\xff\xfe",
+        rb"\xff",
+        rb"\\xff",
+        b"\\\xff",
+        b"\xff",
+        "é\r\u2028".encode(),
+        b"\x00",
+        b"",
+        b"a\\b",
+    ]
     for name in hostile:
         client.xadd(name, {"f": "v"})
-        client.xgroup_create(name, name, 0)
-        client.xreadgroup(name, name, {name: ">"})
+        for group in hostile:
+            client.xgroup_create(name, group, 0)
+            client.xgroup_createconsumer(name, group, name)
     found = _now(collector)
     assert value(found, "redis_up") == 1
     lengths = [dict(labels)["stream"] for name, labels in found if name == "redis_stream_length"]
-    assert len(lengths) == len(hostile) - 1
-    assert '"} 1\nredis_up 7' in lengths
+    assert len(lengths) == len(hostile)
+    assert {'"} 1\nredis_up 7', "a\\b", "\\xff", "\\\\xff"} <= set(lengths)
+    assert len([name for name, _ in found if name == "redis_stream_group_consumer_idle_seconds"]) == len(hostile) ** 2
 
 
 def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis, place: servers.Running) -> None:

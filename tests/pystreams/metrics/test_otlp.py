@@ -1,0 +1,68 @@
+"""Metrics for OpenTelemetry: what a collector receives."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+import redis
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from pystreams.connect.server import Wanted
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
+from pystreams.metrics.otlp import Push
+from tests import servers
+
+_Received = queue.Queue[ExportMetricsServiceRequest]
+
+
+@pytest.fixture
+def collected() -> Iterator[tuple[str, _Received]]:
+    """The address of a collector, and what it gets."""
+    received: _Received = queue.Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.put(ExportMetricsServiceRequest.FromString(body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/metrics", received
+        server.shutdown()
+        thread.join(20)
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_collector_gets_them(place: servers.Running, client: redis.Redis, collected: tuple[str, _Received]) -> None:
+    """Each series with its labels as attributes, counters as sums that only grow; the last ones when it is closed."""
+    client.xadd("s", {"n": 1})
+    endpoint, received = collected
+    collector = Collector(Wanted(place.url))
+    push = Push(Exporter(collector), endpoint, 0.05, "redis://there")
+    try:
+        request = received.get(timeout=20)
+    finally:
+        push.close()
+        collector.close()
+    (resource,) = request.resource_metrics
+    attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert (attributes["service.name"], attributes["server.address"]) == ("pystreams", "redis://there")
+    metrics = {metric.name: metric for metric in resource.scope_metrics[0].metrics}
+    (length,) = metrics["redis_stream_length"].gauge.data_points
+    assert {each.key: each.value.string_value for each in length.attributes} == {"db": "db0", "stream": "s"}
+    assert (length.as_int or length.as_double) == 1
+    assert metrics["redis_commands_processed_total"].sum.is_monotonic
+    (scrapes,) = metrics["redis_exporter_scrapes_total"].sum.data_points
+    assert (scrapes.as_int or scrapes.as_double) == 1  # one scrape for all metrics
