@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -57,23 +58,28 @@ def export(
     after = entries.after_of(run.connection, source, begin, run.now)
     upto = min(entries.after_of(run.connection, source, end, run.now), source.generated)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
-    archive = archives.open_archive(file, str(form), chosen, resume=resume)
+    with archives.written(file):
+        archive = archives.open_archive(file, str(form), chosen, resume=resume)
     if archive.last is not None:
-        after = max(after, StreamId.parse(archive.last))
+        after = max(after, _parsed(archive.last, file, "last"))
     written, whole = 0, False
     try:
         with run.out.progress("entries", _about(source, after) or None) as advance:
             for page in entries.pages(run.connection, stream, after, upto):
-                archive.write(page)
+                with archives.written(file):
+                    archive.write(page)
                 written += len(page)
                 advance(len(page))
+        with archives.written(file):
+            archive.close(whole=True)
         whole = True
     finally:
-        archive.close(whole=whole)
         if not whole:
+            with suppress(OSError):  # what ended the work is told
+                archive.close(whole=False)
             run.out.note(f"Broken off after {numbers.things(written, 'entry')}: --resume goes on.")
     run.done(
-        f"Wrote {numbers.things(written, 'entry')} to {file}.",
+        f"Wrote {numbers.things(written, 'entry')} to {names.shown(bytes(file))}.",
         {"written": written, "file": str(file), "upto": str(upto)},
     )
 
@@ -125,12 +131,22 @@ def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, res
 
 def _read(file: Path, form: str) -> Iterator[rows.Row]:
     if form == "parquet":
-        if not file.exists():
-            raise FileNotFoundError(2, "No such file or directory", str(file))
         yield from rows.read_parquet(file)
         return
     with file.open("rb") as source:
         yield from rows.read(source, form, str(file))
+
+
+def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
+    """The rows with their numbers, some hundred at a time, and fewer where they are large. Raises MALFORMED_ROW."""
+
+    def numbered() -> Iterator[tuple[int, rows.Row]]:
+        for number, row in enumerate(_read(file, form), 1):
+            if not row.words:
+                fail("MALFORMED_ROW", file=file, row=number, reason="it has no field, and an entry needs one")
+            yield number, row
+
+    return pages(numbered(), _CHUNK, lambda each: sum(map(len, each[1].words)))
 
 
 def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
@@ -141,12 +157,12 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
         fail("STREAM_NOT_EMPTY", stream=names.shown(stream), last=end)
     added, skipped, met = 0, 0, end == ZERO
     with run.out.progress("entries") as advance:
-        for number, page in enumerate(pages(_read(file, form), _CHUNK)):
+        for page in _chunks(file, form):
             new: list[tuple[bytes, list[bytes]]] = []
-            for at, row in enumerate(page, number * _CHUNK + 1):
+            for number, row in page:
                 if row.id is None:
-                    fail("MALFORMED_ROW", file=file, row=at, reason="it has no ID: give --ids new")
-                entry_id = _parsed(row.id, file, at)
+                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: give --ids new")
+                entry_id = _parsed(row.id, file, number)
                 met = met or entry_id == end
                 if entry_id <= end:
                     skipped += 1
@@ -160,7 +176,7 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
     return added, skipped
 
 
-def _parsed(text: bytes, file: Path, row: int) -> StreamId:
+def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
     try:
         return StreamId.parse(text)
     except ValueError:
@@ -179,8 +195,8 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
         )
     with run.out.progress("entries") as advance:
         seen = 0
-        for page in pages(_read(file, form), _CHUNK):
-            new = [row.words for row in page[max(0, skipped - seen) :]]
+        for page in _chunks(file, form):
+            new = [row.words for _, row in page[max(0, skipped - seen) :]]
             seen += len(page)
             if new:
                 counted.add(new)

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, STREAM, Run, stream_argument, together, verb
+from pystreams.commands.verbs import ID, NAME, STREAM, Run, ids_argument, limit_option, stream_argument, together, verb
 from pystreams.errors import fail
 from pystreams.output.out import Column
 from pystreams.streams import dead_letters, listing, trimming
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
-from spark_streams.stream_id import StreamId
+from spark_streams.stream_id import ZERO, StreamId
 
 _COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
 
@@ -47,7 +47,7 @@ def _row(letter: Letter) -> list[str]:
 @click.argument("stream", type=STREAM, required=False)
 @click.option("--from-stream", "origin", type=NAME, help="Letters from this stream.")
 @click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text.")
-@click.option("--limit", default=100, show_default=True, help="Show at most so many; 0 for all.")
+@limit_option(100, "letters")
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
     """List the dead letters of a stream, or the streams that have some.
 
@@ -81,7 +81,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
 
 @verb("show", needs="+xinfo|stream +xrange", examples=("pystreams dlq show failed 1526919030474-0",))
 @stream_argument
-@click.argument("id", type=NAME)
+@click.argument("id", type=ID)
 def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
     """Show one dead letter with the original's fields."""
     whole = listing.need(run.connection, stream)
@@ -108,7 +108,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--older-than", metavar="DURATION", help="Letters that were added before so long."),
         click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text."),
         click.option("--from-stream", "origin", type=NAME, help="Letters from this stream."),
-        click.argument("ids", nargs=-1, type=NAME, metavar="[ID]..."),
+        ids_argument,
     ):
         function = option(function)
     return function
@@ -243,8 +243,9 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     else:
         if acked and needed is None:
             fail("NO_GROUPS", stream=names.shown(stream))
-        at = needed if acked else StreamId(max(0, run.now - times.duration(str(older_than), "--older-than")), 0)
-        assert at is not None
+        at = needed or ZERO
+        if older_than is not None:
+            at = StreamId(max(0, run.now - times.duration(older_than, "--older-than")), 0)
         limit = ("MINID", str(at))
         count, exact = trimming.about_before(whole, at)
     if needed is not None and not acked and count and whole.first is not None:
@@ -255,6 +256,12 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     plan = f"remove {shown} of {whole.length:,} entries from {names.shown(stream)} ({limit[0]} {limit[1]})"
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
+    if acked:
+        # While somebody was asked, a group may have been made or moved back.
+        still = trimming.first_needed(run.connection, stream)
+        if still is None:
+            fail("NO_GROUPS", stream=names.shown(stream))
+        limit = ("MINID", str(min(still, needed or still)))
     removed = 0
     with run.out.progress("removed", count or None) as advance:
         for step in trimming.trim(run.connection, stream, *limit):

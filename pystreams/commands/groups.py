@@ -11,7 +11,17 @@ from typing import Any
 import click
 
 from pystreams.commands.choosing import matching
-from pystreams.commands.verbs import NAME, PATTERN, Run, found, group_argument, stream_argument, together, verb
+from pystreams.commands.verbs import (
+    NAME,
+    PATTERN,
+    Run,
+    found,
+    group_argument,
+    limit_option,
+    stream_argument,
+    together,
+    verb,
+)
 from pystreams.output.out import Column
 from pystreams.streams import asking, entries, listing, seeking
 from pystreams.streams import groups as of_groups
@@ -74,7 +84,7 @@ def _row(group: Group, status: Status) -> list[str]:
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
 @click.argument("pattern", default="*", type=PATTERN)
-@click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")
+@limit_option(1000, "groups")
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
 
@@ -103,9 +113,7 @@ def ls(run: Run, pattern: str, limit: int) -> None:
 )
 @stream_argument
 @group_argument
-@click.option(
-    "--limit", default=100, show_default=True, help="Show at most so many consumers, those with most pending."
-)
+@limit_option(100, "consumers, those with most pending")
 def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """Show one group and its consumers.
 
@@ -113,7 +121,8 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
     status = judge([shown.sample])
-    consumers = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
+    every = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
+    consumers = every[:limit] if limit else every
     if run.out.json:
         run.out.document(
             {
@@ -127,14 +136,13 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
                         "idle_seconds": each.idle_ms / 1000,
                         "inactive_seconds": None if each.inactive_ms is None else each.inactive_ms / 1000,
                     }
-                    for each in consumers[:limit]
+                    for each in consumers
                 ],
             }
         )
         return
-    oldest = (
-        f", the first is {shown.oldest}, left alone for {times.shown(shown.oldest_idle_ms)}" if shown.oldest else ""
-    )
+    alone = "given back" if shown.oldest_idle_ms is None else f"left alone for {times.shown(shown.oldest_idle_ms)}"
+    oldest = f", the first is {shown.oldest}, {alone}" if shown.oldest else ""
     rows = [
         ("group", f"{names.shown(shown.name)} of {names.shown(shown.stream.name)}"),
         ("status", status.value),
@@ -156,12 +164,12 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
                 times.shown(each.idle_ms),
                 times.shown(each.inactive_ms),
             ]
-            for each in consumers[:limit]
+            for each in consumers
         ],
         empty="No consumers.",
     )
-    if len(consumers) > limit:
-        run.out.note(f"There are {len(consumers):,} consumers: this is --limit {limit}.")
+    if len(every) > len(consumers):
+        run.out.note(f"There are {len(every):,} consumers: this is --limit {limit}.")
 
 
 @verb(
@@ -177,7 +185,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option("--group", type=NAME, help="This group alone.")
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
-@click.option("--limit", default=1000, show_default=True, help="Show at most so many groups; 0 for all.")
+@limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Look again and again.")
 @click.option("--interval", default="5s", show_default=True, help="How long to wait between two looks.")
 @click.option("--looks", type=click.IntRange(1), help="End after so many looks.")

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, group_argument, stream_argument, together, verb
+from pystreams.commands.verbs import (
+    NAME,
+    Run,
+    group_argument,
+    ids_argument,
+    limit_option,
+    stream_argument,
+    together,
+    verb,
+)
 from pystreams.errors import fail
 from pystreams.output.out import Column
 from pystreams.streams import asking, pending
@@ -30,14 +39,15 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
         idle_ms = 0 if idle is None else times.duration(idle, "--idle")
         function(run, which=Which(ids, consumer, idle_ms, deliveries), **others)
 
+    made: Callable[..., Any] = chosen
     for option in (
         click.option("--consumer", type=NAME, help="Those of this consumer."),
         click.option("--deliveries", type=click.IntRange(0), default=0, help="Those delivered at least so often."),
         click.option("--idle", metavar="DURATION", help="Those not delivered for at least so long, such as 15m."),
-        click.argument("ids", nargs=-1, type=NAME, metavar="[ID]..."),
+        ids_argument,
     ):
-        chosen = option(chosen)
-    return group_argument_first(chosen)
+        made = option(made)
+    return group_argument_first(made)
 
 
 def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +65,7 @@ def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
     ),
 )
 @_chosen
-@click.option("--limit", default=100, show_default=True, help="Show at most so many entries; 0 for all.")
+@limit_option(100, "entries")
 def ls(
     run: Run,
     stream: bytes,
@@ -64,6 +74,8 @@ def ls(
     limit: int,
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
+
+    One without a consumer and IDLE was given back ('pending nack').
 
     With --json a line for each entry.
     """
@@ -82,7 +94,7 @@ def ls(
                         [
                             entry.id.decode(),
                             names.shown(entry.consumer),
-                            times.shown(entry.idle_ms if entry.idle_ms >= 0 else None),
+                            times.shown(entry.idle_ms),
                             numbers.count(entry.deliveries),
                         ]
                     )
@@ -98,7 +110,7 @@ def _document(entry: Pending) -> dict[str, Any]:
     return {
         "id": entry.id.decode(),
         "consumer": names.as_json(entry.consumer),
-        "idle_seconds": entry.idle_ms / 1000 if entry.idle_ms >= 0 else None,
+        "idle_seconds": None if entry.idle_ms is None else entry.idle_ms / 1000,
         "deliveries": entry.deliveries,
     }
 

@@ -146,7 +146,7 @@ def consume(
     """
     if create:
         seeking.create_if_missing(run.connection, stream, group)
-    name = consumer or f"pystreams-{socket.gethostname()}-{os.getpid()}".encode()
+    name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
     lines = Lines(run.out, form, _fields(fields), several=False)
     reader = consuming.Reader(run.connection, stream, group, name, again=consumer is not None)
     left = limit

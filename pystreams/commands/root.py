@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import click
@@ -65,5 +68,8 @@ for _verb in (
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process. A standard stream that was closed (`>&-`) is an empty one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - open as long as the process is
     cli(prog_name="pystreams")

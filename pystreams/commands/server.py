@@ -128,7 +128,10 @@ def serve(data: Path | None, port: int, bind: str, directives: tuple[str, ...]) 
     if data is None:
         settings += ["--save", ""]
     else:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as cause:
+            raise click.BadParameter(f"{data} cannot be made: {cause.strerror}", param_hint="--data") from None
         settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
     command = [*launcher.python("engine.__main__"), *settings, *directives]
     # The engine takes this process's place, so that signals and the exit status are its own.

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import PATTERN, Run, stream_argument, verb
+from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
 from pystreams.output.out import Column
 from pystreams.streams import asking, listing
 from pystreams.streams import groups as of_groups
@@ -61,7 +61,7 @@ def document(stream: Stream, now: int) -> dict[str, Any]:
 @click.option(
     "--sort", type=click.Choice(sorted(_KEYS)), help="Largest first. All streams are looked at, whatever the limit."
 )
-@click.option("--limit", default=1000, show_default=True, help="Show at most so many streams; 0 for all.")
+@limit_option(1000, "streams")
 @click.option("--over", metavar="DURATION", help="Measure the rate for so long. Without it, it is the average so far.")
 def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -> None:
     """List streams that match the glob PATTERN: length, size, rate, age, groups.
@@ -183,7 +183,9 @@ def _group(group: Group) -> str:
 
 
 @verb("report", needs=f"{_READS} +xpending +xrange", examples=("pystreams report", "pystreams report --top 20 --json"))
-@click.option("--top", default=10, show_default=True, help="Show so many groups and streams of each kind.")
+@click.option(
+    "--top", type=click.IntRange(0), default=10, show_default=True, help="Show so many groups and streams of each kind."
+)
 def report(run: Run, top: int) -> None:
     """Look at all streams and groups, and show the totals and what deserves a look.
 

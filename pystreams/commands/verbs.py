@@ -7,7 +7,6 @@ A verb is a function whose first argument is a `Run`. `verb` makes a command of 
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Connection
 from spark_streams.errors import PystreamsError
 from spark_streams.errors import error as connector_error
+from spark_streams.stream_id import StreamId
 
 _COMPLETIONS = 50
 
@@ -112,6 +112,18 @@ class Name(click.ParamType[bytes]):
         return value if isinstance(value, bytes) else names.from_shell(value)
 
 
+class EntryId(click.ParamType[bytes]):
+    """The ID of one entry, in full: of `5` the sequence number is 0, as XACK and XDEL understand it."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        try:
+            return str(StreamId.parse(str(value))).encode()
+        except ValueError:
+            self.fail(f"'{value}' is no ID such as 1526919030474-0", param, ctx)
+
+
 def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The server's streams whose names begin so; none if it cannot be asked."""
     pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
@@ -148,7 +160,7 @@ class StreamPattern(click.ParamType[str]):
         return _streams_like(ctx, incomplete)
 
 
-NAME, STREAM, PATTERN = Name(), StreamName(), StreamPattern()
+NAME, STREAM, PATTERN, ID = Name(), StreamName(), StreamPattern(), EntryId()
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,6 +171,22 @@ def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """The argument GROUP."""
     return click.argument("group", type=NAME)(function)
+
+
+def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option --limit of a verb that lists things."""
+    text = f"Show at most so many {things}; 0 for all."
+    return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
+
+
+def ids_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument ID, any number of them; the function gets each once."""
+    return click.argument("ids", nargs=-1, type=ID, metavar="[ID]...", callback=_each_once)(function)
+
+
+def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    del ctx, param
+    return tuple(dict.fromkeys(given))
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -272,9 +300,8 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         run.out.failed(failure)
         status = status_of(failure)
     except ReaderGoneError:
-        # What is still in the buffer can go nowhere; Python would complain about it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
+        pass  # nobody is left to work for, and that is no failure
+    except (KeyboardInterrupt, click.Abort):  # click raises Abort where a question is interrupted
         status = Status.INTERRUPTED
     finally:
         run.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import queue
 import random
 import string
@@ -10,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -68,6 +70,8 @@ def produce(
     """
     if (bool(fields) + (file is not None) + (generate is not None)) != 1:
         raise click.UsageError("Give fields, or --file, or --generate.")
+    if rate is not None and not math.isfinite(rate):
+        raise click.UsageError("--rate is no number of entries.")
     if (key_column is None) != (partitions is None):
         raise click.UsageError("--key-column and --partitions belong together.")
     target = Target(stream, key_column, partitions, maxlen)
@@ -134,12 +138,20 @@ def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
     if form is None:
         fail("INVALID_VALUE", name="--file", value=file, expected="its name does not tell what it is: add --format")
     if form == "parquet":
+        if file == "-":
+            fail("INVALID_VALUE", name="--format", value=form, expected="a pipe can bring csv, jsonl and lines alone")
         yield from rows.read_parquet(Path(file))
     elif file == "-":
-        yield from rows.read(sys.stdin.buffer, form, "standard input", line_field=line_field)
+        yield from rows.read(_standard_input(), form, "standard input", line_field=line_field)
     else:
         with Path(file).open("rb") as source:
             yield from rows.read(source, form, file, line_field=line_field)
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input with a buffer of its own: Python crashes at its end while a thread waits in that of sys.stdin."""
+    raw = getattr(sys.stdin.buffer, "raw", None)
+    return sys.stdin.buffer if raw is None else io.BufferedReader(raw)
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:

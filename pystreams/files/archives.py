@@ -11,7 +11,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -19,6 +20,7 @@ from pystreams.errors import fail
 from pystreams.files.rows import ID, OTHER
 from pystreams.values import fields
 from pystreams.values.fields import Entry
+from pystreams.values.names import from_shell
 
 _PART_ENTRIES = 100_000
 _PART_BYTES = 64 << 20
@@ -39,10 +41,28 @@ class Archive(Protocol):
         ...
 
 
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """The archive of that path while it is opened, written to and closed. Raises FILE_UNUSABLE: a disk may be full."""
+    try:
+        yield
+    except OSError as cause:
+        fail("FILE_UNUSABLE", file=path, reason=cause.strerror or type(cause).__name__)
+
+
 def open_archive(path: Path, form: str, columns: Sequence[str] | None, *, resume: bool) -> Archive:
-    """The archive of a path: a new one, or with `resume` the one that is there. Raises FILE_EXISTS, MALFORMED_ROW."""
+    """The archive of a path: a new one, or with `resume` the one that is there.
+
+    `columns`: of CSV and Parquet; None takes the fields of the first entries. Raises FILE_EXISTS, MALFORMED_ROW, and
+    INVALID_VALUE for columns that there cannot be.
+    """
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)
+    names = columns or ()
+    once = len({ID, OTHER, *names}) == len(names) + 2
+    if not once or not all(_is_text(from_shell(name)) for name in names):
+        expected = f"it must be names of fields, each once, in UTF-8, and other than {ID} and {OTHER}"
+        fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
         return JsonLines(path)
     if form == "csv":
@@ -67,26 +87,44 @@ def _is_text(value: bytes) -> bool:
 
 
 class _Lines:
-    """A file of which each line is an entry. What follows its last line break is cut off."""
+    """A file of which each line is an entry. `begin`: how its first line begins.
+
+    What follows its last line break is cut off, once the file has been found to be an export. `last_line` is None where
+    it has no whole line.
+    """
+
+    begin: bytes
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO = path.open("r+b" if path.exists() else "w+b")
-        size = self._file.seek(0, os.SEEK_END)
-        self.last_line, end = self._find_last(size)
-        self._file.truncate(end)
-        self._file.seek(end)
+        self._size = self._file.seek(0, os.SEEK_END)
+        self.last_line, self._end = self._find_last()
+        try:
+            self._go_on()
+        except BaseException:
+            self._file.close()
+            raise
 
-    def _find_last(self, size: int) -> tuple[bytes, int]:
+    def _go_on(self) -> None:
+        """Get ready to write behind the last whole line. Raises MALFORMED_ROW, and has changed nothing then."""
+        self._file.seek(0)
+        begin = self._file.read(len(self.begin))
+        if begin != self.begin[: max(len(begin), len(self.begin) if self._end else 0)]:
+            fail("MALFORMED_ROW", file=self._path, row=1, reason="it is no export of this form")
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
+
+    def _find_last(self) -> tuple[bytes | None, int]:
         """The last whole line, and where it ends."""
         known = _TAIL
         while True:
-            self._file.seek(max(0, size - known))
+            self._file.seek(max(0, self._size - known))
             tail = self._file.read()
             end = tail.rfind(b"\n")
             begin = tail.rfind(b"\n", 0, max(end, 0))
-            if begin >= 0 or known >= size:
-                return tail[begin + 1 : max(end, 0)], size - len(tail) + end + 1
+            if begin >= 0 or known >= self._size:
+                return tail[begin + 1 : end] if end >= 0 else None, self._size - len(tail) + end + 1
             known *= 4
 
     def _append(self, text: str) -> None:
@@ -100,14 +138,19 @@ class _Lines:
 class JsonLines(_Lines):
     """`{"id": ..., "fields": {...}}` for each entry; nothing of an entry is lost."""
 
+    begin = b'{"id": "'
+
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
         self.last: bytes | None = None
-        if self.last_line:
+        super().__init__(path)
+
+    def _go_on(self) -> None:
+        if self.last_line is not None:
             try:
                 self.last = str(json.loads(self.last_line)["id"]).encode()
-            except (ValueError, KeyError, TypeError):
-                fail("MALFORMED_ROW", file=path, row="last", reason="it is no entry of an export")
+            except (ValueError, KeyError, TypeError, RecursionError):
+                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is no entry of an export")
+        super()._go_on()
 
     def write(self, page: Sequence[Entry]) -> None:
         self._append(
@@ -123,7 +166,7 @@ class _Table:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
-        self._at = {name.encode(): at for at, name in enumerate(columns)}
+        self._at = {from_shell(name): at for at, name in enumerate(columns)}
 
     def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
         """The values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
@@ -147,23 +190,30 @@ def _fits_a_line(value: bytes) -> bool:
 class Csv(_Lines):
     """A header, then a line for each entry; `_other` has as JSON what fits no column."""
 
+    begin = ID.encode() + b","
+
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
-        super().__init__(path)
         self.last: bytes | None = None
         self._table = None if columns is None else _Table(columns)
-        if self.last_line:
-            with path.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
+        super().__init__(path)
+
+    def _go_on(self) -> None:
+        if self.last_line is not None:
+            with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
                 header = next(csv.reader(source))
             if header[:1] != [ID] or header[-1:] != [OTHER]:
-                fail("MALFORMED_ROW", file=path, row=1, reason="it is no header of an export")
+                fail("MALFORMED_ROW", file=self._path, row=1, reason="it is no header of an export")
             self._table = _Table(header[1:-1])
-            (cells,) = csv.reader([self.last_line.decode("utf-8", "surrogateescape")])
-            self.last = None if cells == header else cells[0].encode()
+            cells = next(csv.reader([self.last_line.decode("utf-8", "surrogateescape")]), header[:0])
+            if not cells:
+                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is no entry of an export")
+            self.last = None if cells == header else from_shell(cells[0])
+        super()._go_on()
 
     def write(self, page: Sequence[Entry]) -> None:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        if not self.last_line:
+        if self.last_line is None:
             self._table = self._table or _Table(_columns_of(page))
             writer.writerow([ID, *self._table.columns, OTHER])
             self.last_line = b"header"

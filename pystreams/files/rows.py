@@ -22,8 +22,10 @@ from pystreams.errors import fail
 from pystreams.values import names
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
+_PARQUET_ROWS = 1000  # are made Python objects at a time
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 ID, OTHER = "_id", "_other"
+csv.field_size_limit((1 << 31) - 1)  # the module's own limit is 128 KiB, and values may have 512 MiB
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
         entry_id = value.pop(ID, None)
         words = [word for field, each in value.items() if each is not None for word in (field.encode(), _value(each))]
         return Row(None if entry_id is None else str(entry_id).encode(), words)
+    except RecursionError:
+        return fail("MALFORMED_ROW", file=name, row=number, reason="it is nested too deeply")
     except ValueError as cause:
         return fail("MALFORMED_ROW", file=name, row=number, reason=str(cause))
 
@@ -95,14 +99,14 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
             entry_id, words, other = None, [], ""
             for field, cell in zip(header, cells, strict=True):
                 if field == ID:
-                    entry_id = cell.encode() or None
+                    entry_id = names.from_shell(cell) or None
                 elif field == OTHER:
                     other = cell
                 elif cell:
                     words += [names.from_shell(field), names.from_shell(cell)]
             try:
                 words += _words(json.loads(other)) if other else []
-            except ValueError as cause:
+            except (ValueError, RecursionError) as cause:
                 fail("MALFORMED_ROW", file=name, row=number, reason=f"its {OTHER} is wrong: {cause}")
             yield Row(entry_id, words)
     except csv.Error as cause:
@@ -110,17 +114,18 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """The rows of a Parquet file, or of a directory's in the order of their names."""
+    """The rows of a Parquet file, or of a directory's in the order of their names. Raises MALFORMED_ROW."""
     import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    files = sorted(each for each in path.glob("*.parquet")) if path.is_dir() else [path]
+    path.stat()  # raises with the file's name, which pyarrow's error does not have
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         try:
             with pq.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(10_000):
+                for batch in opened.iter_batches(_PARQUET_ROWS):
                     yield from _of_batch(batch.column_names, [column.to_pylist() for column in batch.columns])
-        except pa.ArrowInvalid as cause:
+        except (pa.ArrowException, OSError) as cause:
             fail("MALFORMED_ROW", file=file, row=1, reason=str(cause).splitlines()[0])
 
 

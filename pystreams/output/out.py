@@ -7,17 +7,19 @@ pipe (`| head`) ends the command quietly: `ReaderGoneError`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from pystreams.errors import fail
 from spark_streams.errors import PystreamsError
 
 
@@ -34,13 +36,20 @@ class Column:
     styles: dict[str, str] | None = None
 
 
+class _Console(Console):
+    """A console that raises BrokenPipeError where nobody reads; rich's own would end the process."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
 class Output:
     """`json`: whether programs read the results. Made for each command, when its streams are known."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self._out: TextIO = sys.stdout
-        self._errors = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
+        self._errors = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
 
     @property
     def on_terminal(self) -> bool:
@@ -48,21 +57,31 @@ class Output:
         return self._out.isatty()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Lone surrogates, which no encoding has, are escaped."""
-        try:
-            self._out.write(text)
-        except UnicodeEncodeError:
-            encoding = self._out.encoding or "ascii"
-            self._out.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        except BrokenPipeError:
-            raise ReaderGoneError from None
+        """Write text as it is. Characters that the encoding does not have are escaped."""
+        with self._reachable():
+            try:
+                self._out.write(text)
+            except UnicodeEncodeError:
+                encoding = self._out.encoding or "ascii"
+                self._out.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
         """Let the reader have what was written."""
-        try:
+        with self._reachable():
             self._out.flush()
-        except BrokenPipeError:
-            raise ReaderGoneError from None
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Standard output while it is written to. Raises ReaderGoneError, and FILE_UNUSABLE where a disk is full."""
+        try:
+            yield
+        except OSError as cause:
+            # What is still in the buffer can go nowhere; Python would complain about it at its end.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+            if isinstance(cause, BrokenPipeError):
+                raise ReaderGoneError from None
+            fail("FILE_UNUSABLE", file="standard output", reason=cause.strerror or type(cause).__name__)
 
     def line(self, text: str = "") -> None:
         """A line for people."""
@@ -70,7 +89,8 @@ class Output:
 
     def document(self, value: Any) -> None:
         """A value as JSON, on a line of its own."""
-        self.write(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+        escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
+        self.write(json.dumps(value, ensure_ascii=escaped, separators=(", ", ": ")) + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
         """Rows under their titles. Cells are never cut or wrapped. `empty` is said where there are no rows."""
@@ -82,7 +102,7 @@ class Output:
             max(cell_len(column.title), *(cell_len(row[at]) for row in found)) for at, column in enumerate(columns)
         ]
         titles = [column.title for column in columns]
-        console = Console(file=self._out, highlight=False, markup=False, soft_wrap=True) if self.on_terminal else None
+        console = _Console(file=self._out, highlight=False, markup=False, soft_wrap=True) if self.on_terminal else None
         for row in (titles, *found):
             if console is None:
                 self.line("  ".join(map(_padded, columns, row, widths)).rstrip())
@@ -92,16 +112,14 @@ class Output:
                 for column, cell in zip(columns, row, strict=True)
             ]
             cells = zip(map(_padded, columns, row, widths), styles, strict=True)
-            try:
+            with self._reachable():
                 console.print(Text("  ").join(Text(cell, style) for cell, style in cells))
-            except BrokenPipeError:
-                raise ReaderGoneError from None
 
     def note(self, text: str) -> None:
         """Something to know beside the results, on standard error; with --json nothing."""
         if text and not self.json:
             self.flush()
-            self._errors.print(Text(text, style="dim"))
+            self._tell(Text(_printable(text), style="dim"))
 
     def warn(self, text: str) -> None:
         """Something that may be wrong, on standard error; as JSON with --json."""
@@ -115,10 +133,14 @@ class Output:
 
     def _say(self, kind: str, document: dict[str, Any], text: str, style: str) -> None:
         if self.json:
-            self._errors.file.write(json.dumps({kind: document}, ensure_ascii=False) + "\n")
+            self._tell(Text(json.dumps({kind: document})))
         else:
-            safe = "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
-            self._errors.print(Text.assemble((f"{kind}: ", f"bold {style}"), safe))
+            self._tell(Text.assemble((f"{kind}: ", f"bold {style}"), _printable(text)))
+
+    def _tell(self, text: Text) -> None:
+        """Write a line to standard error. Where nobody reads that, the command works on all the same."""
+        with suppress(OSError):
+            self._errors.print(text)
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -133,6 +155,11 @@ class Output:
         with Progress(*columns, *bar, console=self._errors, transient=True) as shown:
             task = shown.add_task(doing, total=total)
             yield lambda amount: shown.advance(task, amount)
+
+
+def _printable(text: str) -> str:
+    """The text with control characters as escapes."""
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 
 def _padded(column: Column, cell: str, width: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import redis
@@ -21,14 +21,19 @@ PAGE = 200
 T = TypeVar("T")
 
 
-def pages(items: Iterable[T], size: int = PAGE) -> Iterator[list[T]]:
-    """The items in lists of at most `size`."""
+_PAGE_BYTES = 1 << 20
+
+
+def pages(items: Iterable[T], size: int = PAGE, bytes_of: Callable[[T], int] | None = None) -> Iterator[list[T]]:
+    """The items in lists of at most `size`, which `bytes_of` an item keeps to about a megabyte."""
     page: list[T] = []
+    held = 0
     for item in items:
         page.append(item)
-        if len(page) == size:
+        held += 0 if bytes_of is None else bytes_of(item)
+        if len(page) == size or held >= _PAGE_BYTES:
             yield page
-            page = []
+            page, held = [], 0
     if page:
         yield page
 
@@ -40,8 +45,9 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
     at = 2 if str(command[0]).upper() in ("XINFO", "XGROUP") else 1
     stream = shown(names[at]) if len(names) > at else ""
     group = shown(names[at + 1]) if len(names) > at + 1 else ""
-    if str(command[0]).upper() == "XREADGROUP":
-        stream, group = shown(names[-2]), shown(names[2])
+    if b"STREAMS" in names:  # XREAD, XREADGROUP: the names of the streams follow it, then as many IDs
+        read = names[names.index(b"STREAMS") + 1 :]
+        stream, group = ", ".join(map(shown, read[: len(read) // 2])), shown(names[2])
     address = connection.address
     if "NOGROUP" in text:
         return error("NO_SUCH_GROUP", stream=stream, group=group, address=address)

@@ -7,6 +7,7 @@ otherwise it is added first, so that a letter may be there twice rather than not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,7 @@ def parsed(entry: Entry) -> Letter | None:
     if tuple(words[0 : 2 * len(_ORIGIN) : 2]) != _ORIGIN:
         return None
     stream, original, deliveries, reason = words[1 : 2 * len(_ORIGIN) : 2]
-    count = int(deliveries) if deliveries.isdigit() else None
+    count = int(deliveries) if re.fullmatch(rb"[0-9]{1,18}", deliveries) else None
     return Letter(entry_id, stream, original, count, reason, words[2 * len(_ORIGIN) :])
 
 
@@ -86,7 +87,7 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
     if which.ids:
         found = (
             [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
-            for some in pages(which.ids, _CHUNK)
+            for some in pages(dict.fromkeys(which.ids), _CHUNK)
         )
     else:
         end = upto if which.before is None else min(upto, which.before.before())

@@ -16,6 +16,7 @@ from pystreams.errors import fail
 from pystreams.streams import ids
 from pystreams.streams.asking import ask, failure, number, pages, pairs
 from pystreams.streams.listing import Stream, look, parsed
+from pystreams.streams.pending import idle_of
 from pystreams.streams.status import Sample
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
@@ -37,8 +38,8 @@ class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
     `lag`: entries not delivered, an estimate unless `exact`. `behind_ms`: how old the first of them is; 0 if there is
-    none. `oldest`: the first pending entry, `oldest_idle_ms` since it was last delivered. `consumers` is None where
-    they were not asked for.
+    none. `oldest`: the first pending entry, `oldest_idle_ms` since it was last delivered (None if it was given
+    back). `consumers` is None where they were not asked for.
     """
 
     stream: Stream
@@ -171,7 +172,7 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
         changes["consumers"] = tuple(map(_consumer, map(pairs, consumers)))
     oldest = _told(replies.get("oldest"))
     if oldest:
-        changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": int(oldest[0][2])}
+        changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": idle_of(oldest[0])}
     first = group.stream.first if group.at_start else ids.first_of(_told(replies.get("undelivered")))
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)

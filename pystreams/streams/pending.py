@@ -17,7 +17,7 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.stream_id import StreamId
 
 _PAGE = 1000
-_LONG_AGO_MS = 86_400_000
+LONG_AGO_MS = 86_400_000
 """The idle time of an entry that is given back without XNACK: whoever claims what was left alone takes it."""
 
 
@@ -25,13 +25,19 @@ _LONG_AGO_MS = 86_400_000
 class Pending:
     """An entry that was delivered and not acknowledged.
 
-    `consumer` is empty where it was given back; then `idle_ms` is -1: any claim may have it at once.
+    One that was given back (XNACK) belongs to no consumer: `consumer` is empty, and `idle_ms` None. Whoever claims what
+    was left alone gets it, however long that must be.
     """
 
     id: bytes
     consumer: bytes
-    idle_ms: int
+    idle_ms: int | None
     deliveries: int
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it was given back."""
+        return self.idle_ms is None
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Which:
 
     def has(self, entry: Pending) -> bool:
         return (
-            (entry.idle_ms < 0 or entry.idle_ms >= self.idle_ms)
+            (entry.idle_ms is None or entry.idle_ms >= self.idle_ms)
             and entry.deliveries >= self.deliveries
             and (self.consumer is None or entry.consumer == self.consumer)
         )
@@ -65,7 +71,7 @@ def total(connection: Connection, stream: bytes, group: bytes) -> int:
 def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> Iterator[list[Pending]]:
     """The entries that are meant, in the order of their IDs, in pages of at most a thousand; none of them is empty."""
     if which.ids:
-        for some in pages(which.ids, _PAGE):
+        for some in pages(dict.fromkeys(which.ids), _PAGE):
             replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in some])
             yield from _kept([row for reply in replies for row in reply], which)
         return
@@ -80,10 +86,15 @@ def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> I
 
 
 def _kept(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
-    found = [Pending(row[0], row[1] or b"", int(row[2]), int(row[3])) for row in rows]
+    found = [Pending(row[0], row[1] or b"", idle_of(row), int(row[3])) for row in rows]
     kept = [entry for entry in found if which.has(entry)]
     if kept:
         yield kept
+
+
+def idle_of(row: Sequence[Any]) -> int | None:
+    """For how many milliseconds an entry was left alone, by its row of XPENDING; None if it was given back."""
+    return int(row[2]) if int(row[2]) >= 0 else None
 
 
 def acknowledge(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending]) -> int:
@@ -102,6 +113,11 @@ def claim(
     return len(ask(connection, "XCLAIM", stream, group, consumer, idle_ms, *ids, "JUSTID"))
 
 
+def is_unknown(refusal: redis.ResponseError) -> bool:
+    """Whether the server does not know the command, or does not let this user call it: there must be another way."""
+    return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
+
+
 def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], mode: str) -> int:
     """Give entries back, so that the next claim of any consumer gets them. How many were.
 
@@ -113,14 +129,16 @@ def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequ
     (reply,) = connection.pipeline([command])
     if not isinstance(reply, redis.ResponseError):
         return int(reply)
-    if "unknown command" not in str(reply).lower() and not str(reply).startswith("NOPERM"):
+    if not is_unknown(reply):
         raise failure(connection, command, reply)
+    # An entry that is free stays so.
     claims: list[Command] = [
         (
-            *("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", _LONG_AGO_MS, "RETRYCOUNT"),
+            *("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", LONG_AGO_MS, "RETRYCOUNT"),
             max(0, entry.deliveries - (mode == "silent")),
             "JUSTID",
         )
         for entry in entries
+        if not entry.is_free
     ]
     return sum(len(claimed) for claimed in ask_all(connection, claims))

@@ -14,12 +14,14 @@ from pystreams.errors import fail
 from pystreams.streams.asking import ask, ask_all, failure
 from pystreams.streams.groups import Group
 from pystreams.streams.listing import Stream, parsed
-from pystreams.streams.pending import Pending
+from pystreams.streams.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import same_slot_tag
 from spark_streams.stream_id import ZERO, StreamId
 
+_NOBODY = b"pystreams-returned"
+"""The consumer of entries that were given back, on servers where an entry must have one."""
 _KEPT_SECONDS = 7 * 86_400
 """How long the count of an import that was broken off is kept."""
 
@@ -100,19 +102,28 @@ def copy_group(connection: Connection, group: Group, target: bytes) -> None:
 def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> None:
     """Make entries pending as they are at the source: for the same consumers, as long alone, as often delivered.
 
-    Those that were given back (XNACK) are so again, where the server knows that.
+    Those that were given back (XNACK) are so again. Where the server does not know that, they are a consumer's that
+    left them alone for a day.
     """
-    claims: list[Command] = [
-        (
-            *("XCLAIM", target, group, entry.consumer, 0, entry.id, "IDLE", entry.idle_ms),
-            *("RETRYCOUNT", entry.deliveries, "FORCE", "JUSTID"),
-        )
-        for entry in page
-        if entry.consumer
+    free = [entry for entry in page if entry.is_free]
+    ask_all(
+        connection,
+        [_claimed(target, group, entry, entry.consumer, entry.idle_ms or 0) for entry in page if not entry.is_free],
+    )
+    commands: list[Command] = [
+        ("XNACK", target, group, "FAIL", "IDS", 1, entry.id, "RETRYCOUNT", entry.deliveries, "FORCE") for entry in free
     ]
-    returned: list[Command] = [
-        ("XNACK", target, group, "FAIL", "IDS", 1, entry.id, "RETRYCOUNT", entry.deliveries, "FORCE")
-        for entry in page
-        if not entry.consumer
-    ]
-    ask_all(connection, [*claims, *returned])
+    unknown: list[Pending] = []
+    for entry, command, reply in zip(free, commands, connection.pipeline(commands), strict=True):
+        if isinstance(reply, redis.ResponseError):
+            if not is_unknown(reply):
+                raise failure(connection, command, reply)
+            unknown.append(entry)
+    ask_all(connection, [_claimed(target, group, entry, _NOBODY, LONG_AGO_MS) for entry in unknown])
+
+
+def _claimed(target: bytes, group: bytes, entry: Pending, consumer: bytes, idle_ms: int) -> Command:
+    return (
+        *("XCLAIM", target, group, consumer, 0, entry.id, "IDLE", idle_ms),
+        *("RETRYCOUNT", entry.deliveries, "FORCE", "JUSTID"),
+    )

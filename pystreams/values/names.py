@@ -40,7 +40,7 @@ def from_json(value: Any) -> bytes:
     """The value of what `as_json` made; numbers and true, false and null as JSON writes them. ValueError otherwise."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
-    if isinstance(value, dict) and set(value) == {"base64"}:
+    if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
         return base64.b64decode(value["base64"], validate=True)
     if isinstance(value, bool):
         return b"true" if value else b"false"

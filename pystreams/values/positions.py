@@ -37,7 +37,7 @@ def parse(text: str, name: str, *, signs: str = "-10") -> Position:
         return Position("start")
     if word in ("end", "latest", "$", "+"):
         return Position("end")
-    if re.fullmatch(r"[+-][0-9]+", word) and ("+" in signs or word[0] == "-"):
+    if re.fullmatch(r"[+-][0-9]{1,18}", word) and ("+" in signs or word[0] == "-"):
         return Position("entries", entries=int(word))
     if times.is_duration(word.removeprefix("-")):
         return Position("ago", ago=times.duration(word.removeprefix("-"), name))

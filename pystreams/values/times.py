@@ -10,6 +10,7 @@ from pystreams.errors import fail
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
+_LONGEST_MS = 100 * 365 * 86_400_000  # a hundred years: no clock, and no sleep, can do with more
 _LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
@@ -19,12 +20,13 @@ def is_duration(text: str) -> bool:
 
 
 def duration(text: str, name: str) -> int:
-    """The milliseconds of a duration; a bare number means seconds. INVALID_VALUE if it is none."""
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
-        text += "s"
-    if not is_duration(text):
-        fail("INVALID_VALUE", name=name, value=text, expected="it must be a duration such as 90s, 15m, 1h30m or 7d")
-    return round(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+    """The milliseconds of a duration of at most a hundred years; a bare number means seconds. Or INVALID_VALUE."""
+    given = f"{text}s" if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else text
+    milliseconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
+    if not is_duration(given) or milliseconds > _LONGEST_MS:
+        expected = "it must be a duration such as 90s, 15m, 1h30m or 7d, of at most a hundred years"
+        fail("INVALID_VALUE", name=name, value=text, expected=expected)
+    return round(milliseconds)
 
 
 def moment(text: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ class Cli:
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr
+
+
+@pytest.fixture
+def engine_client(engine_process: servers.Running) -> Iterator[redis.Redis]:
+    """A client of the engine alone, which has no keys before and after the test."""
+    with redis.Redis(port=engine_process.port, protocol=2) as made:
+        made.flushall()
+        try:
+            yield made
+        finally:
+            made.flushall()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def histogram(found: Sequence[Pending]) -> dict[str, Any]:
     """How many entries were left alone for how long, and were delivered how often."""
     ages, deliveries = [0] * len(AGE_NAMES), [0] * len(DELIVERY_NAMES)
     for entry in found:
-        ages[bisect_right(AGES_MS, entry.idle_ms)] += 1
+        ages[bisect_right(AGES_MS, entry.idle_ms or 0)] += 1
         deliveries[bisect_right(DELIVERIES, entry.deliveries)] += 1
     return {
         "ages": [list(pair) for pair in zip(AGE_NAMES, ages, strict=True)],
@@ -111,7 +111,7 @@ def entries(asked: Asked) -> dict[str, Any]:
             {
                 "id": each.id.decode("ascii", "replace"),
                 "consumer": shapes.name(each.consumer),
-                "idle_ms": None if each.idle_ms < 0 else each.idle_ms,
+                "idle_ms": each.idle_ms,
                 "deliveries": each.deliveries,
             }
             for each in found

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from pystreams.files import archives
 from pystreams.streams import transfer
 from tests.pystreams.conftest import Cli
 
@@ -192,3 +195,73 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
         assert (result["copied"], _all(target, "orders") == _all(stream, "orders")) == (1212, True)
         assert target.xinfo_groups("orders")[0]["last-delivered-id"] == b"600-0"
         target.flushall()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_large_values_and_empty_streams_come_back(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
+    """A value is of any size, also in the last line, from which an export goes on; a stream may have no entry."""
+    client.xadd("s", {"a": "x" * 200_000, "b": "y" * 1_000}, id="1-0")
+    file = str(tmp_path / f"s.{form}")
+    cli_of("export", "s", file)
+    assert cli_of.json("export", "s", file, "--resume")["written"] == 0
+    cli_of("import", file, "again")
+    assert _all(client, "again") == _all(client, "s")
+    client.xdel("s", "1-0")
+    assert cli_of.json("export", "s", str(tmp_path / f"none.{form}"))["written"] == 0
+    assert cli_of.json("import", str(tmp_path / f"none.{form}"), "none") == {"added": 0, "skipped": 0}
+
+
+def test_rows_are_added_by_the_megabyte(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """Five hundred rows at a time may be as large as memory."""
+    asked: list[int] = []
+    for number in range(1, 8):
+        client.xadd("s", {"a": "x" * 400_000}, id=f"{number}-0")
+    cli_of("export", "s", str(tmp_path / "s.jsonl"))
+    with pytest.MonkeyPatch.context() as patch:
+        add = transfer.add
+        patch.setattr(transfer, "add", lambda to, name, page: (asked.append(len(page)), add(to, name, page))[1])
+        cli_of("import", str(tmp_path / "s.jsonl"), "again")
+    assert asked == [3, 3, 1]
+
+
+@pytest.mark.parametrize("text", ["a note of mine", "a note\nwithout an end", "a note\n\n", '{"id": 5}\nand more'])
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_file_that_is_no_export_stays_as_it_is(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, form: str, text: str
+) -> None:
+    """--resume cuts a torn line off an export; it does not touch what somebody else has written."""
+    file = tmp_path / f"notes.{form}"
+    file.write_text(text)
+    assert "MALFORMED_ROW" in cli_of.failure("export", "orders", str(file), "--resume", status=1)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("columns", ["_id", "n,_other", "n,n", b"n,\xff"])
+def test_columns_that_there_cannot_be(cli_of: Cli, stream: redis.Redis, tmp_path: Path, columns: str | bytes) -> None:
+    """Reserved names, a name twice, and bytes that are no text."""
+    file = tmp_path / "s.csv"
+    assert "--columns" in cli_of.failure("export", "orders", str(file), "--columns", columns, status=2)
+    assert not file.exists()
+
+
+def test_a_full_disk_is_told_as_such(
+    cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a connection that broke."""
+
+    def full(self: archives.JsonLines, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(archives.JsonLines, "_append", full)
+    told = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
+    assert "FILE_UNUSABLE" in told
+    assert "No space left on device" in told
+
+
+def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """A stream has no such entry; the server's refusal would not say which row it is."""
+    file = tmp_path / "s.jsonl"
+    file.write_text('{"id": "1-0", "fields": {"a": "1"}}\n{"id": "2-0", "fields": {}}\n')
+    for ids in ("keep", "new"):
+        told = cli_of.failure("import", str(file), "s", "--ids", ids, status=1)
+        assert f"Row 2 of {file} cannot be read: it has no field" in told

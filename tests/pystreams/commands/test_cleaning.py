@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import redis
 
+from pystreams.commands.verbs import Run
 from tests.pystreams.conftest import Cli
 
 
@@ -113,3 +115,44 @@ def test_other_limits_say_what_groups_lose(cli_of: Cli, stream: redis.Redis) -> 
     assert cli_of.result("trim", "orders", "-y").exit_code == 2
     stream.xadd("alone", {"n": 1})
     assert "[NO_GROUPS]" in cli_of.failure("trim", "alone", "--acked", "-y", status=1)
+
+
+def test_a_letter_that_is_named_twice_is_put_back_once(cli_of: Cli, letters: redis.Redis) -> None:
+    """And an ID without its sequence number means the letter of number 0 alone."""
+    first = _ids(cli_of)[0]
+    before = letters.xlen("orders")
+    cli_of("dlq", "replay", "failed", first, first, "--keep", "--yes")
+    assert letters.xlen("orders") == before + 1
+    origin = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 1, "_reason": "r", "n": 1}
+    end = 10**15
+    for number in range(2):
+        letters.xadd("failed", origin, id=f"{end}-{number}")
+    assert cli_of("dlq", "purge", "failed", str(end), "--yes") == "Removed 1 dead letter of failed.\n"
+    assert _ids(cli_of)[-1] == f"{end}-1"
+
+
+def _ids(cli_of: Cli) -> list[str]:
+    return [json.loads(line)["id"] for line in cli_of("dlq", "ls", "failed", "--json").splitlines()]
+
+
+def test_a_letter_with_an_odd_count_of_deliveries_is_listed(cli_of: Cli, client: redis.Redis) -> None:
+    """Whoever wrote it, no number in it is too long for the other letters to be seen."""
+    odd = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": "9" * 5000, "_reason": "r", "n": 1}
+    client.xadd("failed", odd, id="1-0")
+    assert cli_of.json("dlq", "ls")["streams"] == [{"stream": "failed", "length": 1}]
+    assert cli_of.json("dlq", "ls", "failed")["deliveries"] is None
+
+
+def test_trimming_spares_what_a_group_needs_since_the_question(
+    cli_of: Cli, stream: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody is asked whether to trim, a group may be made that needs all entries."""
+
+    def asked(self: Run, plan: str, document: dict[str, Any] | None = None) -> bool:
+        stream.xgroup_create("orders", "late", 0)
+        return True
+
+    before = stream.xlen("orders")
+    monkeypatch.setattr(Run, "may", asked)
+    assert cli_of("trim", "orders", "--acked") == "Removed 0 entries from orders.\n"
+    assert stream.xlen("orders") == before

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import redis
 
+from tests import servers
 from tests.pystreams.conftest import Cli
 
 
@@ -111,3 +113,42 @@ def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream
     assert "c1" in json.loads(result.stderr)["warning"]["message"]
     assert cli_of.json(*words, "c1", "--with-pending", "-y") == {"removed": ["c1"], "pending": 4}
     assert cli_of.result(*words, "-y").exit_code == 2
+
+
+@pytest.mark.redis
+def test_an_entry_that_was_given_back_is_pending_as_the_others(
+    engine_process: servers.Running, redis_process: servers.Running, tmp_path: Path
+) -> None:
+    """It is listed without a consumer, counts whatever --idle says, is copied to any server, and acknowledged."""
+    cli = Cli(engine_process.url, tmp_path)
+    here, there = (redis.Redis(port=each.port, protocol=2) for each in (engine_process, redis_process))
+    with here, there:
+        here.flushall()
+        there.flushall()
+        for number in (1, 2):
+            here.xadd("s", {"n": number}, id=f"{number}-0")
+        here.xgroup_create("s", "g", 0)
+        here.xreadgroup("g", "c", {"s": ">"})
+        cli("pending", "nack", "s", "g", "1-0", "--yes")
+        lines = cli("pending", "ls", "s", "g", "--idle", "30d", "--json").splitlines()
+        free = {"id": "1-0", "consumer": "", "idle_seconds": None, "deliveries": 1}
+        assert [json.loads(line) for line in lines] == [free]
+        assert "the first is 1-0, given back" in cli("groups", "describe", "s", "g")
+        assert cli.json("copy", "s", "twin") == {"copied": 2, "groups": 1, "pending": 2}
+        assert json.loads(cli("pending", "ls", "twin", "g", "1-0", "--json")) == free
+        assert cli.json("copy", "s", "--to-url", redis_process.url) == {"copied": 2, "groups": 1, "pending": 2}
+        (row,) = there.xpending_range("s", "g", "1-0", "1-0", 1)
+        assert (row["consumer"], row["times_delivered"]) == (b"pystreams-returned", 1)
+        assert row["time_since_delivered"] >= 86_400_000
+        assert cli.json("pending", "ack", "s", "g", "--all", "--yes") == {"acknowledged": 2, "pending": 0}
+        here.flushall()
+        there.flushall()
+
+
+def test_an_id_means_one_entry_however_it_is_written(cli_of: Cli, stream: redis.Redis) -> None:
+    """Without a sequence number it is the number 0, twice the same is once, and what is no ID is refused."""
+    assert cli_of("pending", "ack", "orders", "billing", "1", "1-0", "1-0", "--yes") == (
+        "Acknowledged 1 entry; 5 left.\n"
+    )
+    for words in (("pending", "ack", "orders", "billing", "one"), ("pending", "ls", "orders", "billing", "-")):
+        assert "is no ID such as" in cli_of.failure(*words, status=2)

@@ -14,6 +14,11 @@ from contextlib import contextmanager
 import pytest
 import redis
 
+from pystreams.streams import following
+from spark_streams.client.connection import Connection
+from spark_streams.config.address import Address
+from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import ZERO
 from tests import ROOT, servers, tools
 from tests.pystreams.conftest import Cli
 from tests.waiting import wait_for
@@ -166,3 +171,20 @@ def test_a_follower_gets_what_is_added_later(cli_of: Cli, streams: redis.Redis) 
     adding.start()
     assert _ids(cli_of("consume", "a", "-g", "g", "-f", "-n", "1", "--ack", "--json")) == [99]
     adding.join()
+
+
+def test_a_key_that_becomes_something_else_is_named(cli_of: Cli, streams: redis.Redis) -> None:
+    """Streams stand behind other words in the command that follows them."""
+    streams.set("odd", "text")
+    connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
+    try:
+        with pytest.raises(PystreamsError, match="The key 'odd' at"):
+            next(following.follow(connection, {b"odd": ZERO}, print))
+    finally:
+        connection.close()
+
+
+def test_a_consumer_may_have_an_empty_name(cli_of: Cli, streams: redis.Redis) -> None:
+    """It is that consumer then, and none that is made up."""
+    cli_of("consume", "a", "-g", "g", "-c", "", "--create", "-n", "1")
+    assert [each["name"] for each in streams.xinfo_consumers("a", "g")] == [b""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 
 from tests.pystreams.conftest import Cli
@@ -82,3 +83,24 @@ def test_what_is_not_there_or_no_stream_has_its_own_status(cli_of: Cli, client: 
     _fill(client)
     assert "[NO_SUCH_STREAM] There is no stream 'nope'" in cli_of.failure("info", "nope", status=4)
     assert "[NOT_A_STREAM]" in cli_of.failure("info", "no stream", status=1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ls",),
+        ("groups", "ls"),
+        ("groups", "lag"),
+        ("groups", "describe", "s", "g"),
+        ("pending", "ls", "s", "g"),
+        ("dlq", "ls", "s"),
+    ],
+)
+def test_a_limit_is_no_negative_number(cli_of: Cli, words: tuple[str, ...]) -> None:
+    """0 is all, and there is nothing below it."""
+    assert "--limit" in cli_of.failure(*words, "--limit", "-5", status=2)
+
+
+def test_a_note_does_not_steer_the_terminal(cli_of: Cli, client: redis.Redis) -> None:
+    """It may repeat what was asked for."""
+    assert cli_of.result("ls", "\x1b[31mred").stderr == "No stream matches \\x1b[31mred.\n"

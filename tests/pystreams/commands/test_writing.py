@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,7 +13,9 @@ import pytest
 import redis
 
 from spark_streams.client.slots import checksum
+from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
+from tests.waiting import wait_for
 
 
 def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]:
@@ -90,3 +96,50 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     assert "needs one" in cli_of.failure(*words, "jsonl", stdin="{}\n", status=1)
     assert "[FILE_UNUSABLE]" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no.csv"), status=4)
     assert "add --format" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no"), status=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"a": {"base64": 5}}', "a field's value is a text"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ('{"a":' * 100_000, "it is nested too deeply"),
+    ],
+)
+def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path: Path, line: str, reason: str) -> None:
+    """Whatever a file holds, the error names the row."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text(line + "\n")
+    told = cli_of.failure("produce", "s", "-f", str(file), status=1)
+    assert "[MALFORMED_ROW] Row 1 of" in told
+    assert reason in told
+
+
+def test_parquet_comes_from_files_alone(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """A pipe cannot bring it; a file that is missing, or is none of Parquet, is named."""
+    assert "INVALID_VALUE" in cli_of.failure("produce", "s", "-f", "-", "--format", "parquet", status=2)
+    missing, other = tmp_path / "missing.parquet", tmp_path / "other.parquet"
+    other.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    assert f"FILE_UNUSABLE] The file {missing}" in cli_of.failure("produce", "s", "-f", str(missing), status=4)
+    assert f"of {other} cannot be read" in cli_of.failure("produce", "s", "-f", str(other), status=1)
+
+
+@pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])
+def test_a_rate_is_a_number_of_entries(cli_of: Cli, rate: str) -> None:
+    """Above zero, and finite."""
+    assert "rate" in cli_of.failure("produce", "s", "--generate", "1", "--rate", rate, status=2)
+
+
+def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_process: servers.Running) -> None:
+    """Ctrl-C while nothing comes through the pipe: what came is added, and the process does not crash at its end."""
+    words = f"-m pystreams --url {engine_process.url} produce s -f - --format lines".split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, *words], env=environment, stdin=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        wait_for(lambda: engine_client.xlen("s") == 1, "the line to be added")
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(20), process.stderr.read()) == (130, b"Interrupted after 1 entry.\n")

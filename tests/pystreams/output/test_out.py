@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 
 import pytest
 
 from pystreams.errors import error
 from pystreams.output.out import Column, Output, ReaderGoneError
+from spark_streams.errors import PystreamsError
 
 _COLUMNS = [Column("NAME"), Column("N", right=True), Column("STATUS", styles={"ok": "green"})]
 
@@ -81,3 +84,35 @@ def test_a_terminal_that_knows_few_characters_gets_escapes(monkeypatch: pytest.M
     out.line("köln")
     out.flush()
     assert stdout.buffer.getvalue() == b"k\\xf6ln\n"  # type: ignore[attr-defined]
+
+
+class _Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output may be a file; that it cannot be written to is no matter of the server."""
+    with pytest.raises(PystreamsError, match="The file standard output cannot be used: No space left on device"):
+        _table(monkeypatch, _Full())
+
+
+def test_nobody_has_to_read_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command goes on without its notes, and an error still has its exit status."""
+    monkeypatch.setattr("sys.stderr", _Closed())
+    for as_json in (False, True):
+        out = Output(json=as_json)
+        out.note("by the way")
+        out.warn("take care")
+        out.failed(error("NO_GROUPS", stream="s"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_json_is_json_whatever_the_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    """Characters that the encoding does not have are escaped as JSON escapes them."""
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", stdout)
+    out = Output(json=True)
+    out.document({"name": "köln 😀"})
+    out.flush()
+    assert json.loads(stdout.buffer.getvalue()) == {"name": "köln 😀"}  # type: ignore[attr-defined]

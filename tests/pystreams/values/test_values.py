@@ -97,3 +97,15 @@ def test_numbers_for_people() -> None:
         "3.6/h",
         "0/s",
     ]
+
+
+@pytest.mark.parametrize("text", ["9" * 400 + "w", "99999999999999w", "36501d"])
+def test_a_duration_is_one_that_somebody_can_wait_for(text: str) -> None:
+    """More than a hundred years is refused, before a clock or a sleep overflows."""
+    with pytest.raises(PystreamsError, match="at most a hundred years"):
+        times.duration(text, "--over")
+
+
+def test_a_number_of_entries_has_not_thousands_of_digits() -> None:
+    with pytest.raises(PystreamsError, match="INVALID_VALUE"):
+        positions.parse("-" + "9" * 5000, "--from")
