@@ -22,7 +22,7 @@ from tests.waiting import wait_for
 #: Seconds for a failover, with what surrounds it.
 PATIENCE = 30.0
 #: What makes Sentinels quick: periods in milliseconds.
-_QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-period": 100, "election-timeout": 1000}
+QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-period": 100, "election-timeout": 1000}
 #: No moment for other replicas to come; replicas hear of their master often.
 _FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
@@ -204,5 +204,5 @@ def sentinels() -> Iterator[Sentinels]:
         found = Sentinels([stack.enter_context(servers.sentinel()).port for _ in range(3)])
         for number in range(len(found.ports)):
             with found.client(number) as client:
-                client.execute_command("SENTINEL", "DEBUG", *(word for pair in _QUICK.items() for word in pair))
+                client.execute_command("SENTINEL", "DEBUG", *(word for pair in QUICK.items() for word in pair))
         yield found

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.shell.clock import now_us
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.formats.position import Position
 from engine.shell.observation.reporting import LOG
@@ -202,14 +203,15 @@ class Node:
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def role(self) -> Reply:
-        return self.following.role() if self.follows else self.master.role()
+        return self.following.situation().role() if self.follows else self.master.role()
 
     def info(self) -> list[tuple[str, Any]]:
         role: list[tuple[str, Any]] = [("role", "slave" if self.follows else "master")]
-        return [*role, *(self.following.info() if self.follows else ()), *self.master.info()]
+        following = self.following.situation().info(self._core.config) if self.follows else ()
+        return [*role, *following, *self.master.info()]
 
     def loading(self) -> list[tuple[str, Any]]:
-        return self.following.loading()
+        return self.following.situation().loading(now_us() // 1_000_000)
 
     def statistics(self) -> dict[str, int]:
         master = self.master

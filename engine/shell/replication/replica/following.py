@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
 from engine.core.admission import Refusal
 from engine.core.clients.session import Session
@@ -43,6 +42,7 @@ from engine.shell.replication.replica.intake import Intake
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link, LinkEvent, link
 from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.situation import Situation
 from engine.shell.replication.replica.surroundings import Downstream, Handover, Surroundings
 from engine.shell.replication.replica.transfer import Transfer, TransferError
 from engine.shell.tls import client_context
@@ -57,16 +57,6 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
 #: Bytes of the master that may wait here before no more are taken.
 _MOST_WAITING = 8 << 20
-#: How ROLE names the states.
-_NAMES = {
-    Link.WAITING: b"connect",
-    Link.REFUSED: b"connect",
-    Link.CONNECTING: b"connecting",
-    Link.HANDSHAKE: b"handshake",
-    Link.TRANSFER: b"sync",
-    Link.LOADING: b"sync",
-    Link.FOLLOWING: b"connected",
-}
 
 
 class Following:
@@ -593,74 +583,18 @@ class Following:
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
-    def role(self) -> Reply:
-        """ROLE's reply of a replica."""
-        return [
-            b"slave",
-            self._host,
-            self._port,
-            _NAMES[self._machine.state],
-            self._history.offset if self.is_up else -1,
-        ]
-
-    def info(self) -> list[tuple[str, Any]]:
-        """The first lines of INFO replication of a replica."""
-        config, state, now = self._core.config, self._machine.state, self._clock()
-        heard = int(now - self._link.heard_at) if self._link is not None and self.is_up else -1
-        syncing = self.is_synchronising
-        offset = self._history.offset if self._has_history else 0
-        lines: list[tuple[str, Any]] = [
-            ("master_host", self._host.decode("utf-8", "backslashreplace")),
-            ("master_port", self._port),
-            ("master_link_status", "up" if self.is_up else "down"),
-            ("master_last_io_seconds_ago", heard),
-            ("master_sync_in_progress", int(syncing)),
-            ("slave_read_repl_offset", offset + (self._intake.waiting if self._intake is not None else 0)),
-            ("slave_repl_offset", offset),
-        ]
-        if syncing:
-            lines += self._progress()
-        if not self.is_up:
-            since = int(now - self._down_since) if self._down_since >= 0 else -1
-            lines.append(("master_link_down_since_seconds", since))
-        lines += [
-            ("slave_priority", config.integer("replica-priority")),
-            ("slave_read_only", int(config.flag("replica-read-only"))),
-            ("replica_announced", int(config.flag("replica-announced"))),
-        ]
-        if self.trouble and not self.is_up:
-            lines.append(("engine_master_link_error", self.trouble.replace("\r", " ").replace("\n", " ")))
-        if state is Link.REFUSED:
-            lines.append(("engine_master_refused", 1))
-        if self._intake is not None and self._intake.left_out:
-            lines.append(("engine_commands_left_out", self._intake.left_out))
-        return lines
-
-    def _progress(self) -> list[tuple[str, Any]]:
-        transfer = self._transfer
-        received, size = (transfer.received, transfer.size) if transfer is not None else (0, 0)
-        heard = int(self._clock() - self._link.heard_at) if self._link is not None else -1
-        known = max(size, 0)
-        return [
-            ("master_sync_total_bytes", known),
-            ("master_sync_read_bytes", received),
-            ("master_sync_left_bytes", max(known - received, 0)),
-            ("master_sync_perc", f"{100 * received / known if known else 0:.2f}"),
-            ("master_sync_last_io_seconds_ago", heard),
-        ]
-
-    def loading(self) -> list[tuple[str, Any]]:
-        """The lines of INFO persistence about data that are being read; none: there are no such data."""
-        transfer = self._transfer
-        if transfer is None or self._machine.state is not Link.LOADING:
-            return []
-        seconds, read, total = transfer.seconds, transfer.read, transfer.received
-        return [
-            ("loading", int(not self._is_beside)),
-            ("async_loading", int(self._is_beside)),
-            ("loading_start_time", now_us() // 1_000_000 - int(seconds)),
-            ("loading_total_bytes", total),
-            ("loading_loaded_bytes", read),
-            ("loading_loaded_perc", f"{100 * read / total if total else 0:.2f}"),
-            ("loading_eta_seconds", int(seconds * (total - read) / read) if read else 1),
-        ]
+    def situation(self) -> Situation:
+        """How things are at this moment, for those who ask."""
+        return Situation(
+            host=self._host,
+            port=self._port,
+            state=self._machine.state,
+            offset=self._history.offset if self._has_history else None,
+            link=self._link,
+            transfer=self._transfer,
+            is_beside=self._is_beside,
+            intake=self._intake,
+            trouble=self.trouble,
+            down_since=self._down_since,
+            now=self._clock(),
+        )
