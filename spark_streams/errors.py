@@ -156,6 +156,12 @@ CONDITIONS: dict[str, Condition] = {
         "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and "
         "sentinelPassword.",
     ),
+    "NO_REPLICAS_TOLD": Condition(
+        ServerError,
+        "The option readFrom asks for replicas, but nobody at {address} says which there are: {reason}",
+        "Allow the user to do ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in the "
+        "option url, or set readFrom to primary.",
+    ),
     "CREDENTIALS_MISSING": Condition(
         ServerError,
         "User and password were to come from {source}, which gave none on {host}: {reason}.",

@@ -103,6 +103,8 @@ class Connection:
             if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
                 link.close()
                 raise refused(self.address, "ECHO", reply)
+            if self.address.says_readonly:
+                link.pipeline([("READONLY",)])
             self._links[endpoint] = link
             self.generation = next(_GENERATIONS)
         elif link.logs_in_again:

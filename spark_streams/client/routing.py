@@ -56,6 +56,7 @@ class Topology:
         self.address = address
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
         self._nodes: list[Endpoint] = []
+        self._followers: dict[Endpoint, list[Endpoint]] = {}  # the replicas of a cluster's masters
         self._master: Endpoint | None = None
 
     @property
@@ -83,6 +84,22 @@ class Topology:
         if not self.is_cluster:
             return [self.endpoint(None)]
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
+
+    def replicas(self, node: Endpoint | None) -> list[Endpoint]:
+        """The replicas of a cluster's node (None: of the one server) that are said to be up."""
+        address = self.address
+        if self.is_cluster:
+            self._slots()
+            return [] if node is None else self._followers.get(node, [])
+        if address.kind == "sentinel":
+            question = ("SENTINEL", "REPLICAS", address.service)
+            ((_, reply),) = self._first_answer(address.endpoints, address.sentinel_login, question)
+            each = [dict(zip(words[::2], words[1::2], strict=True)) for words in reply]
+            down = (b"s_down", b"o_down", b"disconnected")
+            up = [one for one in each if not set(one[b"flags"].split(b",")).intersection(down)]
+            return [Endpoint(one[b"ip"].decode(), int(one[b"port"])) for one in up]
+        ((_, role),) = self._first_answer([self.endpoint(None)], address.login, ("ROLE",))
+        return [Endpoint(host.decode(), int(port)) for host, port, _ in role[2]] if role[0] == b"master" else []
 
     def forget(self) -> None:
         """Ask again when the answer is needed next: what is known may be wrong."""
@@ -118,10 +135,14 @@ class Topology:
 
     def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
         for endpoint, reply in self._first_answer(endpoints, self.address.login, ("CLUSTER", "SLOTS")):
-            ranges = [
-                (int(first), int(last), Endpoint((master[0] or b"").decode() or endpoint.host, int(master[1])))
-                for first, last, master, *_ in reply
-            ]
+            ranges: list[tuple[int, int, Endpoint]] = []
+            self._followers = {}
+            for first, last, *nodes in reply:
+                master, *others = [
+                    Endpoint((host or b"").decode() or endpoint.host, int(port)) for host, port, *_ in nodes
+                ]
+                ranges.append((int(first), int(last), master))
+                self._followers[master] = others
             if ranges:
                 return ranges
         raise NoServerError("no node knows of slots that are served")

@@ -107,6 +107,9 @@ class Address:
     needs: str = field(default="", repr=False, compare=False)
     """What an ACL user must be allowed for what the address is used for: rules of ACL SETUSER, for an error to name."""
 
+    says_readonly: bool = False
+    """Whether a connection begins with READONLY: without it a cluster's replica sends everybody to its master."""
+
     @property
     def shown(self) -> str:
         """The URL without user, password and parameters."""

@@ -23,6 +23,21 @@ from spark_streams.errors import fail
 class RangeOptions:
     """Reading: streams, start and end."""
 
+    read_from: Literal["primary", "preferReplica", "az"] = option(
+        "readFrom",
+        choice("primary", "preferReplica", "az"),
+        "primary",
+        "Where tasks read ranges from. `preferReplica`: from a replica that has all of the range, else from the "
+        "primary. `az`: the same, of replicas in the task's availability zone. Groups are always on the primary; not "
+        "with `consume=shared`.",
+    )
+    zone_of_tasks: str | None = option(
+        "availabilityZone",
+        TEXT,
+        None,
+        "The availability zone for `readFrom=az`. Without it, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` "
+        "of each executor is used.",
+    )
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
     )
@@ -286,6 +301,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
             fail("MISSING_STREAM")
         if self.infers and self.value_format == "debezium":
             conflict(self, "infers", "value_format")
+        if self.zone_of_tasks is not None and self.read_from != "az":
+            refuse(self, "zone_of_tasks", "it needs readFrom=az")
         self._check_group()
         self._check_dead_letters()
         if self.min_entries is not None and self.max_entries is not None and self.min_entries > self.max_entries:
@@ -306,6 +323,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
             return
         if self.takeover:
             refuse(self, "takeover", "a shared group is for several consumers")
+        if self.read_from != "primary":
+            refuse(self, "read_from", "a shared group is read where it is, on the primary: remove it")
         if self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":

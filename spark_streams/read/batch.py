@@ -20,6 +20,7 @@ from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.selection import end_of, start_of, streams_of
+from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
@@ -74,7 +75,14 @@ class BatchReader(DataSourceReader):
         sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
         ranges = planning.ranges(starts, ends, cuts, sizes=sizes)
         return [
-            RangePartition(self._address, part, options.page_size, fails=options.fails, checks_fields=True)
+            RangePartition(
+                self._address,
+                part,
+                options.page_size,
+                fails=options.fails,
+                checks_fields=True,
+                preference=Preference(options.read_from, options.zone_of_tasks),
+            )
             for part in planning.shared(ranges, planning.tasks(ranges, options))
         ]
 

@@ -23,11 +23,13 @@ from spark_streams.read.query.selection import Selection, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.ranges.admission import Limits
 from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
+from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.owned_group import OwnedGroup
+from spark_streams.read.ranges.parts import States, cuts_of, ranges_between
 from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.model import Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import ZERO, StreamId
@@ -35,8 +37,6 @@ from spark_streams.stream_id import ZERO, StreamId
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
 _FEW = 8  # streams: after a batch their states cost no more than the question which of them have changed
-
-States = Mapping[str, StreamState | None]
 
 
 class RangeSource:
@@ -276,7 +276,7 @@ class RangeSource:
         for (stream, *_), number in zip(uncounted, server.counts(uncounted), strict=True):
             added[stream] = (begins[stream].baseline.added or 0) + number
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
-        cuts = self._cuts(server, begins, ends, counts, states)
+        cuts = cuts_of(self._options, server, begins, ends, counts, states)
         for stream, found in begins.items():
             # The offset before does not know the stream, so the number of its entries is written down with its end.
             is_new = stream not in begin.added and stream not in cuts and streams.get(stream) == ends[stream]
@@ -297,7 +297,7 @@ class RangeSource:
             stream: 0 if state is None else state.backlog(begins[stream].baseline.after)[0]
             for stream, state in states.items()
         }
-        tasks = planning.tasks(_ranges(begin, planned, sizes), self._options)
+        tasks = planning.tasks(ranges_between(begin, planned, sizes), self._options)
         return planned if len(tasks) == sum(tasks) else replace(planned, tasks=tuple(tasks))
 
     def _added_at(
@@ -313,41 +313,6 @@ class RangeSource:
         target = (self._target or {}).get(stream)
         return target[1] if target is not None and target[0] == end else None
 
-    def _cuts(
-        self,
-        server: StreamServer,
-        begins: Mapping[str, Begin],
-        ends: Mapping[str, StreamId],
-        counts: Mapping[str, int],
-        states: States,
-    ) -> dict[str, tuple[Cut, ...]]:
-        """Where the streams' parts of a batch are cut into partitions, by the options."""
-        least, most = self._options.min_partitions, self._options.max_per_partition
-        if least <= 1 and most is None:
-            return {}
-        sizes: dict[str, int] = {}
-        uncounted: list[tuple[str, StreamId, StreamId]] = []
-        for stream, found in begins.items():
-            state, after = states[stream], found.baseline.after
-            if state is None or ends[stream] <= after:
-                continue
-            size = counts.get(stream)
-            if size is None and server.counts_cheaply:
-                uncounted.append((stream, after, ends[stream]))
-            sizes[stream] = state.backlog(after)[0] if size is None else size
-        sizes.update(zip((stream for stream, *_ in uncounted), server.counts(uncounted), strict=True))
-        exact = self._options.group is not None and self._options.ack == "commit"
-        cuts: dict[str, tuple[Cut, ...]] = {}
-        wanted = [
-            (Range(stream, begins[stream].baseline.after, ends[stream], 0), parts)
-            for stream, parts in planning.parts(sizes, least, most).items()
-            if parts > 1 or (most is not None and stream not in counts)
-        ]
-        for (whole, _), found_cuts in zip(wanted, server.splits(wanted, most, exact=exact), strict=True):
-            if len(found_cuts) > 1:
-                cuts[whole.stream] = tuple(found_cuts)
-        return cuts
-
     def plan(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
         """The partitions of the batch between two offsets. Unless their tasks do it, they are delivered to the group.
 
@@ -356,7 +321,7 @@ class RangeSource:
         options = self._options
         if not self._checked:
             belonging.check(options, self._address, end, options.streams if options.pattern is None else None)
-        tasks = planning.shared(_ranges(begin, end), end.tasks)
+        tasks = planning.shared(ranges_between(begin, end), end.tasks)
         if not tasks:
             return []
         by_stream: dict[str, list[Range]] = {}
@@ -379,7 +344,9 @@ class RangeSource:
                 if part.count is None and stream in there
             }
             heads = {by_stream[stream][0]: head for stream, head in rounds.for_each(server, looked_for).items()}
-            alone = {task[0].stream for task in tasks if len(task) == 1}
+            # What a task delivers itself it reads from the primary.
+            reads_replicas = options.read_from != "primary"
+            alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
             ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
             left = self._group.deliver(server, ours, alone)
         planned: list[RangePartition] = []
@@ -387,6 +354,8 @@ class RangeSource:
             ranges = tuple(replace(part, head=heads.get(part)) for part in task if part.stream in there)
             delivers = left.intersection(part.stream for part in ranges)
             made = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
+            if reads_replicas:
+                made = replace(made, preference=Preference(options.read_from, options.zone_of_tasks))
             if delivers:
                 made = replace(made, group=options.group, prefix=options.consumer, delivers=delivers)
             if ranges:
@@ -403,19 +372,3 @@ class RangeSource:
             server = open_server(connection)
             self._lease.renew(server)
             self._group.finish(server, end, durable=True)
-
-
-def _ranges(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
-    """The ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
-    starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
-    return planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end), sizes)
-
-
-def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
-    """Each stream's number of entries in a batch, where both offsets know it and nothing was lost in between."""
-    entries: dict[str, int] = {}
-    for stream, added in end.added.items():
-        before = begin.added.get(stream)
-        if before is not None and stream not in end.begins and end.lost.get(stream) == begin.lost.get(stream):
-            entries[stream] = added - before
-    return entries

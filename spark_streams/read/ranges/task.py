@@ -19,7 +19,9 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error
-from spark_streams.server import small_ranges, xrange
+from spark_streams.read.ranges import from_replicas
+from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
+from spark_streams.server import xrange
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
 from spark_streams.server.small_ranges import Pages
@@ -34,7 +36,8 @@ class RangePartition(InputPartition):
     """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
     Those of the streams `delivers` the task delivers to `group` as it reads, to the consumers whose names begin with
-    `prefix`. `fails`: fewer entries than planned are an error rather than a warning. `checks_fields`: see `FieldCheck`.
+    `prefix`; the others are read from where `preference` says. `fails`: fewer entries than planned are an error rather
+    than a warning. `checks_fields`: see `FieldCheck`.
     """
 
     address: Address
@@ -45,6 +48,7 @@ class RangePartition(InputPartition):
     delivers: frozenset[str] = frozenset()
     fails: bool = True
     checks_fields: bool = False
+    preference: Preference = PRIMARY
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
         """The entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
@@ -76,9 +80,8 @@ class RangePartition(InputPartition):
             check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
 
     def _pages(self, connection: Connection) -> Pages:
-        yield from small_ranges.pages(
-            connection, [part for part in self.ranges if part.stream not in self.delivers], self.page_size
-        )
+        only_read = [part for part in self.ranges if part.stream not in self.delivers]
+        yield from from_replicas.pages(connection, only_read, self.page_size, self.preference)
         if self.group is None or not self.delivers:
             return
         states = open_server(connection).states(sorted(self.delivers), self.group)

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 
@@ -242,3 +243,33 @@ def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> N
         read(6)
         assert query.trigger() is None
         assert {client.xpending(name, "g")["pending"] for name in names} == {0}
+
+
+@pytest.mark.slow
+def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> None:
+    """A node's replica, which says READONLY, gives what the node would; nodes without one are read themselves."""
+    names = [f"read{i}" for i in range(12)]
+    with cluster.client() as client, ExitStack() as stack:
+        flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))
+        replica = stack.enter_context(servers.redis(*flags))
+        node = cluster.nodes[0]
+        bus = cluster._cli(node, "config", "get", "cluster-port").split()[-1]
+        cluster._cli(replica, "cluster", "meet", node.host, str(node.port), bus)
+        name = cluster._cli(node, "cluster", "myid")
+        wait_for(lambda: name in cluster._cli(replica, "cluster", "nodes"), "the nodes to know each other")
+        cluster._cli(replica, "cluster", "replicate", name)
+        for stream in names:
+            for n in range(5):
+                client.xadd(stream, {"n": n}, id=f"{n + 1}-1")
+        with redis.Redis(port=replica.port, protocol=2) as other:
+            wait_for(lambda: other.info("replication").get("master_link_status") == "up", "the replica to follow")
+            ours = [stream for stream in names if cluster.owner(slot_of(stream.encode())) is node]
+            wait_for(lambda: other.dbsize() >= len(ours), "the replica to have the streams")
+            wait_for(
+                lambda: str(replica.port) in cluster._cli(node, "cluster", "slots"), "the node to name its replica"
+            )
+            said = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
+            query = Query(cluster.url, "_stream string, n int", **said)
+            rows = query.drain()
+            assert sorted((row["_stream"], row["n"]) for row in rows) == sorted((s, n) for s in names for n in range(5))
+            assert other.info("commandstats")["cmdstat_xrange"]["calls"] == len(ours)

@@ -27,6 +27,7 @@ from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import servers, topologies
 from tests.spark_streams.driver import Query
+from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.tasks.test_exactly_once import table
 
 pytestmark = pytest.mark.redis
@@ -62,6 +63,11 @@ def test_a_failover_is_followed() -> None:
         before = watched.now_master()
         sender = write(connection, 0, 300, wait_replicas=1, wait_timeout=10_000)
         sender.finish()
+        replica = next(each for each in (watched.master, *watched.replicas) if each.port != before)
+        query = Query(watched.url, "n int", stream="s", startingOffsets="earliest", readFrom="preferReplica")
+        assert column(query.drain()) == list(range(300))
+        with redis.Redis(port=replica.port, protocol=2) as client:
+            assert client.info("commandstats")["cmdstat_xrange"]["calls"] >= 1
         watched.failover()
         after = watched.now_master()
         assert after != before
