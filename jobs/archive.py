@@ -12,9 +12,10 @@ in the stream. Delta and Iceberg tables are written by their own sinks, where th
 from __future__ import annotations
 
 import click
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from pystreams.errors import error
 from pystreams.jobs.flags import query_flags, reading_flags, together
 from pystreams.jobs.job import job
 from pystreams.jobs.parquet import Parquet
@@ -95,9 +96,11 @@ def archive(
         schema,
         own_columns=True,
         trimOnCommit="true" if trim_behind else None,
-        fieldsType="binary" if binary else None,
-        mode="FAILFAST",  # an entry that is no text must not be trimmed for a null
+        fieldsType="binary" if schema is None else None,
+        mode="FAILFAST",  # an entry must not be trimmed for a null
     )
+    if schema is None and not binary:
+        entries = entries.withColumn("fields", _texts())
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.floor(F.unix_millis("_timestamp") / _DAY_MS).cast("int"))
     rows = entries.withColumn("day", day)
     if form != "parquet":
@@ -115,6 +118,14 @@ def archive(
     run.follow(rows, keep)
     if files and compact and not run.stop.asked.is_set():
         files[0].compact(run.committed + 1, compact, file_size << 20)
+
+
+def _texts() -> Column:
+    """The fields as text. A value that is none stops the job: read as text it would be null, and be trimmed."""
+    words = F.concat(F.map_keys("fields"), F.map_values("fields"))
+    refusal = F.raise_error(F.format_string(str(error("ARCHIVE_NOT_TEXT", entry="%s", stream="%s")), "_id", "_stream"))
+    whole = F.forall(words, lambda word: F.is_valid_utf8(word.cast("string")))
+    return F.when(whole, F.col("fields").cast("map<string,string>")).otherwise(refusal.cast("map<string,string>"))
 
 
 if __name__ == "__main__":

@@ -14,34 +14,37 @@ What it does:
 
 One stream feeds two queries, not one query with two outputs: each has its own offsets, its own group and its own
 guarantee. The statistics are exact even when a batch is repeated, because Spark's state counts each entry once and a
-hash is overwritten with absolute figures; alerts are written at least once.
+hash is overwritten with absolute figures; each alert is written once.
 
 Owns the pipeline. The data, the second opinion and the table are those of `pystreams.jobs.flights`.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+import click
 import pyarrow as pa
-import redis
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pystreams.errors import Status, fail
+from pystreams.jobs.flags import together
 from pystreams.jobs.flights import check, data, report
-from spark_streams.embedded import launcher
+from pystreams.jobs.job import job
+from pystreams.jobs.run import Run
+from pystreams.streams import asking
+from pystreams.streams import groups as of_groups
+from spark_streams.client.connection import Command
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
+AIRPORTS = ("EWR", "JFK", "LGA")
 STATISTICS_KEY = "delays:{airport}:{visibility}"
 STATISTICS_GROUP, ALERTS_GROUP = "delay-statistics", "late-departures"
 
@@ -105,69 +108,51 @@ def late_departures(departures: DataFrame) -> DataFrame:
 # The plumbing: where DataFrames come from and go to.
 
 
-def read_stream(spark: SparkSession, url: str, group: str) -> DataFrame:
+def read_stream(job: Run, group: str) -> DataFrame:
     """Return the departures as a stream that the consumer group reads from its beginning."""
-    return (
-        spark.readStream.format("pystreams")
-        .option("url", url)
-        .option("stream", FLIGHTS)
-        .option("group", group)
-        .option("startingOffsets", "earliest")
-        .schema(FLIGHT_SCHEMA)
-        .load()
-    )
+    reader = job.read(stream=FLIGHTS, group=group, startingOffsets="earliest")
+    return reader.schema(FLIGHT_SCHEMA).load()  # type: ignore[no-any-return]
 
 
-def read_batch(spark: SparkSession, url: str, stream: str, schema: str) -> DataFrame:
+def read_batch(job: Run, stream: str, schema: str) -> DataFrame:
     """Return what a stream holds now; nothing if it does not exist yet."""
-    reader = spark.read.format("pystreams").option("url", url).option("failOnMissingStream", False)
-    return reader.schema(schema).load(stream)
+    return job.read_batch(failOnMissingStream="false").schema(schema).load(stream)  # type: ignore[no-any-return]
 
 
-def write_batch(spark: SparkSession, url: str, stream: str, rows: pa.Table) -> None:
+def write_batch(job: Run, stream: str, rows: pa.Table) -> None:
     """Append rows to a stream, in their order: a stream has one order of entries, so one task writes them."""
-    (
-        spark.createDataFrame(rows)
-        .coalesce(1)
-        .write.format("pystreams")
-        .option("url", url)
-        .option("stream", stream)
-        .mode("append")
-        .save()
-    )
+    job.write(job.spark.createDataFrame(rows).coalesce(1), stream=stream)
 
 
-def start_statistics(departures: DataFrame, url: str, checkpoint: Path) -> StreamingQuery:
+def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
     """Keep the statistics in hashes: each batch overwrites those that it changed, so repeating one changes nothing."""
 
     def store(changed: DataFrame, _batch_id: int) -> None:
-        with redis.Redis.from_url(url) as client, client.pipeline(transaction=True) as pipeline:
-            for row in changed.collect():
-                figures = {name: value for name, value in row.asDict().items() if value is not None}
-                key = STATISTICS_KEY.format(airport=figures.pop("origin"), visibility=figures.pop("visibility"))
-                pipeline.hset(key, mapping=figures)
-            pipeline.execute()
+        commands: list[Command] = []
+        for row in changed.collect():
+            figures = {name: value for name, value in row.asDict().items() if value is not None}
+            key = STATISTICS_KEY.format(airport=figures.pop("origin"), visibility=figures.pop("visibility"))
+            commands.append(("HSET", key, *(word for name, value in figures.items() for word in (name, str(value)))))
+        with job.connection() as connection:
+            connection.commands(commands)
 
     return (
         delay_statistics(departures)
         .writeStream.queryName(STATISTICS_GROUP)
         .foreachBatch(store)
         .outputMode("update")
-        .option("checkpointLocation", str(checkpoint / STATISTICS_GROUP))
+        .option("checkpointLocation", f"{checkpoint}/{STATISTICS_GROUP}")
         .start()
     )
 
 
-def start_alerts(departures: DataFrame, url: str, checkpoint: Path) -> StreamingQuery:
+def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
     """Append an entry to the stream of alerts for each departure that left very late."""
     return (
         late_departures(departures)
         .writeStream.queryName(ALERTS_GROUP)
-        .format("pystreams")
-        .option("url", url)
-        .option("stream", ALERTS)
-        .outputMode("append")
-        .option("checkpointLocation", str(checkpoint / ALERTS_GROUP))
+        .foreachBatch(lambda rows, _batch_id: job.write(rows, stream=ALERTS))
+        .option("checkpointLocation", f"{checkpoint}/{ALERTS_GROUP}")
         .start()
     )
 
@@ -188,90 +173,97 @@ class Outcome:
     seconds: float  # from the first write until the last entry was processed
 
 
-def run(spark: SparkSession, url: str, checkpoint: Path, limit: int | None) -> Outcome:
+def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
     """Write, replay, process; return when every entry is processed and acknowledged.
 
     A run with the checkpoint of an earlier one continues it: the streams' lengths say what is written already.
     """
-    with redis.Redis.from_url(url, decode_responses=True) as client:
-        before = lengths(client)
-        start = time.perf_counter()
-        weather = data.weather_readings().slice(before[WEATHER])
-        if weather.num_rows:
-            write_batch(spark, url, WEATHER, weather)
-        print(f"{WEATHER}: {client.xlen(WEATHER):,} readings", flush=True)
+    job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")  # all: they count the entries read
+    before = lengths(job)
+    start = time.perf_counter()
+    weather = data.weather_readings().slice(before[WEATHER])
+    if weather.num_rows:
+        write_batch(job, WEATHER, weather)
+    job.say(f"{WEATHER}: {lengths(job)[WEATHER]:,} readings")
 
-        readings = read_batch(spark, url, WEATHER, WEATHER_SCHEMA)
-        queries: list[StreamingQuery] = []
-        try:
-            for start_query, group in ((start_statistics, STATISTICS_GROUP), (start_alerts, ALERTS_GROUP)):
-                departures = with_weather(read_stream(spark, url, group), readings)
-                queries.append(start_query(departures, url, checkpoint))
-                # Sources that start at the same moment can break Spark's table of a format's variables, which they
-                # share: after that every task of the format is "not serializable". So one after the other.
-                queries[-1].processAllAvailable()
-            replay(spark, url, client, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
-            for query in queries:
-                query.processAllAvailable()
-            seconds = time.perf_counter() - start
-            wait_for_acknowledgement(client)
-            after = lengths(client)
-            return Outcome(
-                statistics=stored_statistics(client),
-                alerts=stored_alerts(spark, url),
-                lengths=after,
-                read={query.name: entries_read(query) for query in queries},
-                groups=groups(client),
-                written=sum(after.values()) - sum(before.values()),
-                seconds=seconds,
-            )
-        finally:
-            for query in queries:
-                query.stop()
+    readings = read_batch(job, WEATHER, WEATHER_SCHEMA)
+    queries: list[StreamingQuery] = []
+    try:
+        for start_query, group in ((start_statistics, STATISTICS_GROUP), (start_alerts, ALERTS_GROUP)):
+            departures = with_weather(read_stream(job, group), readings)
+            queries.append(start_query(job, departures, checkpoint))
+            # Sources that start at the same moment can break Spark's table of a format's variables, which they
+            # share: after that every task of the format is "not serializable". So one after the other.
+            queries[-1].processAllAvailable()
+        replay(job, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
+        for query in queries:
+            query.processAllAvailable()
+        seconds = time.perf_counter() - start
+        wait_for_acknowledgement(job)
+        after = lengths(job)
+        return Outcome(
+            statistics=stored_statistics(job),
+            alerts=stored_alerts(job),
+            lengths=after,
+            read={query.name: entries_read(query) for query in queries},
+            groups=groups(job),
+            written=sum(after.values()) - sum(before.values()),
+            seconds=seconds,
+        )
+    finally:
+        for query in queries:
+            query.stop()
 
 
-def replay(spark: SparkSession, url: str, client: redis.Redis, flights: pa.Table, start: float) -> None:
-    """Write the departures, chunk by chunk, and report how far the queries are."""
+def replay(job: Run, flights: pa.Table, start: float) -> None:
+    """Write the departures, chunk by chunk, and report how far the queries are; end early if the job is to stop."""
     for offset in range(0, flights.num_rows, REPLAY_CHUNK):
-        write_batch(spark, url, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
-        counted = sum(int(figures["scheduled"] or 0) for figures in stored_statistics(client).values())
-        print(
-            f"{time.perf_counter() - start:5.1f} s  {FLIGHTS}: {client.xlen(FLIGHTS):,} departures written, "
-            f"{counted:,} in the statistics, {client.xlen(ALERTS):,} alerts",
-            flush=True,
+        if job.stop.asked.is_set():
+            return
+        write_batch(job, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
+        counted = sum(int(figures["scheduled"] or 0) for figures in stored_statistics(job).values())
+        now = lengths(job)
+        job.say(
+            f"{time.perf_counter() - start:5.1f} s  {FLIGHTS}: {now[FLIGHTS]:,} departures written, "
+            f"{counted:,} in the statistics, {now[ALERTS]:,} alerts"
         )
 
 
-def lengths(client: redis.Redis) -> dict[str, int]:
+def lengths(job: Run) -> dict[str, int]:
     """Return the number of entries in each of the job's streams."""
-    return {stream: client.xlen(stream) for stream in (FLIGHTS, WEATHER, ALERTS)}
+    streams = (FLIGHTS, WEATHER, ALERTS)
+    with job.connection() as connection:
+        return dict(zip(streams, connection.commands([("XLEN", stream) for stream in streams]), strict=True))
 
 
-def groups(client: redis.Redis) -> dict[str, tuple[int, int | None]]:
+def groups(job: Run) -> dict[str, tuple[int, int | None]]:
     """Return the pending count and the lag of each query's consumer group."""
-    states = {str(info["name"]): (info["pending"], info["lag"]) for info in client.xinfo_groups(FLIGHTS)}
-    return {group: states[group] for group in (STATISTICS_GROUP, ALERTS_GROUP)}
+    with job.connection() as connection:
+        states = of_groups.groups(connection, [FLIGHTS.encode()], 0, details=False)
+        return {state.name.decode(): (state.pending, state.lag) for state in states}
 
 
-def wait_for_acknowledgement(client: redis.Redis) -> None:
+def wait_for_acknowledgement(job: Run) -> None:
     """Wait until no group has pending entries: Spark tells a source that a batch is finished at the next trigger."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while any(state != (0, 0) for state in groups(client).values()) and time.monotonic() < deadline:
+    while any(state != (0, 0) for state in groups(job).values()) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-def stored_statistics(client: redis.Redis) -> dict[check.Group, check.Figures]:
+def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
     """Read the hashes back."""
-    statistics: dict[check.Group, check.Figures] = {}
-    for key in client.scan_iter(STATISTICS_KEY.format(airport="*", visibility="*")):
-        _, airport, visibility = key.split(":")
-        statistics[airport, visibility] = {str(name): float(value) for name, value in client.hgetall(key).items()}
-    return statistics
+    pairs = [(airport, band) for airport in AIRPORTS for band in report.BANDS]
+    with job.connection() as connection:
+        commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
+        found = zip(pairs, map(asking.pairs, connection.commands(commands)), strict=True)
+    return {
+        pair: {name.decode(): float(value) for name, value in figures.items()} for pair, figures in found if figures
+    }
 
 
-def stored_alerts(spark: SparkSession, url: str) -> list[check.Alert]:
+def stored_alerts(job: Run) -> list[check.Alert]:
     """Read the alerts back, each as a tuple of its fields."""
-    rows = read_batch(spark, url, ALERTS, ALERT_SCHEMA).select(*check.ALERT_FIELDS).collect()
+    rows = read_batch(job, ALERTS, ALERT_SCHEMA).select(*check.ALERT_FIELDS).collect()
     return [tuple(row) for row in rows]
 
 
@@ -325,64 +317,46 @@ def verdict(wrong: list[str]) -> int:
 
 
 @contextmanager
-def checkpoint_directory(given: str | None, url: str) -> Iterator[Path]:
+def checkpoint_directory(job: Run) -> Iterator[str]:
     """Yield the directory that was given, or a temporary one; refuse to mix a new run with an old one's streams."""
-    continued = given is not None and Path(given).is_dir() and any(Path(given).iterdir())
-    with redis.Redis.from_url(url, decode_responses=True) as client:
-        leftovers = [key for key in (FLIGHTS, WEATHER, ALERTS) if client.exists(key)]
-        leftovers += sorted(client.scan_iter(STATISTICS_KEY.format(airport="*", visibility="*")))
+    given = job.checkpoint
+    continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
+    pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)
+    keys = [FLIGHTS, WEATHER, ALERTS, *(STATISTICS_KEY.format(airport=a, visibility=b) for a, b in pairs)]
+    with job.connection() as connection:
+        there = connection.commands([("EXISTS", key) for key in keys])
+    leftovers = [key for key, found in zip(keys, there, strict=True) if found]
     if leftovers and not continued:
-        raise SystemExit(
-            f"The server already has {', '.join(leftovers)}, and this run has no checkpoint that belongs to them.\n"
-            f"Continue with the --checkpoint of the run that wrote them, or delete them:\n"
-            f"  {shlex.join(['redis-cli', 'DEL', *leftovers])}"
-        )
+        fail("LEFTOVERS", names=shlex.join(leftovers), address=job.address())
     if given is not None:
-        yield Path(given)
+        yield given
     else:
         with tempfile.TemporaryDirectory(prefix="flight-delays-") as directory:
-            yield Path(directory)
+            yield directory
 
 
-def arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        prog="flight_delays.py", description="Delays of New York's departures of 2013, live."
-    )
-    parser.add_argument(
-        "--url",
-        default=os.environ.get("PYSTREAMS_URL"),
-        help="the server with the streams (default: $PYSTREAMS_URL, else an embedded engine for this run)",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="DIR",
-        help="keep the queries' progress in DIR; the next run with it continues this one",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="replay the first N departures only")
-    return parser.parse_args(argv)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the job; return 0 where every figure is right."""
-    options = arguments(argv)
-    # Workers, and Spark's search for data sources, must use this Python; without this it is the first python3 on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
-        SparkSession.builder.appName("flight_delays")
-        .config("spark.sql.shuffle.partitions", "2")  # fifteen groups need no 200 tasks
-        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")  # all: they count the entries read
-        .getOrCreate()
-    )
-    try:
-        url = options.url or launcher.url()
-        with checkpoint_directory(options.checkpoint, url) as checkpoint:
-            outcome = run(spark, url, checkpoint, options.limit)
-        show(outcome)
-        return verdict(problems(outcome, options.limit))
-    finally:
-        spark.stop()
+@job(
+    "flight_delays",
+    examples=(
+        "flight_delays.py                                  # on an embedded engine",
+        "flight_delays.py --url redis://localhost:6379 --checkpoint checkpoints/flights",
+    ),
+)
+@together(
+    click.option("--checkpoint", metavar="URI", help="Where the queries' progress is kept; a run with it continues."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay the first N departures only."),
+)
+def flight_delays(job: Run, limit: int | None) -> None:
+    """Delays of New York's departures of 2013, live, and every figure checked against pandas."""
+    with checkpoint_directory(job) as checkpoint:
+        outcome = run(job, checkpoint, limit)
+    if job.stop.asked.is_set():
+        job.say("stopped; a run with the same --checkpoint goes on")
+        return
+    show(outcome)
+    if verdict(problems(outcome, limit)):
+        click.get_current_context().exit(Status.FAILED)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    flight_delays()

@@ -217,6 +217,22 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Go on with that one's flags, or name another checkpoint for a new replay.",
         ),
     ),
+    "ARCHIVE_NOT_TEXT": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "The entry {entry} of '{stream}' has bytes that are no text.",
+            "Keep bytes: --binary, and another directory.",
+        ),
+    ),
+    "LEFTOVERS": (
+        Status.FAILED,
+        Condition(
+            CommandError,
+            "{address} already has {names}, and this run has no checkpoint that belongs to them.",
+            "Continue with the --checkpoint of the run that wrote them, or delete them: redis-cli DEL {names}",
+        ),
+    ),
     "ARCHIVE_DIFFERS": (
         Status.FAILED,
         Condition(

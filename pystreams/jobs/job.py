@@ -28,6 +28,9 @@ from spark_streams.errors import CONDITIONS as CONNECTORS
 from spark_streams.errors import PystreamsError
 from spark_streams.errors import error as connector_error
 
+_SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
+"""A condition of Spark's. STREAM_FAILED only says that a query failed."""
+
 
 class Job(click.Command):
     """A command whose errors, also those of its flags, are shown as the connector's."""
@@ -84,7 +87,9 @@ def _guarded(run: Run, work: Callable[[], None]) -> int:
         return _failed(failure)
     except BROKEN as cause:
         return _failed(connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")))
-    except (PySparkException, Py4JJavaError) as failure:
+    except Py4JJavaError as failure:
+        return _of_spark(str(failure.java_exception.toString()))
+    except PySparkException as failure:
         return _of_spark(str(failure))
     except Py4JError as failure:
         if not run.stop.asked.is_set():
@@ -104,10 +109,10 @@ def _failed(failure: PystreamsError) -> int:
 def _of_spark(text: str) -> int:
     """Show what Spark says. If it is an error of the connector or of a job, that alone; else Spark's first lines."""
     known = {**CONNECTORS, **{name: entry for name, (_, entry) in CONDITIONS.items()}}
-    for found in re.finditer(r"\[([A-Z][A-Z_]+)\] [^\n]*", text):
+    for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", text):
         if found[1] in known:
-            return _failed(known[found[1]].error(found[0], found[1]))
+            return _failed(known[found[1]].error(found[0] + found[2], found[1]))
     lines = [line for line in text.splitlines() if line.strip()]
-    told = next((line for line in lines if re.search(r"\[[A-Z][A-Z_.]+\]", line)), lines[0] if lines else text)
-    click.echo(f"error: {told.strip()}", err=True)
+    said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
+    click.echo(f"error: {said[0] if said else (lines[0] if lines else text)}".rstrip(), err=True)
     return Status.FAILED

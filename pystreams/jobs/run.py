@@ -68,6 +68,8 @@ class Run:
         self._spark: SparkSession | None = None
         self._closing = ExitStack()
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        # A failure of a batch is the query's: it is shown there, once.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
     @property
     def once(self) -> bool:

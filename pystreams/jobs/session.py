@@ -12,7 +12,11 @@ from spark_streams.source import PystreamsDataSource
 _ZONE, _SHUFFLES = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"
 
 
-_MANAGER = "org.apache.spark.sql.execution.datasources.DataSourceManager"
+_SPARK = "org.apache.spark.sql.execution"
+_QUIET = {
+    f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # it warns of a source that is found and registered as well
+    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # why a query failed is the job's last line
+}
 
 
 def session(name: str) -> tuple[SparkSession, bool]:
@@ -39,6 +43,7 @@ def session(name: str) -> tuple[SparkSession, bool]:
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Spark warns of a source that it has found by itself and that is registered as well."""
+    """Leave out of Spark's log what the job says itself."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    log4j.core.config.Configurator.setLevel(_MANAGER, log4j.Level.ERROR)
+    for name, level in _QUIET.items():
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))

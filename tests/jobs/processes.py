@@ -1,0 +1,72 @@
+"""Jobs as processes: started by `pystreams jobs run`, asked to end, or killed with all that they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import ROOT
+from tests.waiting import wait_for
+
+#: How long spark-submit may take to its first batch, and a job to its end, on a busy machine.
+PATIENCE = 180.0
+
+
+@dataclass
+class Submitted:
+    """A job that runs. `output`: the file with what it writes."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def wait_for(self, *words: str) -> None:
+        """Wait until it has written one of these, or has ended."""
+        wait_for(lambda: any(word in self.text for word in words) or self.ended, f"{words}", PATIENCE)
+        assert any(word in self.text for word in words), self.text
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def kill(self) -> None:
+        """Kill spark-submit, Python and the workers at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def submitted(directory: Path, job: str, *words: object) -> Iterator[Submitted]:
+    """A job by spark-submit, as the command line starts it; it does not outlive the block."""
+    output = directory / "output.txt"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "SPARK_CONF_DIR": str(ROOT / "conf"),
+        "TMPDIR": str(directory),
+    }
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pystreams", "jobs", "run", "--submit", "--master local[2]", job, *map(str, words)],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Submitted(process, output)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,167 @@
+"""Jobs that are killed again and again: in the end every row is where it belongs, once. `make test-jobs` runs these.
+
+spark-submit, Python and its workers are killed together, at moments that differ from run to run of the job. The last
+run ends by itself.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+
+import pandas as pd
+import pytest
+from aggregate import aggregate
+from archive import archive
+from ingest import ingest
+from join import join
+from redrive import redrive
+from replay import replay
+
+from pystreams.jobs.job import Job
+from tests.jobs.choice import full_only, on
+from tests.jobs.conftest import FILES, Departures, Jobs, archived
+from tests.jobs.processes import submitted
+from tests.jobs.test_figures import SCHEMA, frame, load
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, full_only]
+KILLS = 2
+
+
+def killed(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms") -> None:
+    """Run a job that is killed KILLS times amid its work, then let it end."""
+    draw = random.Random(job.name)
+    assert job.name is not None
+    for _ in range(KILLS):
+        with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
+            running.wait_for("batch ", " of ", "letters", "done")
+            time.sleep(draw.uniform(0, 1.5))
+            if not running.ended:
+                running.kill()
+    jobs.run(job, *words)
+
+
+@on("engine")
+def test_ingest(jobs: Jobs, departures: Departures) -> None:
+    """Many small files: each row of each is in the stream once, in order."""
+    landing = jobs.path("landing")
+    landing.mkdir()
+    rows = departures.table.num_rows // 30
+    for number in range(30):
+        table = departures.table.slice(number * rows, rows).to_pandas()
+        table.to_csv(landing / f"{number:02}.csv", index=False)
+    killed(
+        jobs, ingest, "--from", landing, "--format", "csv", "--stream", "flights", "--max-files", 1,
+        "--checkpoint", jobs.path("checkpoint"),
+    )  # fmt: skip
+    found = Counter(frozenset(row.items()) for row in jobs.rows("flights"))
+    assert found == Counter(frozenset(row.items()) for row in departures.rows[: 30 * rows])
+
+
+@on("engine")
+def test_archive_with_trimming_and_merging(jobs: Jobs, departures: Departures) -> None:
+    """Entries are in the stream, in the archive or in both, and in the end in the archive alone."""
+    load(jobs, "flights", departures.table)
+    written = jobs.entries("flights")
+    words = [
+        "--stream",
+        "flights",
+        "--to",
+        jobs.path("archive"),
+        "--trim-behind",
+        "--max-entries",
+        1000,
+        "--compact",
+        3,
+    ]
+    killed(jobs, archive, *words)
+    assert archived(jobs.path("archive")) == written
+    assert jobs.client.xlen("flights") == 0
+
+    killed(
+        jobs, replay, "--from", jobs.path("archive"), "--to", "again", "--checkpoint", jobs.path("replay"),
+        "--max-entries", 1000, live="",
+    )  # fmt: skip
+    assert jobs.entries("again") == written
+
+
+@on("engine")
+def test_aggregate(jobs: Jobs, departures: Departures) -> None:
+    load(jobs, "flights", departures.table)
+    killed(
+        jobs, aggregate, "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--window", "1h",
+        "--watermark", "1h", "--by", "origin", "--agg", "count(*) as n", "--agg", "sum(dep_delay) as minutes",
+        "--to", "stream:figures", "--checkpoint", jobs.path("checkpoint"), "--max-entries", 2000,
+    )  # fmt: skip
+    rows = frame(departures.table)
+    whole = rows[rows["time_hour"] + pd.Timedelta(hours=1) <= rows["time_hour"].max() - pd.Timedelta(hours=1)]
+    expected = whole.groupby(["time_hour", "origin"])["dep_delay"].agg(["size", "sum"])
+    found = [
+        (pd.Timestamp(row["window_start"]), row["origin"], int(row["n"]), int(row.get("minutes", 0)))
+        for row in jobs.rows("figures")
+    ]
+    pairs = zip(expected.index, expected.to_numpy(), strict=True)
+    assert sorted(found) == sorted((*key, int(n), int(total)) for key, (n, total) in pairs)
+
+
+@on("engine")
+def test_join(jobs: Jobs, departures: Departures) -> None:
+    """Departures with themselves as two streams: each finds itself, once."""
+    load(jobs, "left", departures.table.slice(0, 6000))
+    load(jobs, "right", departures.table.slice(0, 6000))
+    schema = "origin string, carrier string, time_hour timestamp, flight int, sched_dep_time int"
+    keys = [word for key in ("origin", "carrier", "flight", "sched_dep_time") for word in ("--on", key)]
+    killed(
+        jobs, join, "--left", "left", "--left-schema", schema, "--left-time", "time_hour", "--right", "right",
+        "--right-schema", schema, "--right-time", "time_hour", *keys, "--within", "1m", "--watermark", "1h",
+        "--to", "stream:both", "--checkpoint", jobs.path("checkpoint"), "--max-entries", 500,
+    )  # fmt: skip
+    left = frame(departures.table.slice(0, 6000))
+    keys = ["origin", "carrier", "flight", "sched_dep_time", "time_hour"]
+    both = left[keys].merge(left[keys], on=keys)
+    assert Counter(row["flight"] for row in jobs.rows("both")) == Counter(both["flight"])
+
+
+@on("engine")
+def test_redrive(jobs: Jobs) -> None:
+    """One node has both streams: no letter is lost or doubled."""
+    pipeline = jobs.client.pipeline(transaction=False)
+    for n in range(60_000):
+        origin = {"_original_stream": "s", "_original_id": f"{n}-1", "_original_deliveries": 3, "_reason": "r"}
+        pipeline.xadd("dead", {**origin, "n": n})
+    pipeline.execute()
+    draw = random.Random(7)
+    for _ in range(5):
+        with submitted(jobs.directory, "redrive", "--stream", "dead", "--rate", 5000, "--url", jobs.url) as running:
+            before = jobs.client.xlen("dead")
+            while jobs.client.xlen("dead") == before and not running.ended:
+                time.sleep(0.01)
+            time.sleep(draw.uniform(0, 0.3))
+            running.kill()
+        back, left = jobs.client.xlen("s"), jobs.client.xlen("dead")
+        assert back + left == 60_000
+    jobs.run(redrive, "--stream", "dead")
+    assert [int(row["n"]) for row in jobs.rows("s")] == list(range(60_000))
+
+
+@on("engine")
+def test_a_directory_that_grows_while_the_job_is_killed(jobs: Jobs, departures: Departures) -> None:
+    """By key over partitions: what equal keys belong to is in one stream, in order."""
+    landing = jobs.path("landing")
+    landing.mkdir()
+    words = [
+        "--from", landing, "--format", "csv", "--stream", "by", "--partitions", 4, "--key", "carrier",
+        "--checkpoint", jobs.path("checkpoint"),
+    ]  # fmt: skip
+    for file in departures.files:
+        shutil.copy(file, landing)
+        killed(jobs, ingest, *words)
+    rows = [row for number in range(4) for row in jobs.rows(f"by:{{{number}}}")]
+    by_carrier = {row["carrier"]: [] for row in rows}
+    for row in rows:
+        by_carrier[row["carrier"]].append(row)
+    assert len(departures.files) == FILES
+    for carrier, some in by_carrier.items():
+        assert some == [row for row in departures.rows if row["carrier"] == carrier]
