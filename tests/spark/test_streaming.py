@@ -26,9 +26,10 @@ def stream_of(bench: Bench, **options: Any) -> DataFrame:
 
 
 def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
-    """Stopped and started again, a query goes on without loss or repetition, and leaves nothing pending."""
+    """Ended and started again, a query goes on without loss or repetition; it leaves nothing pending, and its group."""
     bench.add("s", 100)
     bench.run(stream_of(bench), stream="out")
+    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
     assert bench.numbers("out") == list(range(100))
     assert bench.group("s")["pending"] == 0
     bench.add("s", 50, first=100)
@@ -82,6 +83,7 @@ def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
     bench.wait_for_group("s", pending=0, lag=0)
     assert query.lastProgress is not None
     query.stop()
+    wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
     assert bench.numbers("out") == list(range(15))
 
 

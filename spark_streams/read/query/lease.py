@@ -28,6 +28,7 @@ from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, ServerError, fail
+from spark_streams.read.query.ending import when_spark_ends_this_process
 from spark_streams.server.api import StreamServer
 from spark_streams.server.open import open_server
 
@@ -103,6 +104,7 @@ class Lease:
             self._thread = threading.Thread(target=_keep, args=(weakref.ref(self), self._ended, seconds), daemon=True)
             weakref.finalize(self, self._ended.set)
             self._thread.start()
+            when_spark_ends_this_process(self.give_up)
 
     def _take(self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()) -> tuple[str, str] | None:
         """Take or renew these leases. Returns a stream whose lease another one has, and who that is."""
