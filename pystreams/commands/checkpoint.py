@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from pystreams.commands.verbs import NAME, Run, found, together, verb
-from pystreams.files import checkpoints
+from pystreams.files import checkpoints, places
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.out import Column
 from pystreams.streams import groups as of_groups
@@ -126,29 +125,34 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> N
 @verb(
     "show",
     needs=_READS,
-    examples=("pystreams checkpoint show /data/checkpoints/orders", "pystreams checkpoint show checkpoint --group g"),
+    examples=(
+        "pystreams checkpoint show /data/checkpoints/orders",
+        "pystreams checkpoint show s3://bucket/checkpoints/orders",
+        "pystreams checkpoint show checkpoint --group g",
+    ),
 )
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")
 @click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
-def show(run: Run, directory: Path, group: bytes | None) -> None:
+def show(run: Run, directory: str, group: bytes | None) -> None:
     """Show the offsets of a Spark query's checkpoint beside its streams and its group.
 
     COMMITTED: up to where batches are finished. PLANNED: up to where the last one goes, which is repeated after a
-    restart unless it is committed. LEFT: entries behind COMMITTED.
+    restart unless it is committed. LEFT: entries behind COMMITTED. DIRECTORY is a path, or a URL of any store that
+    fsspec knows, such as s3://bucket/checkpoint.
     """
-    checkpoint = checkpoints.read(directory)
+    checkpoint = checkpoints.read(places.at(directory))
     _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
 
 
 @verb("diff", needs=_READS, examples=("pystreams checkpoint diff /data/checkpoints/orders || echo look closer",))
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")
 @click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
-def diff(run: Run, directory: Path, group: bytes | None) -> None:
+def diff(run: Run, directory: str, group: bytes | None) -> None:
     """Show the streams where checkpoint and server do not fit, and what the query will do there.
 
     Ends with status 3 if there is one.
     """
-    checkpoint = checkpoints.read(directory)
+    checkpoint = checkpoints.read(places.at(directory))
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]
     _show(run, checkpoint, rows, "Checkpoint and server fit.")
     if rows:

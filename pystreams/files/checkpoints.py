@@ -1,7 +1,8 @@
 """Checkpoints of Spark's streaming queries: what a query has planned and committed, as its files tell.
 
-Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, and the offsets of the source pystreams in them
-(`spark_streams.read.query.offsets` writes them). Sources of other kinds are passed over. Nothing is written.
+Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, wherever it is, and the offsets of the source
+pystreams in them (`spark_streams.read.query.offsets` writes them). Sources of other kinds are passed over. Nothing is
+written.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pystreams.errors import fail
+from pystreams.files.places import Place
 from spark_streams.stream_id import StreamId
 
 
@@ -41,40 +42,42 @@ class Checkpoint:
     sources: tuple[Source, ...]
 
 
-def read(directory: Path) -> Checkpoint:
+def read(directory: Place) -> Checkpoint:
     """The checkpoint in a directory. Raises NO_CHECKPOINT and CHECKPOINT_MALFORMED."""
-    batches, commits = _numbers(directory / "offsets"), _numbers(directory / "commits")
+    batches, commits = _numbers(directory, "offsets"), _numbers(directory, "commits")
     if not batches:
-        fail("NO_CHECKPOINT", directory=directory)
+        fail("NO_CHECKPOINT", directory=directory.shown())
     last = batches[-1]
     finished = next((number for number in reversed(commits) if number in batches), None)
     planned = _offsets(directory, last)
     committed = {} if finished is None else _offsets(directory, finished)
     sources = [_source(directory, number, form, committed.get(number)) for number, form in sorted(planned.items())]
     if not sources:
-        fail("CHECKPOINT_MALFORMED", file=directory, reason="none of its sources is one of pystreams")
+        fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="none of its sources is one of pystreams")
     return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
 
 
-def _numbers(directory: Path) -> list[int]:
-    if not directory.is_dir():
-        return []
-    return sorted(int(each.name) for each in directory.iterdir() if each.name.isdigit())
+def _numbers(directory: Place, part: str) -> list[int]:
+    return sorted(int(name) for name in directory.names(part) if name.isdecimal())
 
 
-def _query(directory: Path) -> str:
+def _query(directory: Place) -> str:
     try:
-        return str(json.loads((directory / "metadata").read_text())["id"])
+        return str(json.loads(directory.text("metadata") or "")["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _offsets(directory: Path, batch: int) -> dict[int, dict[str, Any]]:
+def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
     """The offsets of the sources of pystreams in a batch, by the source's number: a version line, settings, sources."""
-    file = directory / "offsets" / str(batch)
-    lines = file.read_text().splitlines()
+    part = f"offsets/{batch}"
+    lines = (directory.text(part) or "").splitlines()
     if not lines or lines[0] != "v1":
-        fail("CHECKPOINT_MALFORMED", file=file, reason=f"its version is '{lines[0] if lines else ''}', not v1")
+        fail(
+            "CHECKPOINT_MALFORMED",
+            file=directory.shown(part),
+            reason=f"its version is '{lines[0] if lines else ''}', not v1",
+        )
     found: dict[int, dict[str, Any]] = {}
     for number, line in enumerate(lines[2:]):
         try:
@@ -86,7 +89,7 @@ def _offsets(directory: Path, batch: int) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _source(directory: Path, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
+def _source(directory: Place, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
     try:
         streams = _ids(form)
         added = form.get("added", {})
@@ -102,7 +105,7 @@ def _source(directory: Path, number: int, form: dict[str, Any], committed: dict[
             {str(name): int(count) for name, count in added.items()},
         )
     except (ValueError, TypeError, AttributeError) as cause:
-        return fail("CHECKPOINT_MALFORMED", file=directory, reason=f"the offset of source {number}: {cause}")
+        return fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason=f"the offset of source {number}: {cause}")
 
 
 def _ids(form: dict[str, Any]) -> dict[str, StreamId]:

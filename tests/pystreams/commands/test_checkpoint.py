@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 import redis
 
+from pystreams.files import places
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.offsets import Source as OfQuery
 from spark_streams.stream_id import StreamId
@@ -61,6 +63,29 @@ def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
     }
     assert "orders" in cli_of("checkpoint", "show", str(checkpoint))
     assert cli_of.json("checkpoint", "diff", str(checkpoint))["streams"] == []
+
+
+def test_a_checkpoint_may_be_in_any_store(cli_of: Cli, checkpoint: Path) -> None:
+    """A URL of fsspec or of a local file names the same as a path does."""
+    store = fsspec.filesystem("memory")
+    for file in checkpoint.rglob("*"):
+        if file.is_file():
+            store.pipe_file(f"/bucket/c/{file.relative_to(checkpoint)}", file.read_bytes())
+    try:
+        here = cli_of.json("checkpoint", "show", str(checkpoint))
+        assert cli_of.json("checkpoint", "show", "memory://bucket/c") == here
+        assert cli_of.json("checkpoint", "show", f"file://{checkpoint}") == here
+        assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", "memory://bucket/d", status=4)
+    finally:
+        store.rm("/bucket", recursive=True)
+
+
+def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheme or the package is named, and no login."""
+    said = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
+    assert ("[FILE_UNUSABLE]" in said, "nothing" in said, "hush" in said) == (True, True, False)
+    monkeypatch.setattr(places, "find_spec", lambda _: None)
+    assert "pip install 'pystreams[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""Directories to read from: a local one, or any that fsspec knows by a URL (s3://, gs://, abfs://, hdfs://, ...).
+
+What a store needs besides is fsspec's matter: a package such as `s3fs` is named where it is missing. Credentials come
+from the store's own variables and files.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from pystreams.errors import fail
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+
+
+class Place(Protocol):
+    """A directory. Its parts are named by their path below it, with `/`."""
+
+    def names(self, part: str) -> list[str]:
+        """What is in a directory below it; nothing if that does not exist."""
+        ...
+
+    def text(self, part: str) -> str | None:
+        """What a file says; None if it does not exist."""
+        ...
+
+    def shown(self, part: str = "") -> str:
+        """The path of a part, for messages."""
+        ...
+
+
+def at(text: str) -> Place:
+    """The directory that a path or a URL names. Raises PACKAGE_MISSING where a URL needs a package."""
+    if not _URL.match(text):
+        return Local(Path(text))
+    parts = urlsplit(text)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Local(Path(unquote(parts.path)))
+    if find_spec("fsspec") is None:
+        fail("PACKAGE_MISSING", what=f"{parts.scheme}://", package="fsspec", extra="files")
+    return Remote(text)
+
+
+class Local:
+    """A directory of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def names(self, part: str) -> list[str]:
+        directory = self._directory / part
+        return [each.name for each in directory.iterdir()] if directory.is_dir() else []
+
+    def text(self, part: str) -> str | None:
+        try:
+            return (self._directory / part).read_text(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def shown(self, part: str = "") -> str:
+        return str(self._directory / part)
+
+
+class Remote:
+    """A directory of a store. FILE_UNUSABLE where the store refuses."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
+
+        self._url = url.rstrip("/")
+        self._store: Any
+        self._store, self._path = self._asked(fsspec.url_to_fs, self._url)
+
+    def names(self, part: str) -> list[str]:
+        path = f"{self._path}/{part}"
+        try:
+            found = self._asked(self._store.ls, path, detail=False)
+        except FileNotFoundError:
+            return []
+        return [str(each).rstrip("/").rpartition("/")[2] for each in found]
+
+    def text(self, part: str) -> str | None:
+        try:
+            data: bytes = self._asked(self._store.cat_file, f"{self._path}/{part}")
+        except FileNotFoundError:
+            return None
+        return data.decode("utf-8", "replace")
+
+    def shown(self, part: str = "") -> str:
+        # A URL may have a login: it is not shown.
+        parts = urlsplit(self._url)
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return f"{shown}/{part}" if part else shown
+
+    def _asked(self, question: Any, *arguments: Any, **named: Any) -> Any:
+        """The store's answer. Each store has errors of its own, so all mean that it cannot be used."""
+        try:
+            return question(*arguments, **named)
+        except FileNotFoundError:
+            raise
+        except Exception as cause:  # noqa: BLE001
+            reason = (str(cause) or type(cause).__name__).replace(self._url, self.shown()).rstrip(".")
+            return fail("FILE_UNUSABLE", file=self.shown(), reason=reason)
