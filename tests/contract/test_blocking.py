@@ -1,4 +1,7 @@
-"""XREAD and XREADGROUP that wait: who is woken, by what, in which order, with which answer."""
+"""XREAD and XREADGROUP that wait: who is woken, by what, in which order, with which answer.
+
+One file above 400 lines: all cases are told with clients that wait (`waiting`, `member`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10)."""
+"""XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10).
+
+One file above 400 lines: all cases are told with one group of one stream.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mistakes that users make: the first line that Spark shows of each says what is wrong and what to do about it."""
+"""Mistakes that users make: the first line that Spark shows of each says what is wrong and what to do about it.
+
+It is long because it is one table.
+"""
 
 from __future__ import annotations
 

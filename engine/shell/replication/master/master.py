@@ -1,7 +1,8 @@
 """A server as a master: who its replicas are, what they are fed, what they have acknowledged.
 
 Effects become the stream: encoded once, counted by the history, sent to each replica that is online, and kept for those
-who get a file first.
+who get a file first. It is one file of some four hundred lines: who is sent what, waits or is cut off depends on all
+of its state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What durability does in the background, and what can come between: saving, rewriting, the log switched on and off,
 the end of the process. Threads, clocks and the disk are moved by hand.
 
-Together these tests make every move of every state machine, which the last one proves.
+Together these tests make every move of every state machine, which the last one proves: that is why they
+are one file of more than 400 lines.
 """
 
 from __future__ import annotations

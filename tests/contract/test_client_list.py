@@ -1,0 +1,122 @@
+"""CLIENT LIST and CLIENT INFO: what is said of a client; the same from the core, the engine and a real Redis."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp, since
+from tests.harness.releases import Newest
+from tests.harness.replies import OK, Error
+
+WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
+BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")
+
+
+def test_a_client_is_described_by_the_fields_of_its_release(server: Server) -> None:
+    """CLIENT INFO names the same fields in the same order."""
+    in_7_0 = (
+        "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll "
+        "omem tot-mem events cmd user redir resp"
+    )
+    in_7_4 = in_7_0.replace("multi qbuf", "multi watch qbuf") + " lib-name lib-ver"
+    in_8_6 = in_7_4 + " io-thread tot-net-in tot-net-out tot-cmds"
+    in_valkey_8_0 = in_7_4 + " tot-net-in tot-net-out tot-cmds"
+    fields = Newest(
+        in_8_6,
+        before={"7.2": in_7_0, "7.4": in_7_0 + " lib-name lib-ver", "8.0": in_7_4, "8.6": in_7_4 + " io-thread"},
+        valkey={"8.1": in_valkey_8_0.replace("flags db", "flags capa db"), "8.0": in_valkey_8_0},
+    )
+    line: bytes = server.client().run("CLIENT INFO")
+    names = " ".join(word.partition("=")[0] for word in line.decode().split())
+    assert names == fields.of(server.release)
+
+
+def fields_of(server: Server, number: int) -> dict[str, str]:
+    """What CLIENT LIST says of a client."""
+    line: bytes = server.run(f"CLIENT LIST ID {number}")
+    return dict(word.split("=", 1) for word in line.decode().split())  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("PING", "ping"),
+        ("SET a 1", "set"),
+        ("GET", "get"),
+        ("XGROUP HELP", "xgroup|help"),
+        ("XGROUP", "xgroup"),
+        ("XGROUP NOTHING", "NULL"),
+        ("NOTHING", "NULL"),
+    ],
+)
+@pytest.mark.parametrize("queued", [False, True])
+def test_client_list_names_the_last_command(server: Server, line: str, name: str, queued: bool) -> None:
+    """Whether it ran, was refused or was queued; NULL where there is no such command."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+    if queued:
+        client.run("MULTI")
+    client.run(line)
+    assert fields_of(server, number)["cmd"] == name
+
+
+def test_client_list_adds_up_the_words_of_a_command_that_waits(server: Server) -> None:
+    """argv-mem: the bytes of a blocked command, and of the CLIENT INFO that asks."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+    client.send("BLPOP some-list 0")
+    client.expect_blocked()
+    assert fields_of(server, number)["argv-mem"] == "15"
+    assert b" argv-mem=10 " in server.run("CLIENT INFO")
+    server.expect("RPUSH some-list 1", 1)
+    client.receive()
+    assert fields_of(server, number)["argv-mem"] == "0"
+
+
+@over_tcp
+@since("8.6", valkey="8.0")
+def test_client_list_counts_bytes_and_commands(server: Server) -> None:
+    """Commands that are queued, refused or wait do not count; those of a transaction do, when it runs."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+    before = fields_of(server, number)
+
+    def counted() -> int:
+        return int(fields_of(server, number)["tot-cmds"]) - int(before["tot-cmds"])
+
+    for line in ("GET", "NOTHING", "MULTI", "SET a 1", "INCR a"):
+        client.run(line)
+    assert counted() == 1
+    client.run("EXEC")
+    assert counted() == 4
+    client.send("BLPOP l 0")
+    client.expect_blocked()
+    assert counted() == 4
+    server.run("RPUSH l value")
+    client.receive()
+    assert counted() == 5
+    asked = b"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n"
+    before = fields_of(server, number)
+    client.run("ECHO abc")
+    after = fields_of(server, number)
+    assert [int(after[name]) - int(before[name]) for name in ("tot-net-in", "tot-net-out")] == [len(asked), 9]
+
+
+def test_client_list_tells_what_a_client_does(server: Server) -> None:
+    """Flags, database, subscriptions and queued commands stand in CLIENT LIST."""
+    client = server.client()
+    number = client.run("CLIENT ID")
+
+    def fields() -> dict[str, str]:
+        return fields_of(server, number)
+
+    client.expect("SELECT 3", OK)
+    assert (fields()["db"], fields()["flags"], fields()["cmd"]) == ("3", "N", "select")
+    client.expect("MULTI", OK)
+    client.expect("PING", "QUEUED")
+    assert (fields()["multi"], fields()["flags"]) == ("1", "x")
+    client.expect("DISCARD", OK)
+    client.expect("SUBSCRIBE c", ["subscribe", "c", 1])
+    assert (fields()["sub"], fields()["flags"]) == ("1", "P")
+    assert server.run("CLIENT LIST TYPE pubsub").startswith(b"id=%d " % number)
