@@ -167,7 +167,7 @@ def test_a_default_is_shown_as_it_is_read(option: Option) -> None:
 def test_prose_names_options_that_exist() -> None:
     """A word that looks like an option's name, in a meaning or an error's text, is one."""
     names = {name for option in DECLARED for name in option.names}
-    others = {"exactlyOnce", "foreachBatch", "outputMode", "saveAsTable"}
+    others = {"exactlyOnce", "foreachBatch", "outputMode", "preferReplica", "saveAsTable"}
     texts = [option.meaning for option in DECLARED]
     texts += [f"{condition.text} {condition.advice}" for condition in errors.CONDITIONS.values()]
     found = {word for text in texts for word in re.findall(r"\b(?:tls\.)?[a-z]+(?:[A-Z][a-z]+)+\b", text)}
