@@ -47,6 +47,8 @@ def value(ask: Ask, key: bytes) -> Any:
         return ask("GET", key)
     if kind == b"hash":
         return sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+    if kind == b"set":
+        return sorted(ask("SMEMBERS", key))
     if kind == b"list":
         return ask("LRANGE", key, 0, -1)
     return _stream(ask, key)

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.database import type_name
+from engine.core.keyspace.members import Members
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.group import Group
@@ -100,6 +101,8 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
                 plain = _stream(value, times=times)
             elif isinstance(value, bytes | bytearray):
                 plain = bytes(value)
+            elif isinstance(value, Members):
+                plain = sorted(value)
             elif isinstance(value, dict):
                 plain = list(value.items())
             else:

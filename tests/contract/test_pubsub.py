@@ -162,6 +162,21 @@ EVENTS = [
         ["RPUSH l 1 2 3", "LPOP l", "LSET l 0 x", "LINSERT l AFTER x y", "LREM l 0 y", "LTRIM l 0 0", "RPOP l"],
         ["rpush l", "lpop l", "lset l", "linsert l", "lrem l", "ltrim l", "rpop l", "del l"],
     ),
+    (
+        "EA",
+        ["SADD x a b c 1", "SADD x a", "SREM x a d", "SMOVE x y b", "SMOVE x x c", "SPOP y", "SADD y c d"],
+        ["sadd x", "srem x", "srem x", "sadd y", "spop y", "del y", "sadd y"],
+    ),
+    (
+        "EA",
+        ["SADD x a", "SADD y a b", "SINTERSTORE z x y", "SDIFFSTORE z x y", "SDIFFSTORE z x y", "SUNIONSTORE x x y"],
+        ["sadd x", "sadd y", "sinterstore z", "del z", "sunionstore x"],
+    ),
+    (
+        "Es",
+        ["SADD x a b", "SPOP x 1", "SPOP x 9", "SADD x a", "SREM x a"],
+        ["sadd x", "spop x", "spop x", "sadd x", "srem x"],
+    ),
     ("EA", ["RPUSH l 1", "LMOVE l m LEFT RIGHT"], ["rpush l", "rpush m", "lpop l", "del l"]),
     ("Eg", ["SET a 1", "FLUSHALL"], []),
 ]

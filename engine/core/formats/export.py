@@ -16,6 +16,7 @@ from itertools import chain
 
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
+from engine.core.keyspace.members import Members
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
@@ -40,6 +41,8 @@ def commands(image: Image) -> Iterator[bytes]:
                 yield from _stream(key, value, image.idmp_defaults)
             elif isinstance(value, Hash):
                 yield from _in_parts(b"HSET", key, list(chain.from_iterable(value.items())), 2 * _AT_ONCE)
+            elif isinstance(value, Members):
+                yield from _in_parts(b"SADD", key, list(value), _AT_ONCE)
             elif isinstance(value, deque):
                 yield from _in_parts(b"RPUSH", key, list(value), _AT_ONCE)
             else:

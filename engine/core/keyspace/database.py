@@ -2,9 +2,9 @@
 
 Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry stay true
 whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
-which Redis calls raw), :class:`engine.core.keyspace.hash.Hash`, ``deque`` (list) and
-:class:`engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command that changes a value in
-place calls :meth:`Database.touch` afterwards.
+which Redis calls raw), ``deque`` (list), :class:`~engine.core.keyspace.hash.Hash`,
+:class:`~engine.core.keyspace.members.Members` (set) and :class:`~engine.core.streams.stream.Stream`; a string that is a
+number is kept as text. A command that changes a value in place calls :meth:`Database.touch` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` says how many it stands for:
 the elements that a list got, or 0 where the command counts what it did elsewhere.
@@ -18,7 +18,9 @@ from typing import Any
 
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
+from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Members
 from engine.core.keyspace.slots import Slots
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
@@ -31,6 +33,7 @@ TYPE_NAMES: dict[type, bytes] = {
     bytes: b"string",
     bytearray: b"string",
     Hash: b"hash",
+    Members: b"set",
     deque: b"list",
     Stream: b"stream",
 }
@@ -220,7 +223,7 @@ class Database:
         """Have a value that nobody uses any more freed piece by piece, if it is large."""
         if isinstance(value, deque):
             self.changes.discard(value)
-        elif isinstance(value, Hash) and not value.readings:
+        elif isinstance(value, Elements) and not value.readings:
             self.changes.discard(*value.tables())
 
     def _drop(self, key: bytes, changes: int) -> None:

@@ -1,7 +1,7 @@
 """How many bytes a value takes, for MEMORY USAGE: the sizes that the interpreter reports, summed up.
 
 A stream is counted part by part: frames (plain or packed), the index over them, marks of deleted entries, nodes, groups
-with their consumers and pending entries, idempotent producers. Long hashes and lists are estimated from samples.
+with their consumers and pending entries, idempotent producers. Long hashes, sets and lists are estimated from samples.
 What several values share (interned numbers, code) is not counted.
 """
 
@@ -14,6 +14,7 @@ from operator import methodcaller
 from typing import Any
 
 from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Members
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.group import Group
 from engine.core.streams.segment import Segment
@@ -38,7 +39,7 @@ def of_value(value: Any, samples: int = 0) -> int:
         return of_stream(value)
     if isinstance(value, Hash):
         return _size_of(value) + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
-    if isinstance(value, deque):
+    if isinstance(value, Members | deque):
         return _size_of(value) + _sampled(map(_size_of, value), len(value), samples)
     return _size_of(value)
 

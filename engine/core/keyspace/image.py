@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.elements import Elements
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
@@ -293,7 +293,7 @@ def _work(value: Any) -> int:
 def _frozen(value: Any, storage: Storage) -> Any:
     if isinstance(value, Stream):
         return value.copy(storage)
-    if isinstance(value, Hash):
+    if isinstance(value, Elements):
         return value.copy()
     if isinstance(value, deque):
         return deque(value)

@@ -23,6 +23,16 @@ def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     raise CommandError(error)
 
 
+def as_number(word: bytes) -> int | None:
+    """The same, or None where the word is none."""
+    if len(word) > 20:
+        return None
+    try:
+        return parse_int(word)
+    except CommandError:
+        return None
+
+
 def at_most(argv: list[bytes], words: int) -> None:
     """Refuse a subcommand with more than so many words, the container's and its own name among them."""
     if len(argv) > words:

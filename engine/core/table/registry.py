@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 from engine.core.protocol.replies import Reply
@@ -23,18 +24,29 @@ class Keys:
     """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives
     them.
 
-    ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys.
+    ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys. With ``count_at``
+    the word there says how many keys follow it.
     """
 
     first: int = 0
     last: int = 0
     step: int = 0
     find: KeyFinder | None = None
+    count_at: int = 0
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there are none, or ``first``, ``last`` and ``step`` say where they are."""
+        return self.find is None and not self.count_at
 
     def of(self, argv: list[bytes]) -> list[bytes]:
         """The keys in ``argv`` (the command's whole words, the name first)."""
         if self.find is not None:
             return self.find(argv)
+        if self.count_at:
+            at = self.count_at + 1
+            count = argv[at - 1] if len(argv) >= at else b""
+            return argv[at : at + int(count)] if count.isdigit() and len(count) < 10 else []
         if not self.first:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
@@ -105,7 +117,7 @@ class Command:
     full_name: bytes = field(init=False)
     #: Whether it may change data.
     writes: bool = field(init=False)
-    #: What it does with its keys: one for all, or one for each.
+    #: What it does with its keys: one for each, the last one for all that follow as well.
     uses: tuple[Use, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +135,7 @@ class Command:
         """The keys in ``argv``, each with what is done with it."""
         keys = self.keys.of(argv)
         if len(self.uses) > 1:
-            return list(zip(keys, self.uses, strict=False))
+            return list(zip(keys, chain(self.uses, repeat(self.uses[-1])), strict=False))
         use = self.uses[0]
         if "variable_flags" in use.words and b"GET" not in [word.upper() for word in argv[3:]]:
             # SET: it reads only if it is to answer with the value until then.

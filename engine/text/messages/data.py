@@ -1,4 +1,4 @@
-"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes and lists."""
+"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes, sets and lists."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ STRING_TOO_LONG = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)
 HASH_NOT_AN_INTEGER = b"ERR hash value is not an integer"
 HASH_NOT_A_FLOAT = b"ERR hash value is not a float"
 INCREMENT_NOT_FINITE = b"ERR value is NaN or Infinity"
+
+# -- sets ---------------------------------------------------------------------------------------------------------
+NUMKEYS = b"ERR numkeys should be greater than 0"
+NUMKEYS_TOO_MANY = b"ERR Number of keys can't be greater than number of args"
+LIMIT_NEGATIVE = b"ERR LIMIT can't be negative"
 
 # -- lists --------------------------------------------------------------------------------------------------------
 INDEX_RANGE = b"ERR index out of range"

@@ -22,6 +22,8 @@ SETUP = (
     "SET due value PX 1",
     "HSET hash f 1 g 2",
     "RPUSH list a b c",
+    "SADD set a b 1",
+    "SADD numbers 1 2 3",
     *(f"XADD stream {number}-1 f v" for number in range(1, 6)),
     "XGROUP CREATE stream g 0",
     "XGROUP CREATECONSUMER stream g c",
@@ -37,6 +39,8 @@ WRITES = """
     DEL string number | UNLINK string | FLUSHDB | FLUSHALL | RENAME string other | RENAMENX string other
     COPY stream other | MOVE string 1 | SWAPDB 0 1
     HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1 | HINCRBYFLOAT hash f 0.5
+    SADD set c | SADD numbers 4 x | SREM set a b | SMOVE set numbers a | SPOP set | SPOP set 2 | SPOP numbers 9
+    SINTERSTORE other set numbers | SUNIONSTORE set numbers set | SDIFFSTORE set set numbers
     LPUSH list x | RPUSH list x | LPUSHX list x | RPUSHX list x | LPOP list | RPOP list 2 | LMOVE list other LEFT RIGHT
     RPOPLPUSH list other | BLPOP list 0 | BRPOP list 0 | BLMOVE list other LEFT LEFT 0 | BRPOPLPUSH list other 0
     LSET list 0 x | LINSERT list BEFORE a x | LREM list 0 a | LTRIM list 1 1

@@ -10,6 +10,8 @@ from engine.core.commands.data import (
     lists,
     objects,
     scan,
+    set_algebra,
+    sets,
     string_parts,
     strings,
 )
@@ -24,6 +26,8 @@ __all__ = [
     "lists",
     "objects",
     "scan",
+    "set_algebra",
+    "sets",
     "string_parts",
     "strings",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,9 @@ from engine.core.formats.rdb import values
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.keyspace.database import Value
-from engine.core.keyspace.hash import Hash, gathered
+from engine.core.keyspace.elements import gathered
+from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Members
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
@@ -126,16 +128,22 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*values.dumped(deque(value)))
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
-        work = _dump_fields(gathered(value, lambda fields: chain.from_iterable(fields.items())))
+        words = gathered(value, lambda fields: chain.from_iterable(fields.items()))
+        work = _dump_gathered(words, lambda count, words: values.dumped_fields(count // 2, words))
+    elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
+        work = _dump_gathered(gathered(value, iter), values.dumped_members)
     if work is not None:
         return ctx.in_steps(argv, work)
     return None if value is None else dumped(value)
 
 
-def _dump_fields(gathering: Generator[None, None, list[list[bytes]]]) -> Generator[None, None, Reply]:
+def _dump_gathered(
+    gathering: Generator[None, None, list[list[bytes]]],
+    encode: Callable[[int, Iterator[bytes]], tuple[int, Iterator[bytes]]],
+) -> Generator[None, None, Reply]:
     parts = yield from gathering
     words = chain.from_iterable(reversed(parts))
-    return (yield from _dump_in_steps(*values.dumped_fields(sum(map(len, parts)) // 2, words)))
+    return (yield from _dump_in_steps(*encode(sum(map(len, parts)), words)))
 
 
 @key_command(

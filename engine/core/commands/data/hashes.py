@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from engine.core.commands.data.counters import sum_of_floats
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
-from engine.core.keyspace.hash import Hash, gathered
+from engine.core.keyspace.elements import gathered
+from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply, paged
 from engine.text import longdouble
@@ -255,25 +256,8 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     if with_values and not -I64_MAX // 2 <= count <= I64_MAX // 2:
         raise CommandError(general.OUT_OF_RANGE)
     fields = _read(ctx, argv[1])
-    names = _draw(ctx, fields, count) if fields else []
+    names = fields.drawn(count, ctx.changes.pick) if fields else []
     if not with_values:
         return paged(names)
     pairs: list[Reply] = [[name, fields[name]] for name in names]
     return paged(pairs if ctx.resp3 else [word for pair in pairs for word in pair])
-
-
-def _draw(ctx: Context, fields: Hash, count: int) -> list[bytes]:
-    """``count`` different fields (all, if there are no more), or -``count`` fields of which some may be equal."""
-    pick, slots, size = ctx.changes.pick, fields.slots, len(fields)
-    if count < 0:
-        return [slots[pick(size)] for _ in range(-count)]
-    if count >= size:
-        return list(fields)
-    # The first steps of a shuffle, with only the places that moved written down.
-    moved: dict[int, int] = {}
-    names = []
-    for place in range(count):
-        drawn = place + pick(size - place)
-        names.append(slots[moved.get(drawn, drawn)])
-        moved[drawn] = moved.get(place, place)
-    return names

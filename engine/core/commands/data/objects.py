@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
-from engine.core.protocol.args import parse_int
+from engine.core.keyspace.members import Form, Members
+from engine.core.protocol.args import as_number
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _EMBEDDED_MAX = 41
 #: Bytes of a list up to which it is one listpack.
 _LISTPACK_BYTES = 8192
+_FORMS = {Form.NUMBERS: b"intset", Form.SMALL: b"listpack", Form.TABLE: b"hashtable"}
 #: How often a new key counts as used, for Redis's LFU policies; the engine counts no further.
 _NEW_KEY_FREQUENCY = 5
 
@@ -35,25 +37,18 @@ object_subcommand = container(
 )
 
 
-def is_number(value: bytes) -> bool:
-    """Whether Redis would keep the string as a number."""
-    if len(value) > 20:
-        return False
-    try:
-        parse_int(value)
-    except CommandError:
-        return False
-    return True
-
-
 def encoding(key: bytes, value: Value) -> bytes:
     """How Redis would keep the value."""
     if type(value) is bytes:
-        return b"int" if is_number(value) else b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
+        if as_number(value) is not None:
+            return b"int"
+        return b"embstr" if len(key) + len(value) <= _EMBEDDED_MAX else b"raw"
     if type(value) is bytearray:
         return b"raw"
     if type(value) is Hash:
         return b"hashtable" if value.big else b"listpack"
+    if type(value) is Members:
+        return _FORMS[value.form]
     if isinstance(value, deque):
         return b"listpack" if _is_short(value) else b"quicklist"
     return b"stream"

@@ -32,7 +32,18 @@ def _access(use: Use) -> Set:
 def _key_specs(one: Command) -> Set:
     keys = one.keys
     if len(one.uses) > 1:
-        return Set([_range(use, keys.first + number, 0, 1) for number, use in enumerate(one.uses)])
+        last = len(one.uses) - 1
+        return Set(
+            [
+                _range(use, keys.first + number, keys.last if number == last and keys.last < 0 else 0, 1)
+                for number, use in enumerate(one.uses)
+            ]
+        )
+    if keys.count_at:
+        begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
+        places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": 1})
+        counted = Map.of({b"type": b"keynum", b"spec": places})
+        return Set([Map.of({b"flags": _access(one.uses[0]), b"begin_search": begin, b"find_keys": counted})])
     if keys.find is not None and "STREAMS" in one.syntax:
         at = 4 if one.name == "xreadgroup" else 1
         begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
@@ -156,7 +167,7 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     one = called_by(argv)
     if one is None:
         raise CommandError(server.GETKEYS_UNKNOWN)
-    if not one.keys.first and one.keys.find is None:
+    if not one.keys.first and one.keys.is_fixed:
         raise CommandError(server.GETKEYS_NO_KEYS)
     if not one.arity_fits(len(argv)):
         raise CommandError(server.GETKEYS_ARITY)

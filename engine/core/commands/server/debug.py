@@ -16,6 +16,7 @@ from engine.core.commands.families import server_command
 from engine.core.formats import export
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
+from engine.core.keyspace.members import Form, Members
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Push, Reply, Set, Simple, Verbatim
 from engine.core.table.declare import summary_of
@@ -176,6 +177,8 @@ def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
     """A number for what clients see of a key; equal for equal keys, however they came to be."""
     if isinstance(value, Hash):
         value = Hash(sorted(value.items()), big=value.big)
+    elif isinstance(value, Members):
+        value = Members(sorted(value), Form.TABLE)
     elif isinstance(value, deque):
         value = deque(value)
     config = ctx.config

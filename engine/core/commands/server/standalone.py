@@ -68,12 +68,6 @@ def _no_scripts(ctx: Context, argv: list[bytes]) -> Reply:
     raise CommandError(server.NO_SCRIPTS)
 
 
-def _script_keys(argv: list[bytes]) -> list[bytes]:
-    """The keys that a script is called with: as many as the word before them says."""
-    count = argv[2] if len(argv) > 2 else b""
-    return argv[3 : 3 + int(count)] if count.isdigit() and len(count) < 10 else []
-
-
 _SCRIPT_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 for _name, _words, _since in (
     ("eval", "script", "2.6.0"),
@@ -81,8 +75,7 @@ for _name, _words, _since in (
     ("fcall", "function", "7.0.0"),
 ):
     _syntax = f"{_name} {_words} numkeys [key [key ...]] [arg [arg ...]]"
-    _keys = Keys(find=_script_keys)
-    script_command(_syntax, _SCRIPT_FLAGS, since=_since, keys=_keys, access="RW access update")(_no_scripts)
+    script_command(_syntax, _SCRIPT_FLAGS, since=_since, keys=Keys(count_at=2), access="RW access update")(_no_scripts)
 
 
 def _flush(ctx: Context, argv: list[bytes], *, error: bytes) -> Reply:

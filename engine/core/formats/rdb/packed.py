@@ -1,8 +1,12 @@
-"""The packed forms of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets."""
+"""The packed forms of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets.
+
+Of these only intsets are still written.
+"""
 
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 from engine.core.formats.rdb.primitives import BadFormatError
 
@@ -86,12 +90,22 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
 
 
+def intset(numbers: list[int]) -> bytes:
+    """An intset of numbers in ascending order: each as wide as the widest one needs."""
+    most = max(map(abs, numbers))
+    width, letter = (2, "h") if most < 1 << 15 else (4, "i") if most < 1 << 31 else (8, "q")
+    return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)
+
+
 def read_intset(data: bytes) -> list[bytes]:
-    """The members of an intset, as text."""
+    """The members of an intset, as text; they are in ascending order."""
     if len(data) < 8:
         raise BadFormatError
     width, count = struct.unpack_from("<II", data)
     if width not in (2, 4, 8) or len(data) != 8 + width * count:
         raise BadFormatError
     parts = (data[at : at + width] for at in range(8, len(data), width))
-    return [b"%d" % int.from_bytes(part, "little", signed=True) for part in parts]
+    numbers = [int.from_bytes(part, "little", signed=True) for part in parts]
+    if any(one >= following for one, following in pairwise(numbers)):
+        raise BadFormatError
+    return [b"%d" % number for number in numbers]

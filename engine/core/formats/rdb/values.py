@@ -1,6 +1,6 @@
 """Values in Redis's RDB format, both ways: which type byte stands for what, and how it is read in steps.
 
-What the engine has no type for (sets, sorted sets, data of modules, hashes whose fields expire) is read as well, to the
+What the engine has no type for (sorted sets, data of modules, hashes whose fields expire) is read as well, to the
 same exactness, so that a file can be read on behind it.
 """
 
@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from engine.core.formats.rdb import stream_forms, stream_reader, stream_writer
-from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
+from engine.core.formats.rdb.packed import intset, read_intset, read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import (
     BadFormatError,
     Reader,
@@ -25,6 +25,7 @@ from engine.core.formats.rdb.primitives import (
     whole,
 )
 from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Form, Members, SetLimits, set_limits
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
@@ -34,6 +35,8 @@ _HASH_LISTPACK, _SORTED_SET_LISTPACK, _QUICKLIST_2, _SET_LISTPACK = 16, 17, 18, 
 #: Hashes whose fields may expire: Redis's two forms, and Valkey's.
 _EXPIRING_HASH, _EXPIRING_LISTPACK, _VALKEY_HASH = 24, 25, 22
 _OF_ONE_PRODUCT = (_EXPIRING_HASH, _EXPIRING_LISTPACK, _VALKEY_HASH)
+#: The version of files from which on sets are written as listpacks.
+_SET_LISTPACK_SINCE = 11
 _PLAIN, _PACKED = 1, 2
 #: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
 _NODE_BYTES = 4096
@@ -61,6 +64,7 @@ class Makers:
     idmp_defaults: Callable[[], tuple[int, int]]
     #: The most fields and the longest word of a small hash.
     hash_limits: Callable[[], tuple[int, int]]
+    set_limits: Callable[[], SetLimits]
 
 
 def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
@@ -70,6 +74,7 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
         new_stream,
         lambda: (integer("stream-idmp-duration"), integer("stream-idmp-maxsize")),
         lambda: (integer("hash-max-listpack-entries"), integer("hash-max-listpack-value")),
+        lambda: set_limits(config),
     )
 
 
@@ -95,6 +100,11 @@ def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[byt
     return 10, chain((bytes((_HASH,)),), _strings(count, words))
 
 
+def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big set of so many members, given these."""
+    return 10, chain((bytes((_SET,)),), _strings(count, words))
+
+
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """The type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
@@ -105,9 +115,20 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
             packed = listpack([word for pair in value.items() for word in pair])
             return _HASH_LISTPACK, iter((length(len(packed)) + packed,))
         return _HASH, _strings(len(value), (word for pair in value.items() for word in pair))
+    if isinstance(value, Members):
+        return _set_pieces(value, version)
     if isinstance(value, deque):
         return _LIST, _strings(len(value), iter(value))
     return _STRING, iter((string(bytes(value)),))
+
+
+def _set_pieces(members: Members, version: int) -> tuple[int, Iterator[bytes]]:
+    if members.form is Form.NUMBERS:
+        return _INTSET, iter((string(intset(sorted(map(int, members)))),))
+    if members.form is Form.SMALL and version >= _SET_LISTPACK_SINCE:
+        packed = listpack(list(members))
+        return _SET_LISTPACK, iter((length(len(packed)) + packed,))
+    return _SET, _strings(len(members), iter(members))
 
 
 def _strings(count: int, words: Iterator[bytes]) -> Iterator[bytes]:
@@ -176,11 +197,24 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     words = yield from shape(reader)
     if not words:
         raise BadFormatError("a value without elements")
-    if kind in _SETS or kind in _SORTED_SETS:
-        return Unknown("set" if kind in _SETS else "sorted set")
+    if kind in _SORTED_SETS:
+        return Unknown("sorted set")
     if isinstance(words, Unknown):
         return words
-    return deque(words) if kind in _LISTS else (yield from _hash_of(words, makers))
+    if kind in _LISTS:
+        return deque(words)
+    return (yield from _set_of(words, makers) if kind in _SETS else _hash_of(words, makers))
+
+
+def _set_of(words: list[bytes], makers: Makers) -> Steps[Members]:
+    members, limits = Members(), makers.set_limits()
+    members.expect(len(words), limits)
+    for at, word in enumerate(words):
+        if not members.put(word, limits):
+            raise BadFormatError
+        if not at % _IN_MEMORY:
+            yield False
+    return members
 
 
 def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:

@@ -22,6 +22,7 @@ from engine.core.formats import restore
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
+from engine.core.keyspace.members import Form, Members
 from engine.core.protocol import ids
 from engine.core.streams.appending import Streams
 from engine.core.streams.compressed.packed import Packed
@@ -86,6 +87,8 @@ def _value(value: Any, put: Put) -> list[Any]:
         return [b"x", *_stream(value, put)]
     if isinstance(value, Hash):
         return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
+    if isinstance(value, Members):
+        return [b"m", int(value.form), list(value)]
     if isinstance(value, deque):
         return [b"l", list(value)]
     return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
@@ -98,6 +101,8 @@ def _restore(record: list[Any], parts: Parts, core: Target, pause: Callable[[], 
         value = _stream_from(rest, parts, core, pause)
     elif kind == b"h":
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
+    elif kind == b"m":
+        value = Members(rest[1], Form(rest[0]))
     elif kind == b"l":
         value = deque(rest[0])
     elif kind in (b"s", b"S"):

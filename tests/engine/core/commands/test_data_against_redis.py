@@ -1,7 +1,8 @@
-"""Random commands on keys, strings, hashes and lists, on a core and on a redis-server: replies and keyspace events
-agree.
+"""Random commands on keys, strings, hashes, sets and lists, on a core and on a redis-server: replies and keyspace
+events agree.
 
-Left out, each for its reason: replies whose order is chance (SCAN in parts, hashes that Redis keeps as a table); OBJECT
+Left out, each for its reason: replies whose order is chance (SCAN in parts, hashes that Redis keeps as a table; members
+of sets that are drawn); OBJECT
 ENCODING and REFCOUNT, because for a number they tell by which command it came (INCRBYFLOAT, COPY).
 """
 
@@ -150,6 +151,12 @@ APPEND key value | SETRANGE key offset value | GETRANGE key number number | SUBS
 HSET key field value | HSET key field value field value | HSET key any* | HMSET key field value | HGET key field
 HMGET key field field | HDEL key field field* | HLEN key | HINCRBY key field number | HINCRBYFLOAT key field value
 HINCRBYFLOAT key field float | HEXISTS key field | HSETNX key field value | HSTRLEN key field | HSCAN key 0 any*
+SADD key value | SADD key value value value* | SADD key number number | SREM key value value* | SCARD key
+SISMEMBER key value | SMISMEMBER key value value | SMEMBERS key | SMOVE key key value | SPOP key 100 | SPOP key -1
+SPOP key 0 | SPOP key 100 100 | SRANDMEMBER key 100 | SRANDMEMBER key 0 | SRANDMEMBER key x any* | SSCAN key 0 COUNT 100
+SSCAN key 0 COUNT 100 MATCH glob
+SINTER key key* | SUNION key key* | SDIFF key key* | SINTERSTORE key key key* | SUNIONSTORE key key key*
+SDIFFSTORE key key key* | SINTERCARD number key key* | SINTERCARD 2 key key any* | SINTERCARD 1 key LIMIT number
 LPUSH key value value* | RPUSH key value value* | LPUSHX key value | RPUSHX key value value | LPOP key | LPOP key number
 RPOP key number number* | LRANGE key number number | LLEN key | LINDEX key number | LSET key number value
 LREM key number value | LTRIM key number number | LINSERT key place value value | LPOS key value lpos number lpos number
@@ -157,7 +164,8 @@ LPOS key value any* | LMOVE key key side side | RPOPLPUSH key key | BLPOP key ke
 BLMOVE key key side side now | BRPOPLPUSH key key now | SCAN 0 COUNT 100 | SCAN value any* | WATCH key* | UNWATCH
 MULTI | EXEC | EXEC | DISCARD | PUBSUB option | PUBLISH nobody value
 """
-ORDERED_BY_CHANCE = {b"KEYS", b"SCAN", b"HSCAN", b"HMGET", b"HGETALL"}
+ORDERED_BY_CHANCE = {b"KEYS", b"SCAN", b"HSCAN", b"HMGET", b"HGETALL", b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF"}
+ORDERED_BY_CHANCE |= {b"SSCAN", b"SPOP", b"SRANDMEMBER"}
 
 
 class Ours:

@@ -13,7 +13,7 @@ from engine.core.commands.streams import extensions, stream_info
 from engine.core.commands.streams.entries import ranges
 from engine.core.commands.streams.groups import history, pending_entries, pending_records
 from engine.core.dispatch import Core
-from engine.core.keyspace import hash  # noqa: A004 - the module
+from engine.core.keyspace import elements
 from engine.core.protocol import replies
 from engine.core.protocol.replies import Pages
 from engine.core.streams import group, pending, runs, segment
@@ -50,7 +50,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
         (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
         (hashes, {"_MANY": 20}),
-        (hash, {"_PART": 10, "_PARTS": 1}),
+        (elements, {"_PART": 10, "_PARTS": 1}),
         (transactions, {"_MANY": 20, "_PAGE": 10}),
     ]
     for module, values in limits:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import hiredis
 import pytest
 
 from engine.core.admission import Refusal
-from engine.core.commands.data import dump, hashes, keys, scan
+from engine.core.commands.data import dump, hashes, keys, scan, set_algebra, sets
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
 from engine.core.formats.rdb import stream_writer, values
-from engine.core.keyspace import changes, hash  # noqa: A004 - the module
+from engine.core.keyspace import changes, elements
+from engine.core.keyspace.members import Members
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -207,7 +209,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some fields, keys and elements are many; the limits below make small steps."""
     limits: list[tuple[Any, dict[str, int]]] = [
         (hashes, {"_MANY": 20}),
-        (hash, {"_PART": 6, "_PARTS": 1}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (scan, {"_LOOKED_AT": 6}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
@@ -265,7 +267,7 @@ def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, 
     while before.core.changes.free():
         pass
     left = before.core.databases[0].get(key)
-    assert not isinstance(left, hash.Hash) or not left.readings
+    assert not isinstance(left, elements.Elements) or not left.readings
 
 
 @pytest.mark.parametrize("command", SLOW_READS)
@@ -287,6 +289,104 @@ def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, 
         pass
     reply, _ = finished(side, steps)
     assert encoded(reply) == expected
+
+
+# -- large sets -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
+    """A core with three tables of 50 members, of which 25 are common to the first two; sets are large from 20 on."""
+    for module, numbers in ((sets, {"MANY": 20, "_AT_ONCE": 10}), (set_algebra, {"MANY": 20})):
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(elements, "_PART", 6)
+    monkeypatch.setattr(elements, "_PARTS", 1)
+    side = Side()
+    for key, first in (("x", 0), ("y", 25), ("z", 100)):
+        side.run(f"SADD {key} " + " ".join([f"member-{number}" for number in range(first, first + 50)]))
+        side.run(f"SADD {key} {'x' * 100}; SREM {key} {'x' * 100}")
+    side.core.changes.effects.clear()
+    return side
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "SMEMBERS x",
+        "SINTER x y",
+        "SUNION x y z",
+        "SDIFF x y",
+        "SINTERCARD 2 x y",
+        "SINTERSTORE to x y",
+        "SUNIONSTORE x x y none",
+        "SDIFFSTORE z x none",
+    ],
+)
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "PING",
+        "SADD x new",
+        "SREM x member-30 member-1",
+        "SADD other a",
+        "SADD none new",
+        "DEL x",
+        "RENAME z x",
+        "DEL x y z",
+    ],
+)
+def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
+    """What is stored is what the log gives again, whatever others do in between; a reply is that before or after it."""
+    names = ("x", "y", "z", "to", "none", "other")
+    before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
+    start = {name: set(value) for name, value in before.items() if value is not None}
+    small_sets.core.take_steps()
+    steps = small_sets.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(small_sets, steps, {2: meanwhile})
+    assert count >= 2
+
+    def twin(*lines: str) -> tuple[Any, dict[bytes, set[bytes]]]:
+        side, answer = Side(), None
+        side.run("DEL x y z")
+        for name, members in start.items():
+            side.core.execute(side.session, [b"SADD", name.encode(), *sorted(members)], NOW_US)
+        for line in lines:
+            answer = side.run(line)
+        return answer, {key: set(value) for key, value, _ in side.core.databases[0].items() if type(value) is Members}
+
+    now = {key: set(value) for key, value, _ in small_sets.core.databases[0].items() if type(value) is Members}
+    if "STORE" in command:
+        assert (reply, now) == twin(meanwhile, command)
+    else:
+        assert encoded_members(reply) in [
+            encoded_members(twin(*lines)[0]) for lines in ((command,), (meanwhile, command))
+        ]
+
+
+def encoded_members(reply: Any) -> Any:
+    """What a client gets, in no order."""
+    if isinstance(reply, int):
+        return reply
+    reader = hiredis.Reader()
+    reader.feed(encoded(reply))
+    return sorted(reader.gets())
+
+
+def test_many_members_are_popped_in_steps(small_sets):
+    """Each step is logged; a member that others add in between may be popped too, and one that goes is not."""
+    small_sets.core.take_steps()
+    steps = small_sets.run("SPOP x 45")
+    assert type(steps) is Steps
+    reply, count = finished(small_sets, steps, {2: "SADD y new"})
+    popped = encoded_members(reply)
+    assert (len(set(popped)), small_sets.run("SCARD x"), count) == (45, 5, 5)
+    small_sets.core.take_steps()
+    steps = small_sets.run("SPOP y 40")
+    reply, _ = finished(small_sets, steps, {2: "SET y string"})
+    assert len(encoded_members(reply)) == 20
+    assert small_sets.run("GET y") == b"string"
 
 
 def test_a_long_list_travels_in_steps(small_hashes):

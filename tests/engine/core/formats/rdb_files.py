@@ -98,7 +98,7 @@ def packed(data: bytes) -> bytes:
 
 
 def old_forms() -> bytes:
-    """Lists and hashes in every form that servers before 7.0 wrote, and those whose fields could expire but do not."""
+    """Lists, hashes and sets in every form of old servers; hashes whose fields could expire but do not."""
     pairs = [word for at, word in enumerate(WORDS) for word in (b"f%d" % at, word)]
     never = b"".join(length(0) + string(field) + string(value) for field, value in zip(*[iter(pairs)] * 2, strict=True))
     triples = [word for at in range(0, len(pairs), 2) for word in (*pairs[at : at + 2], b"0")]
@@ -113,6 +113,10 @@ def old_forms() -> bytes:
         key(16, b"hash listpack", packed(listpack(pairs))),
         key(24, b"hash of 7.4", bytes(8), length(len(WORDS)), never),
         key(25, b"small hash of 7.4", bytes(8), packed(listpack(triples))),
+        key(2, b"set", length(len(WORDS)), *map(string, WORDS)),
+        key(11, b"intset", packed(intset(2, [-5, 1]))),
+        key(11, b"wide intset", packed(intset(8, [-1 << 63, 1, 1 << 40]))),
+        key(20, b"set listpack", packed(listpack([b"b", b"a", b"7"]))),
         b"\xfd" + struct.pack("<i", NOW // 1000 + 100),
         b"\xf9\x07\xf8" + length(60),
         key(0, b"expires", string(b"later")),
@@ -124,12 +128,6 @@ def old_forms() -> bytes:
 def foreign() -> dict[str, tuple[str, bytes]]:
     """A file with a value of each type that the engine does not have: its form -> the type's name, the file."""
     score = struct.pack("<d", 1.5)
-    sets = {
-        "set": key(2, b"k", length(2), string(b"a"), string(b"7")),
-        "intset": key(11, b"k", packed(intset(2, [1, -5]))),
-        "wide intset": key(11, b"k", packed(intset(8, [1 << 40]))),
-        "set listpack": key(20, b"k", packed(listpack([b"a", b"b"]))),
-    }
     sorted_sets = {
         "old sorted set": key(
             3, b"k", length(3), string(b"a"), b"\x031.5", string(b"b"), b"\xfe", string(b"c"), b"\xff"
@@ -150,7 +148,6 @@ def foreign() -> dict[str, tuple[str, bytes]]:
     module = key(7, b"k", length(number), b"\x02\x05\x05", string(b"x"), b"\x04", score, b"\x03abcd", b"\x00")
     valkey = key(22, b"k", length(1), string(b"f"), string(b"v"), struct.pack("<q", NOW + 5))
     return {
-        **{name: ("set", file_of(data)) for name, data in sets.items()},
         **{name: ("sorted set", file_of(data)) for name, data in sorted_sets.items()},
         **{name: (expiring, file_of(data)) for name, data in hashes.items()},
         "hash of Valkey": (expiring, file_of(valkey, magic=b"VALKEY080")),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.primitives import length, string
+from engine.core.keyspace.members import Form
 from tests.engine.core.formats.fuzz import mutate, try_one
 from tests.engine.core.formats.rdb_files import NOW, WORDS, file_of, foreign, key, old_forms, read, samples, written
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
@@ -45,7 +46,7 @@ def test_pieces_of_any_size_give_the_same(seed, piece):
 
 
 def test_forms_of_old_servers_are_read():
-    """Every form of lists and hashes since Redis 2.4 gives the same elements; expiry in seconds and idle times too."""
+    """Every form of lists, hashes and sets since Redis 2.4 gives its elements; expiry in seconds and idle times too."""
     core, summary = read(old_forms())
     found = {name: value for name, value, _ in core.databases[0].items()}
     pairs = {b"f%d" % at: word for at, word in enumerate(WORDS)}
@@ -54,10 +55,17 @@ def test_forms_of_old_servers_are_read():
         assert list(found[name]) == WORDS + more, name
     for name in (b"hash", b"zipmap", b"hash ziplist", b"hash listpack", b"hash of 7.4", b"small hash of 7.4"):
         assert dict(found[name]) == pairs, name
+    sets = {
+        b"set": (Form.TABLE, WORDS),
+        b"intset": (Form.NUMBERS, [b"-5", b"1"]),
+        b"wide intset": (Form.NUMBERS, [b"%d" % (-1 << 63), b"1", b"%d" % (1 << 40)]),
+        b"set listpack": (Form.SMALL, [b"b", b"a", b"7"]),
+    }
+    assert {name: (found[name].form, found[name].shown()) for name in sets} == sets
     db = core.databases[0]
     assert (db.deadline(b"expires"), db.idle(b"expires")) == (NOW // 1000 * 1000 + 100_000, 60_000)
     assert b"expired" not in found
-    assert (summary.expired, summary.keys) == (1, 11)
+    assert (summary.expired, summary.keys) == (1, 15)
 
 
 @pytest.mark.parametrize("form", foreign())

@@ -33,6 +33,7 @@ class Side:
                     f"APPEND raw-{number} {db}",
                     f"HSET hash-{number} a {db} b 2",
                 )
+                self.run(f"SADD set-{number} {db} 7", f"SADD words-{number} a b")
                 self.run(f"RPUSH list-{number} 1 2 3", f"XADD stream-{number} 1-1 field {db}")
                 self.run(f"XGROUP CREATE stream-{number} g 0", f"XREADGROUP GROUP g c STREAMS stream-{number} >")
         self.run("SELECT 0", "EXPIRE hash-3 100")
@@ -59,6 +60,11 @@ CHANGES = [
         ("SETRANGE", f"raw-{number} 0 yy"),
         ("HSET", f"hash-{number} a changed c 3"),
         ("HDEL", f"hash-{number} b"),
+        ("SADD", f"set-{number} new"),
+        ("SREM", f"words-{number} b"),
+        ("SPOP", f"set-{number}"),
+        ("SMOVE", f"words-{number} set-{number} a"),
+        ("SUNIONSTORE", f"set-{number} set-{number} words-1"),
         ("LPUSH", f"list-{number} new"),
         ("LSET", f"list-{number} 1 changed"),
         ("RPOPLPUSH", f"list-{number} list-1"),
@@ -171,7 +177,7 @@ def test_few_values_are_copied_at_once():
         while not taking.step():
             assert len(copied) - before <= 20
             before = len(copied)
-        assert len(copied) == 2 * 4 * KEYS
+        assert len(copied) == 2 * 6 * KEYS
 
 
 def test_another_image_meanwhile_completes_the_first_one(monkeypatch):

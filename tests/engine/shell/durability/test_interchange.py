@@ -51,6 +51,8 @@ def facts(ask: Any) -> dict[bytes, Any]:
             found[key] = ask("GET", key), ask("PEXPIRETIME", key)
         elif kind == b"hash":
             found[key] = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+        elif kind == b"set":
+            found[key] = sorted(ask("SMEMBERS", key))
         elif kind == b"list":
             found[key] = ask("LRANGE", key, 0, -1)
         else:
@@ -234,6 +236,9 @@ def fill(ask: Any) -> None:
     ask("SET", "expires", "later", "PX", 10**8)
     ask("HSET", "hash", "a", "1", "b", "x" * 50)
     ask("HSET", "big", *[word for number in range(700) for word in (f"f{number}", f"v{number}")])
+    ask("SADD", "numbers", *range(-200, 200, 3))
+    ask("SADD", "small set", "a", "17", "b" * 60)
+    ask("SADD", "big set", *[f"member-{number}" for number in range(700)])
     ask("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
     for number in range(1, 300):
         ask("XADD", "s", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))

@@ -87,6 +87,8 @@ class Driver:
                 ["SET", "due", value, "PX", random.randrange(1, 10**7)],
                 ["HSET", "hash", value, value, "n", random.randrange(9)],
                 ["RPUSH", "list", value, b"2"],
+                ["SADD", "set", value, random.randrange(99)],
+                random.choice((["SREM", "set", random.randrange(99)], ["SUNIONSTORE", "all", "all", "set"])),
                 ["LPOP", "list"],
                 ["XSETID", key, "99999999999999-0"] if random.random() < 0.05 else ["XLEN", key],
                 ["MULTI"],

@@ -53,6 +53,8 @@ def contents(client: redis.Redis) -> dict[bytes, object]:
             found[key] = client.xrange(key), of_stream(client.execute_command("XINFO", "STREAM", key, "FULL"))
         elif kind == b"hash":
             found[key] = client.hgetall(key)
+        elif kind == b"set":
+            found[key] = client.smembers(key)
         elif kind == b"list":
             found[key] = client.lrange(key, 0, -1)
         else:

@@ -1,0 +1,180 @@
+"""What several sets have in common, together, or one of them alone: read, counted, and stored in another set.
+
+Of large sets the result is made in steps, other clients' commands in between: it is that of one moment. What stores it
+is logged as it came, because what it read is in the log before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.sets import MANY, read_set
+from engine.core.commands.families import set_command
+from engine.core.keyspace.elements import gathered_from, in_parts
+from engine.core.keyspace.members import Members, set_limits
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import CommandError, Pages, Reply, Set, Steps
+from engine.core.table.registry import ALL_KEYS, Keys
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Makes the parts of a result of some sets, which are empty where there is no key: no member twice.
+_Combine = Callable[[list[Members]], Iterator[list[bytes]]]
+
+
+def _parts(members: Members) -> Iterator[list[bytes]]:
+    return in_parts(iter(members.shown() if len(members) <= MANY else members))
+
+
+def _common(sets: list[Members]) -> Iterator[list[bytes]]:
+    """What is in all of them."""
+    smallest, *others = sorted(sets, key=len)
+    for part in _parts(smallest):
+        for other in others:
+            part = [member for member in part if member in other]
+        yield part
+
+
+def _all(sets: list[Members]) -> Iterator[list[bytes]]:
+    """What is in any of them."""
+    seen: dict[bytes, None] = {}
+    for one in sets:
+        for part in _parts(one):
+            new = [member for member in part if member not in seen]
+            seen.update(dict.fromkeys(new))
+            yield new
+
+
+def _alone(sets: list[Members]) -> Iterator[list[bytes]]:
+    """What is in the first one and in no other."""
+    first, *others = sets
+    for part in _parts(first):
+        for other in others:
+            part = [member for member in part if member not in other]
+        yield part
+
+
+def _read(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
+    sets = [read_set(ctx, key) for key in argv[1:]]
+    if sum(map(len, sets)) <= MANY:
+        return Set(chain.from_iterable(combine(sets)))
+    gathering = gathered_from(sets, lambda: combine(sets))
+
+    def work() -> Generator[None, None, Reply]:
+        parts = yield from gathering
+        parts.reverse()
+        return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
+
+    return ctx.in_steps(argv, work())
+
+
+def _is_still(ctx: Context, key: bytes, members: Members) -> bool:
+    """Whether this set is at the key; an empty one stands for none."""
+    value = ctx.db.get(key)
+    return value is members if members else value is None
+
+
+def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
+    keys = argv[2:]
+    sets = [read_set(ctx, key) for key in keys]
+    limits = set_limits(ctx.config)
+    result = Members()
+
+    def stored() -> Iterator[list[bytes]]:
+        nonlocal result
+        result = Members()
+        for part in combine(sets):
+            for member in part:
+                result.put(member, limits)
+            yield []
+
+    gathering = gathered_from(sets, stored)
+
+    def work() -> Generator[None, None, Reply]:
+        yield from gathering
+        if not all(map(partial(_is_still, ctx), keys, sets)):
+            # Other sets are there now, and the log has them before this.
+            sets[:] = [read_set(ctx, key) for key in keys]
+            deque(stored(), maxlen=0)
+        _replace(ctx, argv, result)
+        return len(result)
+
+    if sum(map(len, sets)) <= MANY:
+        return Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
+
+
+def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
+    key, db = argv[1], ctx.db
+    if result:
+        db.set(key, result)
+        ctx.changes.notify("s", argv[0].lower(), key, db.index)
+    elif db.delete(key):
+        ctx.changes.notify("g", b"del", key, db.index)
+    else:
+        return
+    ctx.effect(argv[0].upper(), *argv[1:])
+
+
+for _name, _combine, _what, _complexity in (
+    ("inter", _common, "the members that all of several sets have", "O(size of the smallest set, for each set)"),
+    ("union", _all, "the members that any of several sets has", "O(sizes of all sets)"),
+    ("diff", _alone, "the members of the first set that no other one has", "O(size of the first set, for each set)"),
+):
+    set_command(
+        f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_what}.", complexity=_complexity
+    )(partial(_read, combine=_combine))
+    set_command(
+        f"s{_name}store destination key [key ...]",
+        "write denyoom",
+        keys=ALL_KEYS,
+        access="OW update, RO access",
+        summary=f"Stores {_what}, and returns how many there are.",
+        complexity=_complexity,
+    )(partial(_store, combine=_combine))
+
+
+@set_command(
+    "sintercard numkeys key [key ...] [LIMIT limit]",
+    "readonly movablekeys",
+    keys=Keys(count_at=1),
+    since="7.0.0",
+    complexity="O(size of the smallest set, for each set)",
+)
+def sintercard(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how many members all of several sets have, counting to a limit."""
+    numkeys = parse_int(argv[1], data.NUMKEYS)
+    if numkeys < 1:
+        raise CommandError(data.NUMKEYS)
+    if numkeys > len(argv) - 2:
+        raise CommandError(data.NUMKEYS_TOO_MANY)
+    args, limit = Args(argv, 2 + numkeys), 0
+    while len(args):
+        if not args.option(b"LIMIT"):
+            raise CommandError(general.SYNTAX)
+        limit = args.take_int(data.LIMIT_NEGATIVE)
+        if limit < 0:
+            raise CommandError(data.LIMIT_NEGATIVE)
+    sets = [read_set(ctx, key) for key in argv[2 : 2 + numkeys]]
+
+    def counted() -> Iterator[list[bytes]]:
+        count = 0
+        for part in _common(sets):
+            count += len(part)
+            yield [b"%d" % count]
+            if limit and count >= limit:
+                return
+
+    def work(gathering: Generator[None, None, list[list[bytes]]]) -> Generator[None, None, Reply]:
+        parts = yield from gathering
+        count = int(parts[-1][0]) if parts else 0
+        return min(count, limit) if limit else count
+
+    steps = work(gathered_from(sets, counted))
+    return Steps(argv, steps).all() if min(map(len, sets)) <= MANY else ctx.in_steps(argv, steps)

@@ -1,0 +1,235 @@
+"""Sets: their members, one by one and by chance. What several sets have in common is in ``set_algebra``."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.families import set_command
+from engine.core.keyspace.elements import gathered
+from engine.core.keyspace.members import Members, set_limits
+from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
+from engine.core.protocol.replies import CommandError, Pages, Reply, Set, paged
+from engine.core.table.registry import Keys
+from engine.text.globs import matcher
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: A set of more members is gathered in steps and replied with in pages; more members are popped in steps.
+MANY = 5000
+#: So many are popped in one step.
+_AT_ONCE = 1000
+#: How many members SRANDMEMBER draws with repetitions.
+_MOST_DRAWS = 1_000_000
+
+
+def read_set(ctx: Context, key: bytes) -> Members:
+    """The set at ``key``, for a command that only reads; an empty one where there is none."""
+    value: Members | None = ctx.db.read_typed(key, Members)
+    return value if value is not None else Members()
+
+
+def _set(ctx: Context, key: bytes) -> Members | None:
+    value: Members | None = ctx.db.typed(key, Members)
+    return value
+
+
+# -- members ----------------------------------------------------------------------------------------------------------
+
+
+def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) -> int:
+    """Add ``words`` to ``members``, the set at ``key``, which is created if it is None; how many are new."""
+    limits = set_limits(ctx.config)
+    if members is None:
+        members = Members()
+        members.expect(len(words), limits)
+        ctx.db.add(key, members, changes=0)
+    new = sum([members.put(word, limits) for word in words])
+    if new:
+        ctx.db.touch(key, changes=new)
+        ctx.changes.notify("s", b"sadd", key, ctx.db.index)
+    return new
+
+
+def _removed(ctx: Context, event: bytes, key: bytes, members: Members, changes: int) -> None:
+    """Count removed members, tell watchers and subscribers, and delete the set if it is empty."""
+    ctx.db.touch(key, changes)
+    ctx.changes.notify("s", event, key, ctx.db.index)
+    if not members:
+        ctx.db.delete(key, changes=0)
+        ctx.changes.notify("g", b"del", key, ctx.db.index)
+
+
+@set_command("sadd key member [member ...]", "write denyoom fast", access="RW insert", complexity="O(members)")
+def sadd(ctx: Context, argv: list[bytes]) -> Reply:
+    """Adds members to a set, and returns how many of them are new."""
+    new = _add(ctx, argv[1], _set(ctx, argv[1]), argv[2:])
+    if new:
+        ctx.effect(b"SADD", *argv[1:])
+    return new
+
+
+@set_command("srem key member [member ...]", "write fast", access="RW delete", complexity="O(members)")
+def srem(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes members of a set, and returns how many existed."""
+    key, members = argv[1], _set(ctx, argv[1])
+    if members is None:
+        return 0
+    gone = [member for member in argv[2:] if members.remove(member)]
+    if gone:
+        ctx.effect(b"SREM", key, *gone)
+        _removed(ctx, b"srem", key, members, len(gone))
+    return len(gone)
+
+
+@set_command("smove source destination member", "write fast", keys=Keys(1, 2, 1), access="RW access delete, RW insert")
+def smove(ctx: Context, argv: list[bytes]) -> Reply:
+    """Moves a member from one set to another."""
+    _, source, target, member = argv
+    members = _set(ctx, source)
+    if members is None:
+        return 0
+    into = _set(ctx, target)
+    if member not in members or source == target:
+        return int(member in members)
+    members.remove(member)
+    _removed(ctx, b"srem", source, members, 1)
+    _add(ctx, target, into, [member])
+    ctx.effect(b"SMOVE", source, target, member)
+    return 1
+
+
+@set_command("scard key", "readonly fast", access="RO")
+def scard(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of members of a set."""
+    return len(read_set(ctx, argv[1]))
+
+
+@set_command("sismember key member", "readonly fast", access="RO")
+def sismember(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns whether a set has a member."""
+    return int(argv[2] in read_set(ctx, argv[1]))
+
+
+@set_command("smismember key member [member ...]", "readonly fast", since="6.2.0", complexity="O(members)")
+def smismember(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns for each of several members whether a set has it."""
+    members = read_set(ctx, argv[1])
+    return paged([int(word in members) for word in argv[2:]])
+
+
+@set_command("smembers key", "readonly", complexity="O(size)")
+def smembers(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns all members of a set."""
+    members = read_set(ctx, argv[1])
+    return Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
+
+
+def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
+    """A long reply of all members."""
+    gathering = gathered(members, iter)
+
+    def work() -> Generator[None, None, Reply]:
+        parts = yield from gathering
+        # (Each part is let go when it is sent: letting all of them go together would take long.)
+        return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
+
+    return ctx.in_steps(argv, work())
+
+
+@set_command("sscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step")
+def sscan(ctx: Context, argv: list[bytes]) -> Reply:
+    """Iterates over a set in steps; a member that is there all the time is returned."""
+    cursor = parse_cursor(argv[2])
+    members = read_set(ctx, argv[1])
+    if not members:
+        return [b"0", []]
+    pattern, count, _, names_only = parse_scan_options(Args(argv, 3), of_fields=True)
+    if names_only:
+        raise CommandError(data.NOVALUES_OF_KEYS)
+    following, words = members.slots.walk(cursor, count) if members.is_table else (0, members.shown())
+
+    def found(words: list[bytes]) -> list[Reply]:
+        matching = words if pattern == b"*" else filter(matcher(pattern), words)
+        # (In a later step some of them may be gone.)
+        return [word for word in matching if word in members]
+
+    return looked_through(ctx, argv, following, words, found)
+
+
+# -- chance -----------------------------------------------------------------------------------------------------------
+
+
+@set_command("spop key [count]", "write fast", access="RW access delete", complexity="O(count)")
+def spop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns random members of a set."""
+    if len(argv) > 3:
+        raise CommandError(general.SYNTAX)
+    key, db = argv[1], ctx.db
+    if len(argv) == 2:
+        members = _set(ctx, key)
+        return _pop(ctx, key, members, 1)[0] if members is not None else None
+    count = parse_int(argv[2], general.NOT_POSITIVE)
+    if count < 0:
+        raise CommandError(general.NOT_POSITIVE)
+    members = _set(ctx, key)
+    if members is None or not count:
+        return Set()
+    if count >= len(members):
+        return _pop_all(ctx, argv, members)
+    if count <= _AT_ONCE:
+        return Set(_pop(ctx, key, members, count))
+
+    def work() -> Generator[None, None, Reply]:
+        popped: list[bytes] = []
+        while len(popped) < count:
+            left = db.get(key)
+            if type(left) is not Members:
+                break
+            popped += _pop(ctx, key, left, min(count - len(popped), _AT_ONCE))
+            yield
+        return paged(Set(popped))
+
+    return ctx.in_steps(argv, work())
+
+
+def _pop(ctx: Context, key: bytes, members: Members, count: int) -> list[bytes]:
+    popped = members.drawn(min(count, len(members)), ctx.changes.pick)
+    for member in popped:
+        members.remove(member)
+    ctx.effect(b"SREM", key, *popped)
+    _removed(ctx, b"spop", key, members, len(popped))
+    return popped
+
+
+def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
+    """The set goes as a whole."""
+    key = argv[1]
+    reply = Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
+    ctx.db.touch(key, len(members))
+    ctx.changes.notify("s", b"spop", key, ctx.db.index)
+    ctx.db.delete(key, changes=0)
+    ctx.changes.notify("g", b"del", key, ctx.db.index)
+    ctx.effect(b"DEL", key)
+    return reply
+
+
+@set_command("srandmember key [count]", "readonly", complexity="O(count)")
+def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns random members of a set: different ones, or with a negative count perhaps equal ones."""
+    if len(argv) > 3:
+        raise CommandError(general.SYNTAX)
+    if len(argv) == 2:
+        members = read_set(ctx, argv[1])
+        return members.slots[ctx.changes.pick(len(members))] if members else None
+    count = parse_int(argv[2], general.NOT_AN_INTEGER)
+    if count == I64_MIN:
+        raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
+    if count < -_MOST_DRAWS:
+        # Redis would make the reply, whatever memory and time that takes.
+        raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
+    members = read_set(ctx, argv[1])
+    return paged(members.drawn(count, ctx.changes.pick)) if members else []
