@@ -21,7 +21,7 @@ from pystreams.jobs.flights import data
 from pystreams.jobs.job import Job
 from tests.jobs.choice import FULL
 
-ROWS = 36_000 if FULL else 900
+ROWS = 12_000 if FULL else 900
 FILES = 3
 
 
