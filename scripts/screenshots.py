@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
 import random
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Hashable, Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import redis
@@ -31,6 +33,8 @@ ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "images"
 TOKEN = "a-token-for-pictures"  # noqa: S105 - of a dashboard that lives for a minute
 _HOUR = 3600
+_WARM_UP_MS = 8_000
+_IN_OTHER_FORMS = ("overview", "group")
 
 #: Streams with their entries per second.
 STREAMS = {
@@ -167,8 +171,9 @@ def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
             )
 
 
-def live(client: redis.Redis, ended: threading.Event) -> None:
-    """Go on adding entries, and reading as the groups that get on."""
+def live(port: int, ended: Event) -> None:
+    """Go on adding entries, and reading as the groups that get on: in a process of its own."""
+    client = redis.Redis(port=port)
     chance = random.Random(11)
     due = dict.fromkeys(STREAMS, 0.0)
     while not ended.wait(0.2):
@@ -282,21 +287,22 @@ def take(page: Page, url: str, screen: str, path: Path) -> None:
     """One picture."""
     page.goto(f"{url}{SCREENS[screen]}")
     page.wait_for_selector("main .screen")
-    page.wait_for_timeout(2500 if screen == "tail" else 900)
+    page.wait_for_timeout(2500 if screen == "tail" else 1200)
     page.screenshot(path=path)
+    print(f"{path} {path.stat().st_size // 1024} KiB")
 
 
 def main() -> None:
-    """Take all pictures; with arguments after the directory, those screens alone."""
+    """Take all pictures; with arguments behind the directory, those of these screens alone."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     wanted = sys.argv[2:] or list(SCREENS)
     directory.mkdir(parents=True, exist_ok=True)
-    ended = threading.Event()
+    ended = multiprocessing.Event()
+    history = History()
     with engine() as port, redis.Redis(port=port) as client:
         fill(client)
-        producer = threading.Thread(target=live, args=(client, ended))
+        producer = multiprocessing.Process(target=live, args=(port, ended))
         producer.start()
-        history = History()
         hour(history)
         try:
             with (
@@ -304,13 +310,15 @@ def main() -> None:
                 sync_playwright() as playwright,
                 playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser,
             ):
-                for scheme in ("light", "dark"):
-                    page = opened(browser, url, scheme)
-                    for screen in wanted:
-                        take(page, url, screen, directory / f"{screen}-{scheme}.png")
-                page = opened(browser, url, "light", 390, 844)
+                page = opened(browser, url, "light")
+                page.wait_for_timeout(_WARM_UP_MS)  # until rates are known
                 for screen in wanted:
-                    take(page, url, screen, directory / f"{screen}-narrow.png")
+                    take(page, url, screen, directory / f"dashboard-{screen}.png")
+                dark = opened(browser, url, "dark")
+                narrow = opened(browser, url, "light", 390, 844)
+                for screen in [screen for screen in wanted if screen in _IN_OTHER_FORMS]:
+                    take(dark, url, screen, directory / f"dashboard-{screen}-dark.png")
+                    take(narrow, url, screen, directory / f"dashboard-{screen}-narrow.png")
         finally:
             ended.set()
             producer.join()

@@ -249,6 +249,11 @@ _TABLE: tuple[Directive, ...] = (
     _text("metrics-bind", "127.0.0.1", ACTS),
     _text("metrics-user", "", ACTS),
     _text("metrics-password", "", ACTS),
+    _integer("dashboard-port", 0, 0, 65535, ACTS),
+    _text("dashboard-bind", "127.0.0.1", ACTS),
+    _text("dashboard-user", "", ACTS),
+    _text("dashboard-password", "", ACTS),
+    _yes_no("dashboard-allow-changes", False, ACTS),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000", ACTS),
     _text("dbfilename", "dump.rdb", PROTECTED | ACTS, _DB_FILE),

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import click
 
 from pystreams.commands.verbs import Run, verb
+from pystreams.connect import parent
 from pystreams.connect.server import address_of
 from pystreams.errors import fail
 from pystreams.values import times
@@ -27,6 +28,7 @@ _SHORTEST_TOKEN = 16
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers may call it by.")
 @click.option("--interval", default="2s", show_default=True, help="How often the server is looked at, at most.")
+@click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--allow-changes", is_flag=True, help="Let those who are logged in change streams and groups.")
 @click.option(
     "--token",
@@ -35,7 +37,14 @@ _SHORTEST_TOKEN = 16
     help="The token to log in with. Better in PYSTREAMS_DASHBOARD_TOKEN, where other users do not see it.",
 )
 def ui(
-    run: Run, port: int, bind: str, hosts: tuple[str, ...], interval: str, allow_changes: bool, token: str | None
+    run: Run,
+    port: int,
+    bind: str,
+    hosts: tuple[str, ...],
+    interval: str,
+    from_parent: bool,
+    allow_changes: bool,
+    token: str | None,
 ) -> None:
     """Serve the dashboard of a server: its streams, groups, pending entries and dead letters in a browser.
 
@@ -48,16 +57,22 @@ def ui(
         fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
 
+    if from_parent:
+        run.wanted = parent.wanted()
+        parent.end_with_it()
     pause = max(100, times.duration(interval, "--interval")) / 1000
-    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause)
+    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause, not from_parent)
     try:
         made = dashboard.listen(bind, port)
     except OSError as cause:
         fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
 
     def say(line: str) -> None:
-        run.out.line(line)
-        run.out.flush()
+        if from_parent:
+            run.out.note(line)
+        else:
+            run.out.line(line)
+            run.out.flush()
 
     dashboard.run(address_of(run.wanted, "+@all"), settings, made, say)
 

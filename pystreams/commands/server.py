@@ -111,17 +111,20 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
 @click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
 @click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--dashboard", is_flag=True, help="Serve the dashboard as well, on port 8379: see 'pystreams ui'.")
 @click.argument("directives", nargs=-1, type=click.UNPROCESSED, metavar="[--DIRECTIVE VALUE]...")
-def serve(data: Path | None, port: int, bind: str, directives: tuple[str, ...]) -> None:
+def serve(data: Path | None, port: int, bind: str, dashboard: bool, directives: tuple[str, ...]) -> None:
     r"""Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
     Without --data everything is in memory and gone at the end. With it, what happens is in an append-only file there.
-    All directives of the engine can be given: 'conf/engine.conf' has them, with comments.
+    All directives of the engine can be given: 'conf/engine.conf' has them, with comments. --dashboard stands for
+    --dashboard-port 8379; with --dashboard-allow-changes yes it changes what the user who logs in may change.
 
     \b
     Examples:
       pystreams serve
       pystreams serve --data /var/lib/streams --appendfsync always
+      pystreams serve --dashboard
       pystreams serve --port 7000 --maxmemory 2gb
     """
     settings = ["--port", str(port), "--bind", bind]
@@ -133,6 +136,8 @@ def serve(data: Path | None, port: int, bind: str, directives: tuple[str, ...]) 
         except OSError as cause:
             raise click.BadParameter(f"{data} cannot be made: {cause.strerror}", param_hint="--data") from None
         settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
+    if dashboard:
+        settings += ["--dashboard-port", "8379"]
     command = [*launcher.python("engine.__main__"), *settings, *directives]
     # The engine takes this process's place, so that signals and the exit status are its own.
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted

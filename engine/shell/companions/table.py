@@ -25,16 +25,19 @@ class Row:
     bind: str
     user: str = ""
     password: str = ""
+    flags: tuple[tuple[str, str], ...] = ()
+    """Directives that are yes or no, each with the option that stands for its yes."""
 
     @property
     def directives(self) -> tuple[str, ...]:
         """Those whose change starts it anew."""
-        return tuple(filter(None, (self.port, self.bind, self.user, self.password, "requirepass")))
+        return tuple(filter(None, (self.port, self.bind, self.user, self.password, *dict(self.flags), "requirepass")))
 
     def arguments(self, config: Config) -> list[str]:
         """Its command line behind the program."""
         port, bind = str(config.integer(self.port)), config.text(self.bind).decode()
-        return [self.verb, "--from-parent", "--port", port, "--bind", bind]
+        flags = [option for directive, option in self.flags if config.flag(directive)]
+        return [self.verb, "--from-parent", "--port", port, "--bind", bind, *flags]
 
     def login(self, config: Config) -> dict[str, str]:
         """The connection options that say who it is."""
@@ -47,4 +50,10 @@ class Row:
         return {name: value.decode("utf-8", "surrogateescape") for name, value in options.items() if value}
 
 
-ROWS = (Row("metrics", "metrics", "metrics-port", "metrics-bind", "metrics-user", "metrics-password"),)
+ROWS = (
+    Row("metrics", "metrics", "metrics-port", "metrics-bind", "metrics-user", "metrics-password"),
+    Row(
+        *("dashboard", "ui", "dashboard-port", "dashboard-bind", "dashboard-user", "dashboard-password"),
+        flags=(("dashboard-allow-changes", "--allow-changes"),),
+    ),
+)

@@ -41,6 +41,8 @@ class Settings:
     changes: bool = False
     names: Collection[str] = ()
     interval: float = INTERVAL
+    says_token: bool = True
+    """Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work."""
 
 
 class Watch:
@@ -154,7 +156,8 @@ def run(address: Address, settings: Settings, made: socket.socket, say: Callable
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:
-        say(f"Dashboard of {address.shown}: http://{host}:{port}/#token={token}")
+        fragment = f"#token={token}" if settings.says_token else ""
+        say(f"Dashboard of {address.shown}: http://{host}:{port}/{fragment}")
         if not here:
             say(
                 "It listens beyond this machine without TLS: passwords and data can be read on the way. "

@@ -1,6 +1,6 @@
 """The sampler: a thread that looks at the server again and again, for all browsers together.
 
-It takes at most a tenth of its time for looking: a look that takes long makes the pause longer. A server that is gone
+It takes at most a fifth of its time for looking: looks that take long make the pauses longer. A server that is gone
 is looked for every second; what was seen last stays, with the reason why there is nothing newer.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,8 @@ from spark_streams.errors import PystreamsError
 INTERVAL = 2.0
 _PAUSE_GONE = 1.0
 _RETRY_MS = 500
-_PAUSE_SHARE = 9  # how many times longer than a look the pause after it is at least
+_PAUSE_SHARE = 4  # how many times longer than a look the pause after it is at least
+_JUDGED = 3  # looks of which the quickest counts: one may be slow by chance
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Sampler:
 
     def _look_on(self) -> None:
         connection: Connection | None = None
-        looks = Looks()
+        looks, took = Looks(), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
@@ -97,7 +99,8 @@ class Sampler:
                 with self._history_lock:
                     self._history.add(snapshot.at, numbers_of(snapshot))
                 self._became(snapshot, None)
-                pause = max(pause, snapshot.took * _PAUSE_SHARE)
+                took.append(snapshot.took)
+                pause = max(pause, min(took) * _PAUSE_SHARE)
             except (PystreamsError, *BROKEN) as failure:
                 if connection is not None:
                     connection.close()

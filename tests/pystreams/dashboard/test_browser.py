@@ -318,7 +318,7 @@ def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis
 
 def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -> None:
     """Markup in names of streams, groups, consumers, fields and values runs nowhere, and is shown as it is."""
-    evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    evil = "<img src=x onerror='window.owned=1'><script>window.owned=1</script>"
     client.xadd(evil, {evil: evil})
     client.xgroup_create(evil, evil, "0")
     client.xreadgroup(evil, evil, {evil: ">"})
@@ -332,7 +332,7 @@ def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -
     page.get_by_role("link", name="Pending entries").click()
     expect(row(page, "<img")).to_be_visible()
     assert page.locator("main img, main script").count() == 0
-    assert "owned" not in page.title()
+    assert page.evaluate("window.owned") is None
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -408,7 +408,6 @@ def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: serv
                 expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.slow
 def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) -> None:
     """A page of them at a time, found by a part of a name, with the number of all."""
     pipe = client.pipeline(transaction=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -15,6 +16,7 @@ import pytest
 from pystreams.commands import dashboard as verb
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
+from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
@@ -49,3 +51,28 @@ def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     assert "16 characters" in cli_of.failure("ui", "--token", "short", status=2)
     monkeypatch.setattr(verb, "find_spec", lambda _: None)
     assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)
+
+
+def test_the_engine_serves_its_dashboard_from_a_process_of_its_own() -> None:
+    """With dashboard-port; a user of the engine logs in; it may change things as told, and ends with the engine."""
+    port = servers.free_port()
+    flags = ("--requirepass", "hush-hush", "--dashboard-port", str(port), "--dashboard-allow-changes", "yes")
+    url = f"http://127.0.0.1:{port}/api/"
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"{url}session") as answer:
+                return b"session" in answer.read()
+        except OSError:
+            return False
+
+    with servers.engine(*flags) as running:
+        wait_for(answers, "the dashboard")
+        body = json.dumps({"user": "default", "password": "hush-hush"}).encode()
+        login = urllib.request.Request(f"{url}login", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(login) as answer:
+            assert json.load(answer)["changes"] is True
+        log = running.output.read_text()
+        assert f"dashboard: Dashboard of redis://127.0.0.1:{running.port}: http://127.0.0.1:{port}/\n" in log
+        assert "hush" not in log
+    wait_for(lambda: not answers(), "the dashboard's end")

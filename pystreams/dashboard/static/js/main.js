@@ -5,7 +5,7 @@ import { dialog } from "./changes.js";
 import { h, icon, replace, text } from "./dom.js";
 import { duration } from "./format.js";
 import { Looks } from "./live.js";
-import { panel } from "./parts.js";
+import { panel, toast } from "./parts.js";
 import { group } from "./screens/group.js";
 import { groups } from "./screens/groups.js";
 import { letters } from "./screens/letters.js";
@@ -163,6 +163,13 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChang
 async function logOut() {
   try { await post("logout", {}); } finally { state.session = null; enter(); }
 }
+
+// What fails behind a click is told; a screen that cannot be shown says so itself.
+window.addEventListener("unhandledrejection", (event) => {
+  if (!(event.reason instanceof Failure)) return;
+  event.preventDefault();
+  if (event.reason.status !== 401) toast(event.reason.message);
+});
 
 let chord = 0;
 document.addEventListener("keydown", (event) => {

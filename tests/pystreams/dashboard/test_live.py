@@ -1,0 +1,156 @@
+"""What comes by itself: looks for all browsers, entries of a stream that is followed; and who is cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from pystreams.dashboard.api import live
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app import run
+from pystreams.dashboard.app.run import Server, Watch, listen
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling.sampler import Sampler
+from tests import servers
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.waiting import wait_for
+
+
+@dataclass(eq=False)
+class _Connection:
+    """A connection as the HTTP server has it: so many bytes are unread, and it has asked or not."""
+
+    waiting: int = 0
+    cycle: object | None = None
+    cut: bool = False
+    transport: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.transport = self
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def abort(self) -> None:
+        self.cut = True
+
+
+def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
+    """Who reads a little stays; so does who has asked and rests."""
+    watch = Watch()
+    deaf, slow, mute, resting = (_Connection(cycle=asked) for asked in (1, 1, None, 1))
+    deaf.waiting, slow.waiting = 100, 1000
+    every = [deaf, slow, mute, resting]
+    cut_at: dict[int, int] = {}
+    for look in range(6):
+        watch.look([each for each in every if not each.cut])
+        slow.waiting -= 100
+        cut_at |= {at: look for at, each in enumerate(every) if each.cut and at not in cut_at}
+    assert cut_at == {0: 1, 2: 3}
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_looks_and_entries_come_over_one_connection_each(
+    place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look once, new entries that a condition lets through; and a browser that never reads is cut."""
+    monkeypatch.setattr(run, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(live, "_PAUSE", 0.01)
+    client.xadd("s", {"n": 0})
+    made = listen("127.0.0.1", 0)
+    port = made.getsockname()[1]
+    address = address_of(place.url)
+    sampler = Sampler(address, 0.05)
+    server = Server(site(Rules(address, TOKEN, False, True), sampler, cookie="c"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
+    thread.start()
+    try:
+        wait_for(lambda: server.started and sampler.state.number, "the dashboard")
+        cookie = _log_in(port)
+        with (
+            _asked(port, "/api/events", cookie) as looks,
+            _asked(port, "/api/tail?stream=s&where=n%3E5", cookie) as tail,
+        ):
+            first, second = _next(looks)["number"], _next(looks)["number"]
+            assert second > first
+            assert _next(tail)["rows"] == []
+            for at in range(4, 8):
+                client.xadd("s", {"n": at}, id=f"9999999999999-{at}")
+            assert [row["id"] for row in _next(tail)["rows"]] == ["9999999999999-6", "9999999999999-7"]
+        with _asked(port, "/api/tail?stream=s", cookie, buffer=4096):
+            wait_for(lambda: len(server.server_state.connections) == 1, "the others' end")
+            ended = threading.Event()
+            thread_of_entries = threading.Thread(target=_flood, args=(place, ended))
+            thread_of_entries.start()
+            try:
+                wait_for(lambda: not server.server_state.connections, "the cut")
+            finally:
+                ended.set()
+                thread_of_entries.join()
+    finally:
+        server.should_exit = True
+        thread.join()
+        made.close()
+
+
+def _flood(place: servers.Running, ended: threading.Event) -> None:
+    with redis.Redis(host=place.host, port=place.port) as client:
+        while not ended.is_set():
+            pipe = client.pipeline(transaction=False)
+            for _ in range(100):
+                pipe.xadd("s", {"v": "x" * 1500}, maxlen=1000)
+            pipe.execute()
+
+
+def _log_in(port: int) -> str:
+    body = json.dumps({"token": TOKEN})
+    with socket.create_connection(("127.0.0.1", port), 20) as one:
+        head = "POST /api/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        one.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        answer = b"".join(iter(lambda: one.recv(65536), b"")).decode()
+    return next(line.split(": ")[1].split(";")[0] for line in answer.splitlines() if line.startswith("set-cookie"))
+
+
+def _asked(port: int, path: str, cookie: str, buffer: int = 0) -> socket.socket:
+    one = socket.socket()
+    if buffer:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    one.settimeout(20)
+    one.connect(("127.0.0.1", port))
+    one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+    return one
+
+
+def _next(one: socket.socket) -> dict[str, Any]:
+    """The next event with data."""
+    line = b""
+    while not (line.startswith(b"data: ") and line.endswith(b"\n")):
+        line = b"" if line.endswith(b"\n") else line
+        line += one.recv(1)
+    document: dict[str, Any] = json.loads(line[len(b"data: ") :])
+    return document
+
+
+def test_a_tail_that_fails_says_why_and_ends() -> None:
+    """The browser is told, and comes again by itself."""
+
+    async def look() -> tuple[None, bool]:
+        raise OSError("gone")
+
+    async def told() -> list[bytes]:
+        return [
+            each
+            async for each in live.tail(look, {"rows": []}, lambda: True, lambda failure: {"message": str(failure)})
+        ]
+
+    assert asyncio.run(told()) == [
+        live.event("entries", {"rows": []}),
+        live.event("failure", {"message": "gone"}),
+    ]
