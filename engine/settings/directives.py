@@ -182,7 +182,7 @@ _TABLE: tuple[Directive, ...] = (
     _text("bgsave_cpulist", "", FIXED),
     _integer("hz", 10, 0, I32_MAX),
     _yes_no("dynamic-hz", True),
-    _integer("shutdown-timeout", 10, 0, I32_MAX),
+    _integer("shutdown-timeout", 10, 0, I32_MAX, ACTS),
     _choice("shutdown-on-sigint", "default", _SHUTDOWN, ACTS),
     _choice("shutdown-on-sigterm", "default", _SHUTDOWN, ACTS),
     _choice("enable-protected-configs", "no", _YES_NO_LOCAL, FIXED | ACTS),
