@@ -28,7 +28,7 @@ class Push:
 
     def __init__(self, exporter: Exporter, endpoint: str, seconds: float, where: str) -> None:
         self._exporter = exporter
-        self._samples: list[Sample] = []
+        self._first = next(iter(METRICS.values()))
         self._of_metric: dict[Metric, list[Sample]] = {}
         reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint), seconds * 1000)
         resource = Resource.create({"service.name": "pystreams", "server.address": where})
@@ -39,10 +39,9 @@ class Push:
             make(metric.name, [partial(self._observed, metric)], description=metric.help)
 
     def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
-        """What OpenTelemetry is told of one metric. All are asked for in a row: the first one makes a scrape."""
-        samples = self._exporter.samples()
-        if samples is not self._samples:
-            self._samples, self._of_metric = samples, _grouped(samples)
+        """What OpenTelemetry is told of one metric. All are asked for in their order: the first one makes a scrape."""
+        if metric is self._first:
+            self._of_metric = _grouped(self._exporter.samples())
         for sample in self._of_metric.get(metric, ()):
             labels = dict(zip(metric.labels, sample.labels, strict=True))
             yield Observation(sample.value, {**labels, "node": sample.node} if sample.node else labels)
