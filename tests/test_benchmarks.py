@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import cases, report, spark_ways, stream_cases, targets
+from benchmarks import cases, replication, report, servers, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
 from benchmarks.soak import plot, samples
 from benchmarks.stalls import pings, scenes, table
@@ -136,3 +136,12 @@ def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: R
     assert set(figures["servers"]) == {"engine", "redis"}
     assert [result["case"] for result in figures["results"]] == ["XADD, pipeline of 100", "XADD, pipeline of 1000"]
     assert all(len(runs) == 2 for result in figures["results"] for runs in result["entries_per_second"].values())
+
+
+def test_a_synchronisation_is_measured_up_to_its_end() -> None:
+    """The replica has all entries when the time is taken; the processor time of both is counted."""
+    engine = [*servers.engine_command(), "--repl-diskless-sync-delay", "0"]
+    found = replication.synchronised(engine, engine, 2500)
+    assert 0 < found.seconds < 20
+    assert found.replica >= 0
+    assert found.master >= 0
