@@ -1,0 +1,100 @@
+"""A replica without sockets: what it does when the core fails while it does what its master did."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.core.clients.session import Session
+from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
+from engine.shell.replication.history import History
+from engine.shell.replication.replica.following import Following
+from engine.shell.replication.replica.link import MasterLink
+from tests.engine.shell.replication.replica.scripted import full
+from tests.replay import new_core
+
+#: An RDB file with nothing in it, and without a check sum.
+EMPTY = b"REDIS0010\xff" + bytes(8)
+_SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n%b\r\n"
+
+
+class Process:
+    """What is around the replica: it notes that it was told to end."""
+
+    def __init__(self) -> None:
+        self.failed = False
+        self.errors: list[BaseException] = []
+
+    def settle(self) -> None:
+        """There is nobody to deliver anything to."""
+
+    def fail(self, error: BaseException) -> None:
+        self.failed = True
+        self.errors.append(error)
+
+    def finish(self, session: Session) -> None:
+        """There are no clients."""
+
+
+class Nobody:
+    """No replicas of its own."""
+
+    confirmed = 0
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def send(self, block: bytes) -> None:
+        self._history.feed(block)
+
+    def cut_off_all(self) -> None:
+        """There are none."""
+
+    def begin_following(self, *, keep_replicas: bool) -> None:
+        """There are none."""
+
+    def begin_leading(self) -> None:
+        """There are none."""
+
+
+def test_nothing_is_done_after_an_unforeseen_error(tmp_path, monkeypatch):
+    """An error within a command of the master ends the process: the data may be half changed, so no further command is
+    run, nothing is acknowledged beyond it, and it is not taken for something that the master has sent wrongly.
+    """
+    ran: list[bytes] = []
+    run = Core.execute
+
+    def execute(core: Core, session: Session, argv: list[bytes], now: int) -> object:
+        ran.append(argv[-1])
+        if argv[-1] == b"2":
+            raise FatalError("SET", session_id=session.id) from ValueError("nobody has thought of this")
+        return run(core, session, argv, now)
+
+    monkeypatch.setattr(Core, "execute", execute)
+    monkeypatch.setattr(MasterLink, "open", lambda *_: None)
+
+    async def story() -> None:
+        core, process = new_core(), Process()
+        core.config.put("dir", str(tmp_path).encode())
+        history = History(lambda: b"b" * 40, 1000)
+        replica = Following(core, process, Nobody(history), history, 1)
+        replica.follow(b"127.0.0.1", 2)
+        await asyncio.sleep(0)
+        replica.connected()
+        replica.received(b"+PONG\r\n" + 3 * b"+OK\r\n" + full(EMPTY, 100) + _SET % b"1")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (replica.is_up, ran, history.offset) == (True, [b"1"], 100 + len(_SET % b"1"))
+        replica.received(_SET % b"2" + _SET % b"3")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        replica.received(_SET % b"4")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert ran == [b"1", b"2"]
+        assert [type(error) for error in process.errors] == [FatalError]
+        assert history.offset == 100 + len(_SET % b"1")
+        assert replica.trouble == ""
+        replica.stop()
+
+    asyncio.run(story())
