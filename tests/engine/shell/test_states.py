@@ -12,7 +12,7 @@ import pytest
 from engine.shell.companions import states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.durability.states.machine import IllegalTransitionError, Machine
-from engine.shell.replication import failover
+from engine.shell.replication import failover, shutdown
 from engine.shell.replication.master import states as replica_states
 from engine.shell.replication.replica import link_states
 
@@ -32,6 +32,7 @@ MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], ty
         companion_states.CompanionEvent,
     ),
     "failover": (failover.TABLE, failover.failover, failover.Stage, failover.FailoverEvent),
+    "shutdown": (shutdown.TABLE, shutdown.shutdown, shutdown.Stage, shutdown.ShutdownEvent),
 }
 each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), MACHINES.values(), ids=MACHINES)
 

@@ -13,28 +13,11 @@ import pytest
 from engine.core.environment.durability import WithoutDisk
 from engine.core.environment.host import WithoutProcess
 from engine.core.protocol.replies import CommandError
-from engine.shell.durability.states.machine import IllegalTransitionError
-from engine.shell.replication import shutdown
-from engine.shell.replication.shutdown import TABLE, Shutdown, ShutdownEvent, Stage
+from engine.shell.replication.shutdown import Shutdown
 from tests.connection import Connection
 from tests.engine.shell.replication.test_full_syncs import World, in_loop
 from tests.sentinels import Member, family
 from tests.waiting import wait_for
-
-
-@pytest.mark.parametrize("state", Stage)
-def test_every_move_of_the_table_is_made_and_no_other(state):
-    """From each stage each event leads where the table and the drawing say; every other one is refused."""
-    for event in ShutdownEvent:
-        assert event.name in (shutdown.__doc__ or "")
-        machine = shutdown.shutdown()
-        if state is Stage.WAITING:
-            machine.fire(ShutdownEvent.BEGIN)
-        if (state, event) in TABLE:
-            assert machine.fire(event) is TABLE[state, event]
-        else:
-            with pytest.raises(IllegalTransitionError):
-                machine.fire(event)
 
 
 @contextmanager
