@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, found, verb
 from pystreams.connect.server import Wanted
@@ -111,31 +112,56 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
 @click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
 @click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Directives in the form of redis.conf; those of the command line win.",
+)
+@click.option("--metrics", is_flag=True, help="Serve metrics for Prometheus as well, on port 9121.")
 @click.option("--dashboard", is_flag=True, help="Serve the dashboard as well, on port 8379: see 'pystreams ui'.")
 @click.argument("directives", nargs=-1, type=click.UNPROCESSED, metavar="[--DIRECTIVE VALUE]...")
-def serve(data: Path | None, port: int, bind: str, dashboard: bool, directives: tuple[str, ...]) -> None:
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    data: Path | None,
+    port: int,
+    bind: str,
+    config: Path | None,
+    metrics: bool,
+    dashboard: bool,
+    directives: tuple[str, ...],
+) -> None:
     r"""Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
-    Without --data everything is in memory and gone at the end. With it, what happens is in an append-only file there.
-    All directives of the engine can be given: 'conf/engine.conf' has them, with comments. --dashboard stands for
-    --dashboard-port 8379; with --dashboard-allow-changes yes it changes what the user who logs in may change.
+    Without --data everything is in memory and gone at the end, unless --config says otherwise. With it, what happens is
+    in an append-only file there. All directives of the engine can be given: 'conf/engine.conf' has them, with comments.
+    --dashboard stands for --dashboard-port 8379; with --dashboard-allow-changes yes it changes what the user who logs
+    in may change.
 
     \b
     Examples:
       pystreams serve
       pystreams serve --data /var/lib/streams --appendfsync always
-      pystreams serve --dashboard
+      pystreams serve --dashboard --metrics
+      pystreams serve --config /etc/pystreams.conf
       pystreams serve --port 7000 --maxmemory 2gb
     """
-    settings = ["--port", str(port), "--bind", bind]
+    settings = [] if config is None else [str(config.absolute())]
+    for name, value in (("port", str(port)), ("bind", bind)):
+        # What a file says is not set aside by a default.
+        if config is None or ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            settings += [f"--{name}", value]
     if data is None:
-        settings += ["--save", ""]
+        settings += ["--save", ""] if config is None else []
     else:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as cause:
             raise click.BadParameter(f"{data} cannot be made: {cause.strerror}", param_hint="--data") from None
         settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
+    if metrics:
+        settings += ["--metrics-port", "9121"]
     if dashboard:
         settings += ["--dashboard-port", "8379"]
     command = [*launcher.python("engine.__main__"), *settings, *directives]

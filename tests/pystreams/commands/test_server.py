@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import redis
+from click.testing import CliRunner
 
+from pystreams.commands.root import cli
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 
@@ -83,3 +86,31 @@ def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
         finally:
             servers.stop(process)
     assert any(b"kept" in file.read_bytes() for file in (tmp_path / "data" / "appendonlydir").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("", ["--port", "6379", "--bind", "127.0.0.1", "--save", ""]),
+        (
+            "--metrics --hz 5",
+            ["--port", "6379", "--bind", "127.0.0.1", "--save", "", "--metrics-port", "9121", "--hz", "5"],
+        ),
+        ("--config FILE", ["FILE"]),
+        ("--config FILE --port 7000 --data DIR", ["FILE", "--port", "7000", "--dir", "DIR", "--appendonly", "yes"]),
+    ],
+)
+def test_what_the_engine_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, settings: list[str]
+) -> None:
+    """A file comes first, so that the command line wins; what a file says is not set aside by a default."""
+    file, directory = tmp_path / "file.conf", tmp_path / "data"
+    file.write_text("port 7001\n")
+    places = {"FILE": str(file), "DIR": str(directory)}
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    given = [places.get(word, word) for word in words.split()]
+    result = CliRunner().invoke(cli, ["serve", *given])
+    assert result.exit_code == 0, result.output
+    found = started[0][started[0].index("engine.__main__") + 1 :]
+    assert found == [places.get(word, word) for word in settings]
