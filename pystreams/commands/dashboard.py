@@ -13,11 +13,15 @@ from pystreams.errors import fail
 from pystreams.values import times
 
 _SHORTEST_TOKEN = 16
+_READS = (
+    "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending "
+    "+memory|usage +client|list +slowlog|get +latency|latest"
+)
 
 
 @verb(
     "ui",
-    needs="+@all",
+    needs=_READS,
     examples=(
         "pystreams ui",
         "pystreams ui --url redis://reader@streams.example.com --port 9000",
@@ -74,7 +78,7 @@ def ui(
             run.out.line(line)
             run.out.flush()
 
-    dashboard.run(address_of(run.wanted, "+@all"), settings, made, say)
+    dashboard.run(address_of(run.wanted, f"+echo {_READS}"), settings, made, say)
 
 
 VERBS = (ui,)

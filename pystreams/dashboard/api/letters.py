@@ -20,11 +20,12 @@ _REASON = 160
 
 def holders(asked: Asked) -> dict[str, Any]:
     """The streams whose last entry is a dead letter, as the sampler has found them."""
-    rows = [asked.snapshot.streams[name] for name in asked.snapshot.letters]
+    snapshot = asked.snapshot
+    rows = [snapshot.streams[name] for name in snapshot.letters]
     seen = asked.access.visible([row.stream.name for row in rows])
     kept = [row for row in rows if row.stream.name in seen]
     kept.sort(key=lambda row: -row.stream.length)
-    return {"rows": [shapes.stream(row, asked.snapshot.at) for row in kept[:200]], "total": len(kept)}
+    return {"rows": [shapes.stream(row, snapshot.at) for row in kept[:200]], "total": len(kept)}
 
 
 def which(asked: Asked, now: int) -> Which:

@@ -27,9 +27,10 @@ def queries(asked: Asked) -> dict[str, Any]:
                     found.setdefault(report.id, []).append((StreamId.parse(entry_id).ms, report))
     latest = sorted((reports[0] for reports in found.values()), key=lambda each: each[1].query)
     streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
+    seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
     return {
         "rows": [_row(now - at, report, found[report.id]) for at, report in latest],
-        "streams": [_stream(query, each, asked.snapshot) for query, each in streams],
+        "streams": [_stream(query, each, asked.snapshot) for query, each in streams if _bytes(each.stream) in seen],
     }
 
 
@@ -51,10 +52,14 @@ def _row(ago: int, report: QueryReport, reports: list[tuple[int, QueryReport]]) 
     }
 
 
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
 def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
     """A stream of a query, by its report; where the sampler has seen its group, how that is now."""
-    name = report.stream.encode("utf-8", "surrogateescape")
-    group = None if report.group is None else report.group.encode("utf-8", "surrogateescape")
+    name = _bytes(report.stream)
+    group = None if report.group is None else _bytes(report.group)
     row = None if group is None else snapshot.groups.get((name, group))
     return {
         "query": shapes.cut(query.encode(), 200),

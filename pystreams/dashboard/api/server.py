@@ -136,10 +136,11 @@ class Cached:
     _MOST = 50
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._kept: dict[tuple[str, bool], tuple[float, dict[str, Any]]] = {}
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
-        user = asked.access.session.user
+        session = asked.access.session
+        user = session.user, session.whole  # a user of the server may be called as sessions by token are
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:
             found = server(asked)

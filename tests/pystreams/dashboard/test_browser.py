@@ -27,7 +27,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
-_GONE_MS = 10_000  # the patience of a test, in a browser that shares two cores with other tests
+_GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores with other tests
 
 
 @contextmanager

@@ -7,6 +7,9 @@ import logging
 import pytest
 import redis
 
+from pystreams.commands.root import cli
+from pystreams.commands.verbs import NEEDS
+from pystreams.dashboard.app.site import QUESTIONS
 from pystreams.dashboard.security.guard import BODY_BYTES, host_is_known
 from pystreams.dashboard.security.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
 from tests import servers
@@ -215,3 +218,29 @@ def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.
     client.acl_deluser("guest")
     assert dashboard.refused("stream", stream="s") == (401, "NOT_LOGGED_IN")
     assert dashboard.web.get("/api/session").json()["session"] is None
+
+
+def test_the_rules_that_the_command_names_are_enough(
+    started: Started, client: redis.Redis, place: servers.Running
+) -> None:
+    """For the sampler and for every question; a user with these rules alone can change nothing."""
+    client.xadd("s", {"a": 1}, id="1-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c", {"s": ">"})
+    rules = NEEDS[cli.commands["ui"]].split()
+    client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~*", *rules)
+    try:
+        dashboard = started(f"redis://viewer:view-pass@{place.host}:{place.port}", changes=True)
+        dashboard.looked()
+        assert dashboard.sampler.state.problem is None
+        dashboard.log_in(user="viewer", password="view-pass")
+        for path in (*QUESTIONS, "server"):
+            found = dashboard.get(path, stream="s", group="g", id="1-0")
+            assert None not in (found.get("clients", 0), found.get("slow", 0), found.get("latency", 0))
+        row = dashboard.get("streams")["rows"][0]
+        assert (row["length"], row["bytes"] > 0, row["pending"]) == (1, True, 1)
+        plan = dashboard.post("ack", stream="s", group="g", all=True).json()
+        refused = dashboard.post("ack", stream="s", group="g", all=True, confirm=plan["confirm"])
+        assert (refused.status_code, refused.json()["error"]["id"]) == (403, "NOT_PERMITTED")
+    finally:
+        client.acl_deluser("viewer")
