@@ -90,11 +90,13 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         click.echo(ctx.get_help())
         ctx.exit(0 if helps else 2)
     try:
-        command = [_spark_submit(), *shlex.split(submit), str(_script(name)), *words]
+        script = str(_script(name))
+        asks = bool({"-h", "--help"} & set(words))  # Python alone answers that, without Spark
+        command = [sys.executable, script] if asks else [_spark_submit(), *shlex.split(submit), script]
     except PystreamsError as failure:
         Output(json=False).failed(failure)
         ctx.exit(status_of(failure))
-    _replace(command)
+    _replace([*command, *words])
 
 
 def _replace(command: list[str]) -> NoReturn:

@@ -42,7 +42,7 @@ def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path)
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
     submit.chmod(0o755)
-    words = ["run", "--submit", "--master 'local[2]'", "lag", "--json", "--url", "u", "--help"]
+    words = ["run", "--submit", "--master 'local[2]'", "lag", "--json", "--url", "u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     result = subprocess.run(
         [sys.executable, "-c", code, "jobs", *words],
@@ -58,10 +58,20 @@ def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path)
         "--json",
         "--url",
         "u",
-        "--help",
         "/nowhere/python",
     ]
     assert (result.returncode, result.stdout.splitlines()) == (7, expected)
+
+
+def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "pystreams", "jobs", "run", "lag", "--help"],
+        env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, "spark-submit jobs/lag.py --pattern" in result.stdout) == (0, True), result.stderr
 
 
 def test_run_without_a_name_shows_its_help() -> None:
