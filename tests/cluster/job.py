@@ -1,0 +1,87 @@
+"""What the tests submit: it writes numbers in a batch, copies them in a streaming query until told to stop, and counts.
+
+It knows nothing of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `options` of the query's read
+and write, `stop` (a file), `checkpoint`.
+"""
+
+# ruff: noqa: T201 - it reports on stdout
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+import spark_streams
+
+
+def say(word: str, **values: Any) -> None:
+    print(word, json.dumps(values), flush=True)
+
+
+def places(batches: Iterator[Any]) -> Iterator[Any]:
+    """Where a task runs, and where it has the connector from."""
+    for batch in batches:
+        where = f"{Path.cwd()};{sys.executable};{Path(spark_streams.__file__).parents[1]}"
+        yield batch.from_pydict({"place": [where] * batch.num_rows})
+
+
+def without_url(spark: SparkSession) -> str:
+    """What a read says that names no server."""
+    try:
+        spark.read.format("pystreams").load("in").count()
+    except PySparkException as error:
+        return str(error)
+    return "no error"
+
+
+def start(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
+    options = {"url": told["url"], **told["options"]}
+    source = spark.readStream.format("pystreams").options(**options, streamPattern="in:*", group="copy")
+    frame = source.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", told["batch"])
+    frame = frame.schema("n long, key string").load()
+    writer = frame.writeStream.format("pystreams").options(**options, stream="out", keyColumn="key", partitions=6)
+    return writer.option("checkpointLocation", told["checkpoint"]).start()
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    spark = SparkSession.builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark_streams.register(spark)
+    seen = spark.range(0, 8, 1, 8).mapInArrow(places, "place string").distinct().collect()
+    say("tasks", places=sorted(row.place for row in seen), without_url=without_url(spark))
+    numbers: DataFrame = (
+        spark.range(told["rows"]).selectExpr("id AS n", "CAST(id % 97 AS STRING) AS key").repartition(4)
+    )
+    numbers.write.format("pystreams").mode("append").options(
+        url=told["url"], stream="in", keyColumn="key", partitions=6
+    ).save()
+    query = start(spark, told)
+    say("running")
+    restarts = []
+    while True:
+        try:
+            if Path(told["stop"]).exists():
+                query.processAllAvailable()
+                break
+            query.awaitTermination(1)
+        except PySparkException as error:
+            if "[FENCE_BEHIND]" not in str(error) or len(restarts) == 3:
+                raise
+            restarts.append(str(error).splitlines()[0])
+            query = start(spark, told)
+    query.stop()
+    read = spark.read.format("pystreams").options(url=told["url"], streamPattern="out:*").schema("n long").load()
+    say("ended", rows=read.count(), restarts=restarts)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

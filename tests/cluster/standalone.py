@@ -1,0 +1,177 @@
+"""A standalone cluster of Spark's: a Master and two Workers from pip's pyspark, on loopback; and applications on it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import servers
+from tests.distributions import surroundings
+from tests.jvm import QUICK
+from tests.waiting import wait_for
+
+JOB = Path(__file__).with_name("job.py")
+_PATIENCE = 180.0
+
+
+def _spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+@dataclass
+class Application:
+    """A program that spark-submit runs. It says with a line `running {...}` that its query runs, and ends with JSON."""
+
+    process: subprocess.Popen[bytes]
+    directory: Path
+    output: Path
+
+    def _ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def said(self, word: str) -> dict[str, Any] | None:
+        """What it has printed behind a word at the beginning of a line, which is JSON."""
+        for line in self.output.read_text().splitlines():
+            if line.startswith(word + " "):
+                found: dict[str, Any] = json.loads(line.removeprefix(word))
+                return found
+        return None
+
+    def wait_for(self, word: str) -> dict[str, Any]:
+        """Wait for such a line."""
+        wait_for(lambda: self.said(word) is not None or self._ended(), f"the application to say {word!r}", _PATIENCE)
+        found = self.said(word)
+        assert found is not None, self.output.read_text()
+        return found
+
+    def finish(self) -> dict[str, Any]:
+        """Tell it to read to the end, and wait for its end; what it found."""
+        (self.directory / "stop").touch()
+        found = self.wait_for("ended")
+        assert self.process.wait(_PATIENCE) == 0, self.output.read_text()
+        return found
+
+
+@dataclass
+class Standalone:
+    """A cluster with one core on each of two workers."""
+
+    url: str
+    directory: Path
+
+    def _environment(self, **changed: str) -> dict[str, str]:
+        return surroundings(
+            SPARK_HOME=str(_spark_home()),
+            SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_LOCAL_DIRS=str(self.directory / "local"),
+            JDK_JAVA_OPTIONS=QUICK,
+            TMPDIR=str(self.directory),
+            **changed,
+        )
+
+    def submit(self, words: list[str], said: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run spark-submit to its end."""
+        command = self._command(words, said, self.directory)
+        return subprocess.run(
+            command,
+            env=self._environment(**environment),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+
+    @contextmanager
+    def application(self, words: list[str], said: dict[str, Any], **environment: str) -> Iterator[Application]:
+        """The job, submitted in client mode; `words` are spark-submit's, `said` is what the job is told."""
+        directory = Path(tempfile.mkdtemp(dir=self.directory))
+        output = directory / "output.txt"
+        with output.open("wb") as sink:
+            process = subprocess.Popen(
+                self._command(words, said, directory),
+                cwd=directory,
+                env=self._environment(**environment),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,  # spark-submit runs Python in a process of its own
+            )
+        try:
+            yield Application(process, directory, output)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _command(self, words: list[str], said: dict[str, Any], directory: Path) -> list[str]:
+        told = {"stop": str(directory / "stop"), "checkpoint": str(directory / "checkpoint"), **said}
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        return [
+            str(_spark_home() / "bin" / "spark-submit"),
+            "--master",
+            self.url,
+            *confs,
+            *words,
+            str(JOB),
+            json.dumps(told),
+        ]
+
+
+@contextmanager
+def standalone() -> Iterator[Standalone]:
+    """The cluster, once both workers are registered. Its processes and files are gone at the end."""
+    directory = Path(tempfile.mkdtemp(prefix="ps-cluster-"))
+    made = Standalone(f"spark://127.0.0.1:{servers.free_port()}", directory)
+    ui = str(servers.free_port())
+
+    def start(stack: ExitStack, kind: str, *words: str) -> None:
+        spark_class = str(_spark_home() / "bin" / "spark-class")
+        name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+        with (directory / f"{kind}-{len(list(directory.glob('*.txt')))}.txt").open("wb") as sink:
+            process = subprocess.Popen(
+                servers.tied_to_us([spark_class, name, "--host", "127.0.0.1", *words]),
+                env=made._environment(SPARK_DAEMON_MEMORY="256m"),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+            )
+        stack.callback(servers.stop, process)
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{ui}/json/", timeout=5) as reply:
+                return int(json.load(reply)["aliveworkers"]) == 2
+        except (OSError, ValueError):
+            return False
+
+    try:
+        with ExitStack() as stack:
+            start(stack, "Master", "--port", made.url.rpartition(":")[2], "--webui-port", ui)
+            for number in range(2):
+                place = ("--work-dir", str(directory / f"worker-{number}"))
+                start(stack, "Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", *place, made.url)
+            wait_for(ready, "both workers", _PATIENCE)
+            yield made
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
