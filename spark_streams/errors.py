@@ -117,6 +117,12 @@ CONDITIONS: dict[str, Condition] = {
         "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that this program and Spark can "
         "both reach.",
     ),
+    "SPARK_TOO_OLD": Condition(
+        OptionsError,
+        "Streaming reads need Spark 4.2, and this is {version}: earlier ones do not tell a Python source where a batch "
+        "begins, nor how much it may hold.",
+        "Use Spark 4.2 or later. Batch reads and writes, streaming writes and foreachBatch work here.",
+    ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
         "A streaming write can only append to a stream: outputMode 'complete' would replace it.",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -94,9 +95,16 @@ class StreamMonitor(StreamingQueryListener):
         Raises MONITOR_WITHOUT_URL in a client of Spark Connect: the embedded engine there is not that of the queries.
         """
         monitor = cls(url, **arguments)
-        if isinstance(monitor._server, Embedded) and type(spark).__module__.startswith("pyspark.sql.connect"):
+        if not type(spark).__module__.startswith("pyspark.sql.connect"):
+            spark.streams.addListener(monitor)
+            return monitor
+        if isinstance(monitor._server, Embedded):
             fail("MONITOR_WITHOUT_URL")
-        spark.streams.addListener(monitor)
+        # A client of Spark Connect hears of events in a thread, which would keep the program from ending. It is a
+        # daemon where the one that starts it is.
+        adding = threading.Thread(target=spark.streams.addListener, args=(monitor,), daemon=True)
+        adding.start()
+        adding.join()
         return monitor
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name

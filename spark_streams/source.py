@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -29,9 +31,13 @@ from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read import infer, pushdown
 from spark_streams.read.batch import BatchReader
-from spark_streams.read.stream import StreamReader
 from spark_streams.write import sink
 from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
+
+_READS_STREAMS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether Spark tells a Python source where a batch begins: from 4.2 on."""
+if _READS_STREAMS:
+    from spark_streams.read.stream import StreamReader
 
 _ROOT = str(Path(__file__).absolute().parents[1])
 """The directory, or the zip archive, that this package was imported from."""
@@ -84,6 +90,8 @@ class PystreamsDataSource(DataSource):
 
     @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        if not _READS_STREAMS:
+            fail("SPARK_TOO_OLD", version=__version__)
         given = options.read_options(self.options, streaming=True)
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
         return StreamReader(given, columns, _address(given))

@@ -1,7 +1,7 @@
 """What the tests submit: it writes numbers in a batch, copies them in a streaming query until told to stop, and counts.
 
-It knows nothing of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `options` of the query's read
-and write, `stop` (a file), `checkpoint`.
+It knows nothing of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `batch` (entries for each
+trigger), `write` (options of the query's write), `stop` (a file), `checkpoint`.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -28,7 +28,7 @@ def say(word: str, **values: Any) -> None:
 def places(batches: Iterator[Any]) -> Iterator[Any]:
     """Where a task runs, and where it has the connector from."""
     for batch in batches:
-        where = f"{Path.cwd()};{sys.executable};{Path(spark_streams.__file__).parents[1]}"
+        where = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
         yield batch.from_pydict({"place": [where] * batch.num_rows})
 
 
@@ -42,11 +42,12 @@ def without_url(spark: SparkSession) -> str:
 
 
 def start(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
-    options = {"url": told["url"], **told["options"]}
+    options = {"url": told["url"], "retryTimeoutMs": 40_000}
     source = spark.readStream.format("pystreams").options(**options, streamPattern="in:*", group="copy")
     frame = source.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", told["batch"])
     frame = frame.schema("n long, key string").load()
-    writer = frame.writeStream.format("pystreams").options(**options, stream="out", keyColumn="key", partitions=6)
+    writer = frame.writeStream.format("pystreams").options(**options, **told["write"], stream="out")
+    writer = writer.option("keyColumn", "key").option("partitions", 6)
     return writer.option("checkpointLocation", told["checkpoint"]).start()
 
 

@@ -22,7 +22,7 @@ from tests.jvm import QUICK
 from tests.waiting import wait_for
 
 JOB = Path(__file__).with_name("job.py")
-_PATIENCE = 180.0
+_PATIENCE = 400.0
 
 
 def _spark_home() -> Path:
