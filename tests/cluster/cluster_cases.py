@@ -52,8 +52,8 @@ def packed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("packed")
     others = {path.name for path in Path(sysconfig.get_path("purelib")).iterdir()}
     environment(directory / "venv", wheel, [name for name in others if not name.startswith(NEEDED)])
-    archive = directory / "env.tar"
-    with tarfile.open(archive, "w", dereference=True) as file:
+    archive = directory / "env.tar.gz"  # Spark unpacks a .tar in another way, without the permission to execute
+    with tarfile.open(archive, "w:gz", compresslevel=1, dereference=True) as file:
         for entry in (directory / "venv").iterdir():
             file.add(entry, entry.name)
     return archive
