@@ -98,7 +98,9 @@ class Connection:
             try:
                 link = Link(endpoint, login)
             except redis.ResponseError as refusal:
-                raise refused(self.address, f"SELECT {login.database}", refusal) from None
+                # redis-py takes the first word of what it knows away.
+                said = f"NOPERM {refusal}" if isinstance(refusal, redis.exceptions.NoPermissionError) else str(refusal)
+                raise refused(self.address, f"SELECT {login.database}", said) from None
             (reply,) = link.pipeline([("ECHO", "")])
             if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
                 link.close()
