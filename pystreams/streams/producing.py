@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import redis
 
 from pystreams.errors import fail
+from pystreams.streams.asking import failure
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import checksum
@@ -59,7 +60,7 @@ class Producer:
             self.flush()
 
     def flush(self) -> None:
-        """Add what has been held back. Raises ROW_REFUSED; what came before the refused row is added."""
+        """Add what has been held back. Raises ROW_REFUSED, NOT_PERMITTED; what came before the refused row is added."""
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, redis.ResponseError] | None = None
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
@@ -68,6 +69,8 @@ class Producer:
             elif refused is None:
                 refused = command, reply
         if refused is not None:
+            if str(refused[1]).startswith("NOPERM"):
+                raise failure(self._connection, *refused)
             stream = refused[0][1]
             assert isinstance(stream, bytes)
             fail(

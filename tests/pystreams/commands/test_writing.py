@@ -143,3 +143,13 @@ def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_pro
         wait_for(lambda: engine_client.xlen("s") == 1, "the line to be added")
         process.send_signal(signal.SIGINT)
         assert (process.wait(20), process.stderr.read()) == (130, b"Interrupted after 1 entry.\n")
+
+
+def test_a_user_who_may_not_add_is_told_so(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """By the status of that, which scripts tell from a row that the server does not like."""
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+echo")
+    try:
+        url = f"redis://narrow:pass@{place.host}:{place.port}"
+        assert "[NOT_PERMITTED]" in cli_of.failure("produce", "s", "n=1", "--url", url, status=6)
+    finally:
+        client.acl_deluser("narrow")
