@@ -176,6 +176,7 @@ def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, ins
                 move(storage, slot_of(f"out:{{{number}}}".encode()))
             victim = storage.owner(slot_of(b"out:{0}"))
             victim.process.kill()
+            victim.process.wait(30)
             wait_for(lambda: victim not in storage.masters(), "a replica to take over", 60)
             wait_for_more(application, client, 14_000)
             found = application.finish()
