@@ -45,11 +45,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("blocks", _with_examples(spark=False))
 def test_the_examples_of_a_page(blocks: list[Block], engine_process: servers.Running, here: Path) -> None:
-    """Commands, transcripts and settings, on an empty engine."""
+    """Commands, transcripts and settings, on an empty engine, which other tests find as it was."""
     _empty(engine_process)
     reader = Reader(engine_process, here)
-    for block in blocks:
-        reader.follow(block)
+    with redis.Redis(host=engine_process.host, port=engine_process.port) as client:
+        settings = client.config_get("*")
+        try:
+            for block in blocks:
+                reader.follow(block)
+        finally:
+            now = client.config_get("*")
+            for name, value in settings.items() - now.items():
+                client.config_set(name, value)
     _empty(engine_process)
 
 
