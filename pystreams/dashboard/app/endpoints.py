@@ -34,6 +34,8 @@ _STATUS = {
 
 Question = Callable[[Asked], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
+#: The page of the server's metrics and its content type, given the Accept header.
+Metrics = Callable[[str], tuple[bytes, str]]
 
 
 def problem(status: int, condition: str, message: str) -> JSONResponse:
@@ -49,8 +51,9 @@ def told(failure: PystreamsError) -> str:
 class Endpoints:
     """What all requests share: the rules, the sessions and their ways to the server, the sampler, the listeners."""
 
-    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str) -> None:
+    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics | None) -> None:
         self.rules, self.sampler, self.cookie = rules, sampler, cookie
+        self._metrics = metrics
         self.sessions = Sessions(time.monotonic, self._ended)
         self.news = live.News(sampler)
         self._ways: dict[int, Access] = {}
@@ -151,6 +154,22 @@ class Endpoints:
         action = request.path_params["action"]
         return await self._answered(request, session, lambda: changes.change(action, self._asked(session, given)))
 
+    async def metrics(self, request: Request) -> Response:
+        """What the server and its streams report, for Prometheus: it shows the token as a bearer's."""
+        session = self.session_of(request)
+        if session is None or not session.whole:
+            kind, _, given = request.headers.get("authorization", "").partition(" ")
+            if not self.sessions.may_try():
+                return problem(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
+            if kind.lower() != "bearer" or not same(given, self.rules.token):
+                if given:
+                    self.sessions.failed()
+                return _NO_BEARER
+        if self._metrics is None:
+            return problem(404, "PACKAGE_MISSING", "Metrics need 'pystreams[metrics]', which is not installed.")
+        page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
+        return Response(page, headers={"content-type": content_type})
+
     async def events(self, request: Request) -> Response:
         """What all browsers are told after each look."""
         session = self.session_of(request)
@@ -213,6 +232,7 @@ class Endpoints:
 
 
 _NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
+_NO_BEARER = problem(401, "NOT_LOGGED_IN", "Show the token: 'Authorization: Bearer TOKEN', or log in with it.")
 _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Load the page again.")
 
 

@@ -21,6 +21,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.endpoints import Metrics
 from pystreams.dashboard.app.site import Site, site
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
 from spark_streams.config.address import Address
@@ -142,17 +143,24 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def run(address: Address, settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
+def run(
+    address: Address,
+    settings: Settings,
+    made: socket.socket,
+    say: Callable[[str], None],
+    metrics: Metrics | None = None,
+) -> None:
     """Serve the dashboard of the server at an address on a socket, until SIGTERM or Ctrl-C.
 
-    `say` is told, when it is ready, the URL to open. The token is behind '#', which a browser sends to nobody.
+    `metrics` makes the page for Prometheus. `say` is told, when it is ready, the URL to open. The token is behind '#',
+    which a browser sends to nobody.
     """
     here = settings.bind in LOOPBACK
     token = settings.token or secrets.token_urlsafe(24)
     port = made.getsockname()[1]
     sampler = Sampler(address, settings.interval)
     rules = Rules(address, token, settings.changes, here)
-    made_site = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}")
+    made_site = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}", metrics=metrics)
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:

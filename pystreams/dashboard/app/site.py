@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
 from pystreams.dashboard.api import groups, letters, login, overview, pending, queries, server, streams
-from pystreams.dashboard.app.endpoints import Endpoints, Question, problem
+from pystreams.dashboard.app.endpoints import Endpoints, Metrics, Question, problem
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.guard import TOO_LARGE, Guard, TooLargeError
 
@@ -65,11 +65,19 @@ class Site(NamedTuple):
     end: Callable[[], None]
 
 
-def site(rules: login.Rules, sampler: Sampler, *, names: Collection[str] = (), cookie: str = "pystreams") -> Site:
+def site(
+    rules: login.Rules,
+    sampler: Sampler,
+    *,
+    names: Collection[str] = (),
+    cookie: str = "pystreams",
+    metrics: Metrics | None = None,
+) -> Site:
     """The whole application. `names`: host names that it answers to beside IP addresses and localhost."""
-    shared = Endpoints(rules, sampler, cookie)
+    shared = Endpoints(rules, sampler, cookie, metrics)
     routes: list[BaseRoute] = [
         Route("/", _page),
+        Route("/metrics", shared.metrics),
         Route("/api/session", shared.session),
         Route("/api/login", shared.log_in, methods=["POST"]),
         Route("/api/logout", shared.log_out, methods=["POST"]),

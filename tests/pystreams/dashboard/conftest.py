@@ -11,9 +11,12 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
+from pystreams.connect.server import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.site import site
 from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from tests import servers
@@ -85,7 +88,8 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
         def start(url: str = place.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
             address = address_of(url)
             sampler = Sampler(address, interval=0.05)
-            app = site(Rules(address, TOKEN, changes, open_here), sampler)
+            page = Exporter(Collector(Wanted(url))).page
+            app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=page)
             web = stack.enter_context(TestClient(app.app, base_url="http://127.0.0.1:8379"))
             wait_for(lambda: sampler.state.number, "the first look")
             return Dashboard(web, sampler)

@@ -244,3 +244,19 @@ def test_the_rules_that_the_command_names_are_enough(
         assert (refused.status_code, refused.json()["error"]["id"]) == (403, "NOT_PERMITTED")
     finally:
         client.acl_deluser("viewer")
+
+
+def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis) -> None:
+    """Prometheus shows it as a bearer's; whoever logged in with it sees them, nobody else; guesses are counted."""
+    client.xadd("orders", {"n": "1"})
+    board = started()
+    assert board.web.get("/metrics").status_code == 401
+    assert board.web.get("/metrics", headers={"authorization": "Basic " + TOKEN}).status_code == 401
+    answer = board.web.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/plain")
+    assert 'redis_stream_length{db="db0",stream="orders"} 1.0' in answer.text
+    board.log_in()
+    assert "redis_up 1.0" in board.web.get("/metrics").text
+    other = started()
+    statuses = [other.web.get("/metrics", headers={"authorization": "Bearer guess"}).status_code for _ in range(9)]
+    assert (statuses[0], statuses[-1]) == (401, 429)
