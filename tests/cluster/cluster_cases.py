@@ -101,7 +101,9 @@ def test_a_way_to_bring_it(
     with (
         topologies.cluster() as storage,
         storage.client() as client,
-        spark_cluster.application(words, told(storage.url, 5000), **pythons) as application,
+        spark_cluster.application(
+            words, told(storage.url, 5000), installed.parents[1] if way == "archives" else None, **pythons
+        ) as application,
     ):
         tasks = application.wait_for("tasks")
         assert "[MISSING_URL]" in tasks["without_url"]

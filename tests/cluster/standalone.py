@@ -96,9 +96,16 @@ class Standalone:
         )
 
     @contextmanager
-    def application(self, words: list[str], said: dict[str, Any], **environment: str) -> Iterator[Application]:
-        """The job, submitted in client mode; `words` are spark-submit's, `said` is what the job is told."""
+    def application(
+        self, words: list[str], said: dict[str, Any], unpacked: Path | None = None, **environment: str
+    ) -> Iterator[Application]:
+        """The job, submitted in client mode; `words` are spark-submit's, `said` is what the job is told.
+
+        `unpacked` is an environment that is there as `env` in the driver's directory.
+        """
         directory = Path(tempfile.mkdtemp(dir=self.directory))
+        if unpacked is not None:
+            (directory / "env").symlink_to(unpacked)
         output = directory / "output.txt"
         with output.open("wb") as sink:
             process = subprocess.Popen(
