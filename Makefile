@@ -65,7 +65,7 @@ chaos: install ## kill servers, masters under Sentinel, workers, drivers and con
 	@$(BIN)/python -m tests.chaos
 
 test-cluster: install ## run jobs on a Spark cluster of real processes, on servers that move and die (some minutes)
-	$(BIN)/python -m pytest -n 0 -sv -o faulthandler_timeout=0 tests/cluster/cluster_cases.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 0 -sv -o faulthandler_timeout=0 tests/cluster/cluster_cases.py tests/cluster/connect_cases.py $(PYTEST_ARGS)
 
 test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root and debootstrap)
 	@scripts/test-fresh $(PYTEST_ARGS)

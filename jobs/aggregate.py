@@ -15,7 +15,7 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from pystreams.jobs.flags import interval, query_flags, reading_flags, together
+from pystreams.jobs.flags import Reading, interval, query_flags, reading_flags, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, to_flag, work_of
@@ -80,12 +80,7 @@ def aggregate(
     where: str | None,
     having: str | None,
     output_mode: str,
-    streams: tuple[str, ...],
-    pattern: str | None,
-    group: str | None,
-    start: str,
-    max_entries: int | None,
-    schema: str | None,
+    reading: Reading,
 ) -> None:
     """Compute figures of streams, by windows of time and keys, or pick the entries that somebody must know of."""
     if sql is not None and (agg or window or by):
@@ -96,7 +91,7 @@ def aggregate(
         raise click.UsageError("Name the figures: --agg 'count(*) as n'.")
     if not agg and sql is None and where is None:
         raise click.UsageError("Say what to compute (--agg, --sql), or which entries are alerts (--where).")
-    events = run.stream_of(streams, pattern, group, start, max_entries, schema, own_columns=True)
+    events = run.stream_of(reading, own_columns=True)
     if where is not None:
         events = events.where(where)
     if agg or sql is not None:

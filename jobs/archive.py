@@ -11,12 +11,14 @@ in the stream. Delta and Iceberg tables are written by their own sinks, where th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import error
-from pystreams.jobs.flags import query_flags, reading_flags, together
+from pystreams.jobs.flags import Reading, query_flags, reading_flags, together
 from pystreams.jobs.job import job
 from pystreams.jobs.parquet import Parquet
 from pystreams.jobs.run import Run
@@ -71,14 +73,10 @@ def archive(
     binary: bool,
     compact: int,
     file_size: int,
-    streams: tuple[str, ...],
-    pattern: str | None,
-    group: str | None,
-    start: str,
-    max_entries: int | None,
-    schema: str | None,
+    reading: Reading,
 ) -> None:
     """Keep the entries of streams in files, by day, each once."""
+    schema = reading.schema
     if trim_behind and schema is not None:
         raise click.UsageError(
             "--trim-behind would lose the fields that --schema does not name: leave one of them out."
@@ -88,12 +86,7 @@ def archive(
     directory = directory.rstrip("/")
     run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(
-        streams,
-        pattern,
-        group or ("archive" if trim_behind else None),
-        start,
-        max_entries,
-        schema,
+        replace(reading, group=reading.group or ("archive" if trim_behind else None)),
         own_columns=True,
         trimOnCommit="true" if trim_behind else None,
         fieldsType="binary" if schema is None else None,

@@ -18,7 +18,7 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from pystreams.jobs.flags import interval, query_flags, together
+from pystreams.jobs.flags import Reading, interval, query_flags, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, to_flag, work_of
@@ -89,7 +89,9 @@ def join(
     def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
         """A stream whose columns all have the prefix."""
         # A source that waits for news holds up the other one.
-        rows = run.stream_of((stream,), None, group, start, max_entries, schema, own_columns=True, idleWaitMs=10)
+        rows = run.stream_of(
+            Reading((stream,), None, group, start, max_entries, schema), own_columns=True, idleWaitMs=10
+        )
         rows = rows.withWatermark(time_column, interval(watermark, "--watermark"))
         return rows.select(*(F.col(f"`{name}`").alias(f"{prefix}{name}") for name in rows.columns))
 

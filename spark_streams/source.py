@@ -5,10 +5,10 @@ Spark creates this object again and again, in short-lived processes. It checks a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, SupportsIndex
 
 from pyspark import __version__
 from pyspark.sql.datasource import (
@@ -46,13 +46,16 @@ _ROOT = str(Path(__file__).absolute().parents[1])
 class PystreamsDataSource(DataSource):
     """Redis streams, read and written in batches and micro-batches."""
 
-    def __reduce__(self) -> tuple[Callable[[str, dict[str, str]], DataSource], tuple[str, dict[str, str]]]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickled with the place that this package was imported from.
 
         The process that plans a streaming read has the directory of `--py-files` on its path, but not the archives in
         it, as all other processes have (PythonStreamingSourceRunner, Spark 4.0 to 4.3). So a function that finds the
         package there goes with the object: one defined in here, which cloudpickle takes by value, not by its name.
+        A subclass is pickled as any object, for it stays what it is.
         """
+        if type(self) is not PystreamsDataSource:
+            return super().__reduce_ex__(protocol)
 
         def rebuilt(root: str, given: dict[str, str]) -> DataSource:
             import sys  # noqa: PLC0415 - this runs where nothing else of this module is known yet

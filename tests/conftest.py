@@ -7,6 +7,7 @@ redis-server its tests are skipped with that reason, or fail with ``REQUIRE_REDI
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -34,6 +35,9 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     start_quickly()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # In the background of a shell. The programs that tests start and interrupt would ignore it as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "since(version, valkey=None): needs a server that behaves as that release or a newer one"
     )

@@ -14,8 +14,10 @@ The file is TOML. Its keys are the names of flags without `--`, a list where a f
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +92,26 @@ def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """Which streams are read, and how: either `streams` by name, or all that match `pattern`."""
+
+    streams: tuple[str, ...]
+    pattern: str | None
+    group: str | None
+    start: str
+    max_entries: int | None
+    schema: str | None
+
+
 def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which streams are read, and how."""
+    """Which streams are read, and how: the function's argument `reading`."""
+
+    @functools.wraps(function)
+    def with_reading(*arguments: Any, **given: Any) -> Any:
+        reading = Reading(**{each.name: given.pop(each.name) for each in fields(Reading)})
+        return function(*arguments, reading=reading, **given)
+
     return together(
         click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream to read; may be repeated."),
         click.option("--pattern", metavar="GLOB", help="In place of --stream: all streams that match, new ones too."),
@@ -101,7 +121,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--max-entries", type=click.IntRange(1), metavar="N", help="At most so many entries in a batch."),
         click.option("--schema", metavar="DDL", help="Columns for fields: 'price double, at timestamp'."),
-    )(function)
+    )(with_reading)
 
 
 def interval(text: str, flag: str) -> str:

@@ -2,7 +2,7 @@
 
 @job("archive", examples=("archive.py --stream orders --to s3a://lake/orders",))
 @reading_flags
-def archive(run: Run, ...): ...
+def archive(run: Run, reading: Reading, ...): ...
 
 if __name__ == "__main__":
     archive()

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files
-from pystreams.jobs.flags import split
+from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
 from pystreams.jobs.stopping import Stop, StopAskedError
 from spark_streams.client.connection import Connection
@@ -143,28 +143,18 @@ class Run:
         made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
         return made
 
-    def stream_of(
-        self,
-        streams: tuple[str, ...],
-        pattern: str | None,
-        group: str | None,
-        start: str,
-        max_entries: int | None,
-        schema: str | None,
-        *,
-        own_columns: bool = False,
-        **options: Any,
-    ) -> DataFrame:
-        """The streams that `reading_flags` name, as rows; with `own_columns` also the ID, the stream and the time."""
-        if (not streams) == (pattern is None):
+    def stream_of(self, reading: Reading, *, own_columns: bool = False, **options: Any) -> DataFrame:
+        """The streams as rows; with `own_columns` also the ID, the stream and the time."""
+        streams, schema = reading.streams, reading.schema
+        if (not streams) == (reading.pattern is None):
             raise click.UsageError("Name the streams: --stream NAME, which may be repeated, or --pattern GLOB.")
         reader = self.read(
             streams=",".join(streams) if len(streams) > 1 else None,
             stream=streams[0] if len(streams) == 1 else None,
-            streamPattern=pattern,
-            group=group,
-            startingOffsets=start,
-            maxEntriesPerTrigger=max_entries,
+            streamPattern=reading.pattern,
+            group=reading.group,
+            startingOffsets=reading.start,
+            maxEntriesPerTrigger=reading.max_entries,
             **options,
         )
         if own_columns and schema is not None:

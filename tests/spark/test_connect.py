@@ -1,159 +1,18 @@
-"""Spark Connect: clients of a real Connect server, and of one in the client's own process (`remote("local")`).
+"""Spark Connect: a client that has the server in its own process (`remote("local")`).
 
-The client is a program of its own: pyspark serves one kind of session in a process.
+`make test-cluster` has one of a server that is a process of its own.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests import ROOT, servers
-from tests.waiting import wait_for
+from tests import servers
+from tests.spark.connect_client import assert_all_works, run_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis]
-_PATIENCE = 300.0
-
-CLIENT = """
-    import json, sys
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-    import spark_streams
-    from spark_streams.embedded import launcher
-    from spark_streams.errors import OptionsError
-    from spark_streams.monitor import StreamMonitor
-
-    remote, url, checkpoints = sys.argv[1:]
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"} if remote.startswith("local") else {}
-    builder = SparkSession.builder.remote(remote)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark_streams.register(spark)
-    monitor = StreamMonitor.install(spark, url=url)
-
-    spark.range(100).toDF("n").write.format("pystreams").mode("append").options(url=url, stream="in").save()
-
-    def query(name, **options):
-        frame = spark.readStream.format("pystreams").options(url=url, stream="in", group=name)
-        frame = frame.option("startingOffsets", "earliest").schema("n long").load()
-        return frame.writeStream.queryName(name).option("checkpointLocation", checkpoints + "/" + name)
-
-    copy = query("copy").format("pystreams").options(url=url, stream="out").trigger(availableNow=True).start()
-    assert copy.awaitTermination(250), copy.status
-
-    def each(batch, number):  # runs where the Connect server is, with names that it imports itself
-        batch.selectExpr("n * 2 AS n").write.format("pystreams").mode("append").options(url=url, stream="each").save()
-
-    batches = query("batches").foreachBatch(each).trigger(availableNow=True).start()
-    assert batches.awaitTermination(250), batches.status
-
-    def rows(stream):
-        read = spark.read.format("pystreams").options(url=url, stream=stream).schema("n long").load()
-        return sorted(row.n for row in read.collect())
-
-    try:
-        spark.read.format("pystreams").options(url=url, stream="nonesuch").load().count()
-        said = ""
-    except PySparkException as error:
-        said = str(error).splitlines()[0]
-    try:
-        embedded = launcher.url()[:7]
-    except OptionsError as error:
-        embedded = error.condition
-    print(json.dumps({"copy": rows("out"), "each": rows("each"), "missing": said, "embedded": embedded}), flush=True)
-"""
-
-
-def run_client(remote: str, url: str, directory: Path) -> dict[str, Any]:
-    """Run the client to its end, which it reaches by itself; what it printed."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSTREAMS_", "SPARK_CONN"))
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CLIENT), remote, url, str(directory)],
-        cwd=directory,
-        env=environment | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(directory)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        printed, errors = process.communicate(timeout=_PATIENCE)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert process.returncode == 0, errors
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return found
-
-
-@pytest.fixture
-def connect_server() -> Iterator[str]:
-    """A Connect server as a process, on a port of its own; its address."""
-    home = Path(os.environ["SPARK_HOME"])  # that of tests.jvm, whose Python processes start quickly
-    port = servers.free_port()
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.host": "127.0.0.1",
-    }
-    confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    with tempfile.TemporaryDirectory(prefix="ps-connect-", ignore_cleanup_errors=True) as place:
-        output = Path(place, "output.txt")
-        with output.open("wb") as sink:
-            process = subprocess.Popen(
-                servers.tied_to_us(
-                    [str(home / "bin/spark-submit"), "--master", "local[2]", *confs, "--class", name, "x"]
-                ),
-                cwd=place,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-            )
-        try:
-            wait_for(
-                lambda: process.poll() is not None or "Spark Connect server started" in output.read_text(),
-                "the Connect server",
-                _PATIENCE,
-            )
-            assert process.poll() is None, output.read_text()
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            servers.stop(process)
-
-
-def assert_all_works(found: dict[str, Any]) -> None:
-    assert found["copy"] == list(range(100))
-    assert found["each"] == [2 * n for n in range(100)]
-    assert "[STREAM_MISSING]" in found["missing"]
-
-
-def test_a_client_of_a_connect_server(connect_server: str, redis_process: servers.Running, tmp_path: Path) -> None:
-    """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener ends by itself.
-
-    It gets no engine of its own: the driver is the server.
-    """
-    found = run_client(connect_server, redis_process.url + "/5", tmp_path)
-    assert_all_works(found)
-    assert found["embedded"] == "CONNECT_CLIENT"
 
 
 def test_a_client_with_the_server_in_its_own_process(redis_process: servers.Running, tmp_path: Path) -> None:

@@ -19,17 +19,14 @@ from enum import Enum, auto
 from typing import Protocol
 
 from engine.core.dispatch import Core
-from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import CommandError
 from engine.shell.durability.states.machine import Machine
 from engine.shell.observation.reporting import LOG
+from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.states import Sync
 from engine.text.messages import server
-
-#: Whose pause of commands that write it is, and who lets no key expire.
-_OWNER = "failover"
 
 
 class Stage(Enum):
@@ -96,7 +93,7 @@ class Failover:
         self._machine = failover()
         self._target: tuple[str, int] | None = None
         self._force = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._held = HeldWrites(core, loop, "failover")
         self._is_due = False
 
     @property
@@ -131,10 +128,7 @@ class Failover:
         LOG.info("failover to %s begins: clients that write wait", _named(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
-        self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=_OWNER)
-        self._core.changes.hold_expiry(_OWNER, NEVER)
-        if timeout:
-            self._timer = self._loop.call_later(timeout / 1000, self._time_out)
+        self._held.begin(timeout / 1000, self._time_out)
         self._master.ask_soon()
         self.look_soon()
 
@@ -175,14 +169,14 @@ class Failover:
 
     def _hand_over_to(self, host: str, port: int) -> None:
         self._machine.fire(FailoverEvent.SYNCED)
-        self._stop_timer()
+        self._held.forget_time()
         self._roles.hand_over(host.encode(), port)
 
     def accepted(self) -> None:
         """The other server leads."""
         self._machine.fire(FailoverEvent.ACCEPTED)
         LOG.info("failover done")
-        self._let_clients_go()
+        self._held.end()
 
     def rejected(self, why: str) -> None:
         """It does not."""
@@ -193,22 +187,11 @@ class Failover:
         self._machine.fire(event)
         if self._roles.follows:
             self._roles.take_back()
-        self._let_clients_go()
-
-    def _let_clients_go(self) -> None:
-        self._stop_timer()
-        self._core.pause.end(_OWNER)
-        self._core.changes.hold_expiry(_OWNER, 0)
-        self._core.host.follow_pause()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._held.end()
 
     def stop(self) -> None:
         """The process ends."""
-        self._stop_timer()
+        self._held.forget_time()
 
 
 def _named(address: tuple[str, int] | None) -> str:

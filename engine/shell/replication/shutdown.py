@@ -15,17 +15,14 @@ from enum import Enum, auto
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import CommandError
 from engine.shell.durability.states.machine import Machine
 from engine.shell.observation.reporting import LOG
+from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.states import Sync
 from engine.text.messages import persistence
-
-#: Whose pause of commands that write it is, and who lets no key expire.
-_OWNER = "shutdown"
 
 
 class Stage(Enum):
@@ -80,7 +77,7 @@ class Shutdown:
         self._words: frozenset[bytes] = frozenset()
         #: Clients that have called SHUTDOWN, and get an error where it comes to nothing.
         self._callers: dict[Session, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._held = HeldWrites(core, loop, "shutdown")
         self._is_due = False
 
     # -- commands and signals -----------------------------------------------------------------------------------------
@@ -117,9 +114,7 @@ class Shutdown:
         LOG.info("the end waits for replicas that lack something, for %d seconds at most; writes wait", seconds)
         self._machine.fire(ShutdownEvent.BEGIN)
         self._words = words
-        self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=_OWNER)
-        self._core.changes.hold_expiry(_OWNER, NEVER)
-        self._timer = self._loop.call_later(seconds, self._time_out)
+        self._held.begin(seconds, self._time_out)
         self._master.ask_soon()
 
     def look_soon(self) -> None:
@@ -139,7 +134,7 @@ class Shutdown:
     def _finish(self, event: ShutdownEvent) -> None:
         if self._machine.state is not Stage.WAITING:
             return
-        self._stop_timer()
+        self._held.forget_time()
         self._machine.fire(event)
         self._report()
         try:
@@ -152,24 +147,16 @@ class Shutdown:
 
     def _go_on(self) -> None:
         """The server does not end: clients that wait go on."""
-        self._stop_timer()
         callers, self._callers = self._callers, {}
         for caller in callers:
             if caller.waiter is not None:
                 self._core.sessions.end_wait(caller, CommandError(persistence.SHUTDOWN_FAILED))
-        self._core.pause.end(_OWNER)
-        self._core.changes.hold_expiry(_OWNER, 0)
-        self._core.host.follow_pause()
+        self._held.end()
         self._settle()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def stop(self) -> None:
         """The process ends."""
-        self._stop_timer()
+        self._held.forget_time()
 
     # -- who lags -----------------------------------------------------------------------------------------------------
 

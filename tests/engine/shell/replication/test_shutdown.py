@@ -103,8 +103,9 @@ async def test_the_wait_has_an_end(tmp_path):
     shutdown = Shutdown(core, world.master, asyncio.get_running_loop(), world.settle, lambda: world.master.written)
     assert shutdown.delays(frozenset(), None)
     assert core.pause.until
-    assert shutdown._timer is not None
-    assert 6 < shutdown._timer.when() - asyncio.get_running_loop().time() < 7.1
+    timer = shutdown._held._timer
+    assert timer is not None
+    assert 6 < timer.when() - asyncio.get_running_loop().time() < 7.1
     core.durability = Unwilling()  # type: ignore[assignment]
     shutdown._time_out()
     assert not ended

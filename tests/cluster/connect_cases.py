@@ -1,0 +1,74 @@
+"""Spark Connect: clients of a real Connect server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT, servers
+from tests.spark.connect_client import PATIENCE, assert_all_works, run_client
+from tests.waiting import wait_for
+
+
+def _listens(port: int) -> bool:
+    """Whether somebody takes connections there. (What the server logs depends on SPARK_CONF_DIR.)"""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False
+
+
+@pytest.fixture
+def connect_server() -> Iterator[str]:
+    """A Connect server as a process, on a port of its own; its address."""
+    home = Path(os.environ["SPARK_HOME"])  # that of tests.jvm, whose Python processes start quickly
+    port = servers.free_port()
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+    }
+    confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    with tempfile.TemporaryDirectory(prefix="ps-connect-", ignore_cleanup_errors=True) as place:
+        output = Path(place, "output.txt")
+        with output.open("wb") as sink:
+            process = subprocess.Popen(
+                servers.tied_to_us(
+                    [str(home / "bin/spark-submit"), "--master", "local[2]", *confs, "--class", name, "x"]
+                ),
+                cwd=place,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+            )
+        try:
+            wait_for(
+                lambda: process.poll() is not None or _listens(port),
+                "the Connect server",
+                PATIENCE,
+            )
+            assert process.poll() is None, output.read_text()
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            servers.stop(process)
+
+
+def test_a_client_of_a_connect_server(connect_server: str, redis_process: servers.Running, tmp_path: Path) -> None:
+    """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener ends by itself.
+
+    It gets no engine of its own: the driver is the server.
+    """
+    found = run_client(connect_server, redis_process.url + "/5", tmp_path)
+    assert_all_works(found)
+    assert found["embedded"] == "CONNECT_CLIENT"
