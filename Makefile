@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -33,8 +33,11 @@ demo: install ## run the main job on the embedded engine and check every figure 
 test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
+test-long: install ## run what `make test` leaves out because it takes long, test-jobs among it (some twenty minutes)
+	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs tests/spark/test_connect.py tests/test_installed.py tests/documentation
+
 test-jobs: install ## run every job on engine and Redis, and kill it: each row must be where it belongs, once (about ten minutes)
-	JOBS_FULL=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs
+	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs
 
 crash: install ## kill the engine 300 times while it writes, and compare its data with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash

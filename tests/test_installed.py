@@ -15,6 +15,7 @@ import redis
 
 from tests import servers
 from tests.distributions import environment, install, surroundings
+from tests.long import long_only
 
 #: What the engine needs and the connector does not.
 OF_THE_ENGINE = ("uvloop", "zstandard")
@@ -117,6 +118,7 @@ SHIPPED = """
 """
 
 
+@long_only
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_wheel_that_comes_with_the_application_is_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:

@@ -1,4 +1,7 @@
-"""Every example on every page runs, one after the other as the page has them, and writes what the page shows."""
+"""Every example on every page runs, one after the other as the page has them, and writes what the page shows.
+
+Those of pages that take long run with `make test-long` alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests import ROOT, servers
 from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pages
 from tests.documentation.running import Reader, server_of_session
+from tests.long import long_only
 
 #: The README's examples have a test of their own (tests/test_readme.py), in a Python that knows nothing else.
 _SITE = [page for page in pages() if page.name != "README.md"]
@@ -21,12 +25,18 @@ def _runs(block: Block) -> bool:
     return block.language in RUN | PARSED and not block.excuse
 
 
+#: Pages whose examples take ten seconds and more.
+_LONG = {f"guides/{name}.md" for name in ("archive", "joins", "replays", "dead-letters", "foreach-batch", "state")}
+
+
 def _with_examples(spark: bool) -> list[object]:
     """Pages with something to run: those with examples of Spark, or the others."""
-    found = {page: [block for block in blocks_of(page) if _runs(block)] for page in _SITE}
+    found = {
+        str(page.relative_to(ROOT / "docs")): [block for block in blocks_of(page) if _runs(block)] for page in _SITE
+    }
     return [
-        pytest.param(blocks, id=str(page.relative_to(ROOT / "docs")))
-        for page, blocks in found.items()
+        pytest.param(blocks, id=name, marks=[long_only] if name in _LONG else [])
+        for name, blocks in found.items()
         if blocks and spark == any(block.language in ("python", "sql") for block in blocks)
     ]
 

@@ -1,13 +1,10 @@
-"""How much of the tests of jobs runs: all with JOBS_FULL=1 (`make test-jobs`), else each on one server."""
+"""How much of the tests of jobs runs: all with LONG_TESTS=1 (`make test-jobs`), else each on one server."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-FULL = os.environ.get("JOBS_FULL") == "1"
-full_only = pytest.mark.skipif(not FULL, reason="takes minutes: make test-jobs")
+from tests.long import FULL
 
 
 def on(server: str) -> pytest.MarkDecorator:

@@ -21,12 +21,13 @@ from redrive import redrive
 from replay import replay
 
 from pystreams.jobs.job import Job
-from tests.jobs.choice import full_only, on
+from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, Departures, Jobs, archived
 from tests.jobs.processes import submitted
 from tests.jobs.test_figures import SCHEMA, frame, load
+from tests.long import long_only
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, full_only]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, long_only]
 KILLS = 2
 
 

@@ -11,10 +11,12 @@ from archive import archive
 from tests.jobs.choice import on
 from tests.jobs.conftest import Jobs, archived
 from tests.jobs.processes import PATIENCE, submitted
+from tests.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@long_only
 @on("redis")
 def test_sigterm_to_spark_submit_ends_the_job_after_its_batch(jobs: Jobs) -> None:
     """The signal goes to the JVM alone, as a service manager's does; every batch that was begun is whole."""

@@ -10,8 +10,9 @@ from archive import archive
 from ingest import ingest
 from replay import replay
 
-from tests.jobs.choice import full_only, on
+from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
+from tests.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -47,7 +48,7 @@ def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: 
     assert "[REPLAY_OTHER]" in jobs.run(replay, *words, "--ids", "new", status=1)
 
 
-@full_only
+@long_only
 @on("redis")
 def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: Jobs, departures: Departures) -> None:
     """And what is older than the retention is not kept: nothing here is."""

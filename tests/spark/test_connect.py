@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests import servers
+from tests.long import long_only
 from tests.spark.connect_client import assert_all_works, run_client
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis, long_only]
 
 
 def test_a_client_with_the_server_in_its_own_process(redis_process: servers.Running, tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class Watchdog:
             self._loop.call_soon(self._end)
 
     def _end(self) -> None:
-        now = now_us()
-        milliseconds = (now - self._began) // 1000
+        now, began = now_us(), self._began
+        milliseconds = (now - began) // 1000
         longest, command = self._longest, self._longest_command
         self._began = 0
         self._longest = self._longest_command = _NOTHING
@@ -80,7 +80,8 @@ class Watchdog:
         if 2 * command.microseconds >= longest.microseconds:
             longest = command
         what = _named(longest.done)
-        self._telemetry.keep_latency(longest.event, what, milliseconds, now // 1000)
+        # (Its begin is the time that a command of it is kept with: both are one event.)
+        self._telemetry.keep_latency(longest.event, what, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
             self._left_out += 1
             return

@@ -13,6 +13,7 @@ from spark_streams.config.address import Address
 from spark_streams.errors import ServerError
 from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Site, schema_of
+from tests.waiting import wait_for
 
 SCHEMA = schema_of("_id string, n int")
 
@@ -43,7 +44,7 @@ def test_queries_of_a_process_share_a_connection(site: Site) -> None:
         assert connections(site) == 1
         if number % 4 == 0:
             reader.stop()
-            assert connections(site) == 0
+            wait_for(lambda: connections(site) == 0, "the server to see its end")
 
 
 def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> None:
