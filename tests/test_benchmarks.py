@@ -15,6 +15,7 @@ from benchmarks.client import Connection, command
 from benchmarks.soak import plot, samples
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
+from tests.long import long_only
 from tests.servers import Running
 from tests.tools import needed
 
@@ -61,6 +62,7 @@ def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None
         pings.measure(engine_process.port, command("NOTHING"))
 
 
+@long_only
 @pytest.mark.parametrize("scene", [scene for scene, _ in CASES], ids=lambda scene: scene.name)
 def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scene) -> None:
     """Each scene can be prepared, and no case of it is refused; at a thousandth of the sizes."""

@@ -26,7 +26,9 @@ def _runs(block: Block) -> bool:
 
 
 #: Pages whose examples take ten seconds and more.
-_LONG = {f"guides/{name}.md" for name in ("archive", "joins", "replays", "dead-letters", "foreach-batch", "state")}
+_LONG = {
+    f"guides/{name}.md" for name in ("archive", "joins", "replays", "dead-letters", "foreach-batch", "state", "reading")
+}
 
 
 def _with_examples(spark: bool) -> list[object]:

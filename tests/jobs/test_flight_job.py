@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from pystreams.jobs.run import Run
 from tests import ROOT
+from tests.long import long_only
 from tests.servers import Running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -60,6 +61,7 @@ def url(spark_redis: Running) -> str:
     return spark_redis.url
 
 
+@long_only
 @pytest.mark.redis
 def test_a_run_with_the_same_checkpoint_continues_the_one_before(spark: SparkSession, url: str, tmp_path: Path) -> None:
     """Stopped after 2,000 departures and started again for 3,000: each is counted once, each alert written once."""
