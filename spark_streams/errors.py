@@ -16,8 +16,11 @@ may hold a password: addresses show themselves without one. The file is long bec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
+
+_NAMED = 3  # streams that an error names besides the first one
 
 
 class PystreamsError(Exception):
@@ -381,6 +384,12 @@ CONDITIONS: dict[str, Condition] = {
         "Read with mode PERMISSIVE (without that field) or DROPMALFORMED. To have the bytes, set fieldsType=binary, or "
         "give a schema with 'fields map<binary,binary>'.",
     ),
+    "FIELD_NOT_TEXT": Condition(
+        DataError,
+        "Entry {entry} of '{stream}' has in its field '{field}' bytes that are not UTF-8, so no text for 'fields'.",
+        "Read with mode PERMISSIVE (null for that value) or DROPMALFORMED. To have the bytes, set fieldsType=binary, "
+        "or give a schema with 'fields map<string,binary>'.",
+    ),
     "NO_FIELDS": Condition(
         WriteError,
         "Row {row} of the task has only nulls, but an entry needs at least one field.",
@@ -490,3 +499,15 @@ def error(condition: str, **parameters: object) -> PystreamsError:
     texts = {name: str(value) for name, value in parameters.items()}
     message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"
     return entry.error(message, condition, texts)
+
+
+def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
+    """The first of these errors, each of which is about a stream; with several it says how many, and names some."""
+    first, *others = problems.values()
+    if not others:
+        return first
+    names = [f"'{stream}'" for stream in list(problems)[1 : 1 + _NAMED]]
+    more = "one more stream" if len(others) == 1 else f"{len(others)} more streams"
+    etc = ", ..." if len(others) > _NAMED else ""
+    message = f"{first} There is such an error in {more}: {', '.join(names)}{etc}"
+    return type(first)(message, first.condition, first.parameters)

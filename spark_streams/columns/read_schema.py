@@ -213,16 +213,19 @@ class ReadSchema:
         return texts if self.null_value is None else values.without(texts, self.null_value)
 
     def _map(self, page: Page, target: Any) -> Converted:
-        """All fields but those whose name is not a key; an entry that has such a field is malformed."""
+        """All fields, without those whose name is not a key; an entry is malformed if a name or value does not fit."""
         offsets, names, texts = page.fields()
+        texts = self._with_nulls(texts)
         keys = values.from_text(names, target.key_type)
-        items = values.from_text(self._with_nulls(texts), target.item_type)
+        items = values.from_text(texts, target.item_type)
         wrong: Any = None
+        if items.null_count > texts.null_count:
+            wrong = _any_in_row(offsets, pc.and_(items.is_null(), texts.is_valid()))
         if keys.null_count:
             bounds = offsets.to_numpy()
-            left_out = np.concatenate(([0], np.cumsum(keys.is_null().to_numpy(zero_copy_only=False))))[bounds]
-            wrong = pa.array(np.diff(left_out) > 0)
-            offsets = pa.array(bounds - left_out, pa.int32())
+            nameless = _any_in_row(offsets, keys.is_null())
+            wrong = nameless if wrong is None else pc.or_(wrong, nameless)
+            offsets = pa.array(bounds - _counts_before(keys.is_null())[bounds], pa.int32())
             keys, items = keys.drop_null(), items.filter(keys.is_valid())
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
@@ -249,10 +252,7 @@ class ReadSchema:
     def _fail(self, field: Any, page: Page, origin: Origin, row: int) -> None:
         entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
         if field.name == FIELDS and pa.types.is_map(field.type):
-            offsets, names, _ = page.fields()
-            ours = names[offsets[row].as_py() : offsets[row + 1].as_py()]
-            shown = next(one for one in ours.to_pylist() if not _is_text(one)).decode("utf-8", "backslashreplace")
-            fail("FIELD_NAME_NOT_TEXT", stream=stream, entry=entry, field=shown[:_SHOWN])
+            self._fail_in_map(page, row, stream, entry)
         name = field.name if self.json_field is None else self.json_field
         if self.is_debezium:
             texts = debezium.keys(page) if name == debezium.KEY else debezium.values(page)
@@ -261,6 +261,16 @@ class ReadSchema:
         text = (texts[row].as_py() or b"").decode("utf-8", "backslashreplace")
         shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
+
+    @staticmethod
+    def _fail_in_map(page: Page, row: int, stream: str, entry: str) -> None:
+        """Raise the error for an entry with a name or a value that is no text."""
+        offsets, names, texts = page.fields()
+        first, last = offsets[row].as_py(), offsets[row + 1].as_py()
+        pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
+        for name, _ in (pair for pair in pairs if not all(map(_is_text, pair))):
+            condition = "FIELD_NOT_TEXT" if _is_text(name) else "FIELD_NAME_NOT_TEXT"
+            fail(condition, stream=stream, entry=entry, field=name.decode("utf-8", "backslashreplace")[:_SHOWN])
 
 
 def _stream_at(origin: Origin, row: int) -> str:
@@ -279,9 +289,19 @@ def _streams(origin: Origin, count: int) -> Any:
     return pa.array([name for name, _ in origin]).take(pa.array(places))
 
 
-def _is_text(name: bytes) -> bool:
+def _counts_before(flags: Any) -> Any:
+    """How many are true before each place of a boolean array, and before its end."""
+    return np.concatenate(([0], np.cumsum(flags.to_numpy(zero_copy_only=False))))
+
+
+def _any_in_row(offsets: Any, flags: Any) -> Any:
+    """Whether any of a row's fields is flagged. Row `i` has those from `offsets[i]` to `offsets[i + 1]`."""
+    return pa.array(np.diff(_counts_before(flags)[offsets.to_numpy()]) > 0)
+
+
+def _is_text(value: bytes) -> bool:
     try:
-        name.decode()
+        value.decode()
     except UnicodeDecodeError:
         return False
     return True

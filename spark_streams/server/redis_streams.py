@@ -29,6 +29,12 @@ _COUNTED = 100_000  # up to this number, entries are counted rather than estimat
 _SCAN_PAGE = 10_000
 _ALL = 2**62  # more entries than a stream has
 
+_Asked = tuple[str, StreamId, StreamId, int, int]
+"""Entries to be counted: (stream, after, upto, grid, most)."""
+
+_Marks = tuple[list[StreamId], int]
+"""The ID of every grid-th of them, and their number."""
+
 
 class RedisStreams:
     """What `StreamServer` asks about streams, of any server that speaks Redis's protocol and has them."""
@@ -202,30 +208,42 @@ class RedisStreams:
         return {stream for stream, reply in found if not self._checked(stream, reply, "XRANGE")}
 
     def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        marks, total = self._marks(stream, after, upto, count, count)
-        return (marks[0], count) if marks else (upto, total)
+        return self.nths([(stream, after, count, upto)])[0]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        short = self._short_marks([(stream, after, count, upto, count) for stream, after, count, upto in asked])
-        found: list[tuple[StreamId, int]] = []
-        for (stream, after, count, upto), answer in zip(asked, short, strict=True):
-            if answer is None:
-                found.append(self.nth(stream, after, count, upto))
-            else:
-                marks, total = answer
-                found.append((marks[0], count) if marks else (upto, total))
-        return found
+        found = self._marks([(stream, after, upto, count, count) for stream, after, count, upto in asked])
+        return [
+            (marks[0], count) if marks else (upto, total)
+            for (_, _, count, upto), (marks, total) in zip(asked, found, strict=True)
+        ]
 
-    def _short_marks(
-        self, asked: Sequence[tuple[str, StreamId, int, StreamId, int]]
-    ) -> list[tuple[list[StreamId], int] | None]:
-        """Of each (stream, after, most, upto, grid) what `_marks` says, where it is short; many are asked at a time."""
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        return [self.count(*one) for one in asked]
+
+    def _marks(self, asked: Sequence[_Asked]) -> list[_Marks]:
+        """Of each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        found = self._short_marks(asked)
+        begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
+        for at, (stream, after, upto, grid, most) in enumerate(asked):
+            if found[at] is None:
+                marks, total, left_from = self._scripted_marks(stream, after, upto, grid, most)
+                if left_from is None:
+                    found[at] = marks, total
+                else:
+                    begun[at] = marks, (stream, left_from, upto, grid, total, most)
+        rest = xrange.marks(self._connection, [counting for _, counting in begun.values()])
+        for (at, (marks, _)), (more, total) in zip(begun.items(), rest, strict=True):
+            found[at] = [*marks, *more], total
+        return [one for one in found if one is not None]
+
+    def _short_marks(self, asked: Sequence[_Asked]) -> list[_Marks | None]:
+        """What `_marks` says, where few entries are to be counted; many streams are asked at a time."""
         known = self._known
-        found: list[tuple[list[StreamId], int] | None] = [None] * len(asked)
-        large = [at for at, one in enumerate(asked) if known.pays(one[0]) and one[2] <= known.page(one[0])]
+        found: list[_Marks | None] = [None] * len(asked)
+        large = [at for at, one in enumerate(asked) if known.pays(one[0]) and one[4] <= known.page(one[0])]
         scripted = [
             scripts.ids_of(stream, after, upto, most, grid, grid)
-            for stream, after, most, upto, grid in (asked[at] for at in large)
+            for stream, after, upto, grid, most in (asked[at] for at in large)
         ]
         for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
             if isinstance(reply, redis.ResponseError):
@@ -233,18 +251,17 @@ class RedisStreams:
             else:
                 ids = scripts.parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
-        small = [at for at, one in enumerate(asked) if one[2] <= _SHORT and one[0] not in known.sizes]
-        answers = xrange.short_ids(self._connection, [asked[at][:4] for at in small])
-        for at, entry_ids in zip(small, answers, strict=True):
-            grid = asked[at][4]
+        small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.sizes]
+        ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (asked[at] for at in small)]
+        for at, entry_ids in zip(small, xrange.short_ids(self._connection, ranges), strict=True):
+            grid = asked[at][3]
             found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
         return found
 
-    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        return [self.count(*one) for one in asked]
-
-    def _marks(self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int) -> tuple[list[StreamId], int]:
-        """The ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+    def _scripted_marks(
+        self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
+    ) -> tuple[list[StreamId], int, StreamId | None]:
+        """What `_marks` says, as far as it is asked for by script, and where there may be more; None: nowhere."""
         known = self._known
         found: list[StreamId] = []
         total = 0
@@ -256,12 +273,9 @@ class RedisStreams:
             found += page.marks
             total += page.count
             if page.last is None or page.count < asked:
-                return found, total
+                return found, total, None
             after = page.last
-        if total >= most:
-            return found, total
-        marks, count = xrange.marks(self._connection, stream, after, upto, grid, total, most)
-        return [*found, *marks], count
+        return found, total, after if total < most else None
 
     def _ids(self, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Ids | None:
         """What the script says; None if it may not run."""
@@ -276,37 +290,30 @@ class RedisStreams:
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         states = self.states([whole.stream for whole, _ in wholes], None)
-        # A stream that has no more entries than this is read whole, together with others.
-        short = [(whole, state) for whole, _ in wholes if (state := states[whole.stream]) and state.length < _SHORT]
-        asked = [(whole.stream, whole.after, max(1, state.length), whole.upto, 1) for whole, state in short]
-        marks = dict(zip((whole for whole, _ in short), self._short_marks(asked), strict=True))
-        return [
-            self._split(whole, parts, most, states[whole.stream], marks.get(whole), exact=exact)
-            for whole, parts in wholes
-        ]
+        counted: dict[Range, _Asked] = {}
+        for whole, _ in wholes:
+            state = states[whole.stream]
+            if state is not None and state.length < _SHORT:  # it is read whole, together with others
+                counted[whole] = whole.stream, whole.after, whole.upto, 1, max(1, state.length)
+            elif state is not None:
+                about, _ = state.backlog(whole.after)
+                if exact or most is not None or about <= _COUNTED:
+                    grid = max(1, about // (2 * _COUNTED))
+                    counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), _ALL
+        marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
+        found: list[list[Cut]] = []
+        for whole, parts in wholes:
+            state = states[whole.stream]
+            if whole in marks:
+                found.append(sampling.cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
+            elif state is None:
+                found.append([(whole.upto, None)])
+            else:
+                found.append(self._sampled(whole, parts, state))
+        return found
 
-    def _split(
-        self,
-        whole: Range,
-        parts: int,
-        most: int | None,
-        state: StreamState | None,
-        known: tuple[list[StreamId], int] | None,
-        *,
-        exact: bool,
-    ) -> list[Cut]:
-        """Cut a range. `known`: the IDs of its entries, and their number, if it was short."""
-        if state is None:
-            return [(whole.upto, None)]
-        if known is not None:
-            return sampling.cut(known[0], 1, known[1], whole.upto, parts, most)
-        about, _ = state.backlog(whole.after)
-        if exact or most is not None or about <= _COUNTED:
-            grid = max(1, about // (2 * _COUNTED))
-            if most is not None:
-                grid = min(grid, most)
-            marks, total = self._marks(whole.stream, whole.after, whole.upto, grid, _ALL)
-            return sampling.cut(marks, grid, total, whole.upto, parts, most)
+    def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
+        """Cut a range where samples of it say that the parts have about the same size."""
         probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
         windows = self._windows(whole, probes)
         return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]

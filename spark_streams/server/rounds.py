@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from spark_streams.errors import PystreamsError, StreamError, first_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.stream_id import StreamId
@@ -32,8 +33,12 @@ Steps = Generator[Ask, Any, T]
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """The results of all steps, in their order. The first error among them is raised, and ends all."""
+    """The results of all steps, in their order. If what is found about streams is an error, all are looked at first.
+
+    Then the first such error is raised, and says how many there are.
+    """
     results: dict[str, T] = {}
+    problems: dict[str, PystreamsError] = {}
     answers: dict[str, Any] = dict.fromkeys(steps)
     while answers:
         asked: dict[Callable[[StreamServer, list[Any]], Sequence[Any]], list[tuple[str, tuple[Any, ...]]]] = {}
@@ -42,12 +47,16 @@ def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T
                 ask = steps[stream].send(answer)
             except StopIteration as end:
                 results[stream] = end.value
+            except StreamError as problem:
+                problems[stream] = problem
             else:
                 asked.setdefault(ask.many, []).append((stream, ask.words))
         answers = {}
         for many, questions in asked.items():
             found = many(server, [words for _, words in questions])
             answers.update((stream, answer) for (stream, _), answer in zip(questions, found, strict=True))
+    if problems:
+        raise first_of({stream: problems[stream] for stream in steps if stream in problems})
     return {stream: results[stream] for stream in steps}
 
 

@@ -10,7 +10,8 @@ Knows the codec's pages and a connection; no Spark, no offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spark_streams.client.connection import Command, Connection, Resume
@@ -25,8 +26,16 @@ _COUNT_PAGE = 10_000
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_GROWTH = 10
 _SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # of short ranges that are read at a time
-_ALL = 2**62
+_AT_ONCE = 8  # streams that are counted at a time
 _HEAD = b"*2\r\n$"
+
+Counting = tuple[str, StreamId, StreamId, int, int, int]
+"""What `marks` is asked: (stream, after, upto, grid, counted, most).
+
+`counted`: how many entries were counted before `after` already; they are part of the numbers.
+"""
+
+_Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 
 
 @dataclass(frozen=True)
@@ -111,25 +120,41 @@ def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
         return None
 
 
-def marks(
-    connection: Connection,
-    stream: str,
-    after: StreamId,
-    upto: StreamId,
-    grid: int,
-    counted: int = 0,
-    most: int = _ALL,
-) -> tuple[list[StreamId], int]:
-    """The ID of every `grid`-th entry in (after, upto], and the number of all; found by reading `most` at most.
+def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
+    """Of each: the ID of every `grid`-th entry in (after, upto], and the number of all; `most` are read at most.
 
-    `counted`: how many entries were counted before `after` already; they are part of the numbers.
+    Some streams are read at a time: the server works on one while another's entries are counted.
     """
+    found: list[tuple[list[StreamId], int]] = [([], 0)] * len(asked)
+    left = deque(enumerate(asked))
+    under_way: deque[tuple[int, _Counted, bytes]] = deque()
+
+    def go_on(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
+        try:
+            under_way.append((at, counted, counted.send(reply)))  # type: ignore[arg-type]  # None begins it
+        except StopIteration as end:
+            found[at] = end.value
+
+    while left or under_way:
+        while left and len(under_way) < _AT_ONCE:
+            at, one = left.popleft()
+            go_on(at, _counted(connection, *one), None)
+        if under_way:
+            at, counted, token = under_way.popleft()
+            go_on(at, counted, connection.receive(token))
+    return found
+
+
+def _counted(
+    connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int, counted: int, most: int
+) -> _Counted:
+    """What `marks` says of one stream: a generator of requests' tokens that gets their replies."""
     found: list[StreamId] = []
     total = counted
     size = PageSize(_COUNT_PAGE)
     while total < most:
         asked = min(size.now, most - total)
-        buffer, stop = connection.receive(connection.request([command(stream, after, upto, asked)]))
+        buffer, stop = yield connection.request([command(stream, after, upto, asked)])
         page = _page(connection, stream, buffer, stop)
         if page is None:
             break

@@ -18,7 +18,7 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
-from spark_streams.errors import PystreamsError, error
+from spark_streams.errors import PystreamsError, error, first_of
 from spark_streams.read.ranges import from_replicas
 from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
 from spark_streams.server import xrange
@@ -72,9 +72,10 @@ class RangePartition(InputPartition):
                         check.see(page, batch)
                     if batch.num_rows:
                         yield batch
-            for problem in self._shortfalls(connection, entries, beheaded):
-                if self.fails:
-                    raise problem
+            problems = [*self._shortfalls(connection, entries, beheaded)]
+            if problems and self.fails:
+                raise first_of(dict(problems))
+            for _, problem in problems:
                 _log.warning("%s", problem)
         if check is not None:
             check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
@@ -108,8 +109,8 @@ class RangePartition(InputPartition):
 
     def _shortfalls(
         self, connection: Connection, entries: Mapping[Range, int], beheaded: Collection[Range]
-    ) -> Iterator[PystreamsError]:
-        """Why there are fewer entries than planned in some ranges, as far as that is known to be a loss."""
+    ) -> Iterator[tuple[str, PystreamsError]]:
+        """The streams with fewer entries than planned in a range, and why, as far as that is known to be a loss."""
         short = [part for part, found in entries.items() if part.count is None or found < part.count]
         if not short:
             return
@@ -120,9 +121,10 @@ class RangePartition(InputPartition):
             if state is None or state.last_id < upto:
                 if upto != ZERO:
                     found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
-                    yield error("STREAM_LOST", stream=stream, address=address, offset=upto, found=found)
+                    yield stream, error("STREAM_LOST", stream=stream, address=address, offset=upto, found=found)
             elif part.count is not None or part in beheaded:
                 count = (
                     "an unknown number of entries" if part.count is None else f"{part.count - entries[part]} entries"
                 )
-                yield error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=upto, count=count)
+                lost = error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=upto, count=count)
+                yield stream, lost

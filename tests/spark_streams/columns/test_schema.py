@@ -215,3 +215,21 @@ def test_a_field_name_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
     bad = ("2-1", {"b": "2", "c": "4"}, '{"b": "2", "\ufffd": "3", "c": "4"}')
     good = [("1-1", {"a": "1"}, None), ("3-1", {"d": "5"}, None)]
     assert rows == (good if mode == "DROPMALFORMED" else [good[0], bad, good[1]])
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+def test_a_value_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
+    """In the map of all fields, too: its bytes never become a null in silence, as in a column of strings."""
+    schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
+    entries = [(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", [b"b", b"2", b"c", b"\xff"]), (b"3-1", [])]
+    said = {"stream": "s", "mode": mode, "nullValue": "-"}
+    columns = ReadSchema.of(schema.add("_corrupt_record", "string"), options.read_options(said))
+    page = decode_reference.ScalarPage(entries)
+    if mode == "FAILFAST":
+        with pytest.raises(DataError, match=r"FIELD_NOT_TEXT.*2-1.*field 'c'"):
+            columns.batch(page, "s")
+        return
+    rows = [(row["_id"], dict(row["fields"]), row["_corrupt_record"]) for row in columns.batch(page, "s").to_pylist()]
+    bad = ("2-1", {"b": "2", "c": None}, '{"b": "2", "c": "\ufffd"}')
+    good = [("1-1", {"a": None, "b": ""}, None), ("3-1", {}, None)]
+    assert rows == (good if mode == "DROPMALFORMED" else [good[0], bad, good[1]])

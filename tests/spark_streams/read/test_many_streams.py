@@ -16,6 +16,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import address, options, permissions
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
+from spark_streams.server import redis_streams
 from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.waiting import wait_for
@@ -110,6 +111,30 @@ def test_what_is_gone_from_a_shared_task_is_noticed(site: Site, how: str) -> Non
         query.restart(failOnDataLoss="false")
         found = by_stream(query.run())
         assert found == expected() | {"in:07": [4, 5]}
+
+
+@pytest.mark.parametrize("said", [{}, {"group": "g", "consume": "shared"}], ids=["ranges", "shared"])
+def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, said: dict[str, str]) -> None:
+    """One loss is not taken for the only one: the error of driver or task names some streams and their number."""
+    fill(site)
+    query = query_of(site, maxPartitions=1, **said)
+    query.trigger()
+    fill(site, 100, 3)
+    if not said:
+        query.plan()
+        (part,) = query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+    for number in range(COUNT):
+        if number != 7:
+            site.client.xtrim(f"in:{number:02}", maxlen=1, approximate=False)
+    number = f"'in:00'.* in {COUNT - 2} more streams: 'in:01', 'in:02', 'in:03', \\.\\.\\.$"
+    if not said:
+        with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*{number}"):
+            deque(query.reader.read(part))
+        query.restart()
+        with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*{number}"):
+            query.run()
+    with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*{number}"):
+        query.reader.latestOffset(json.loads(query.log[1]), query.reader.getDefaultReadLimit())
 
 
 def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
@@ -229,6 +254,8 @@ def _more_streams(site: Site, streams: int) -> None:
 @pytest.mark.parametrize(
     ("before", "meanwhile", "said"),
     [
+        pytest.param(None, None, {"minPartitions": "150"}, id="long streams, cut"),
+        pytest.param(None, None, {"maxEntriesPerTrigger": "100"}, id="long streams, limited"),
         (_in_others_groups, None, {"group": "g", "consumer": "x"}),
         (_in_others_groups, None, {"group": "g", "consumer": "x", "startingOffsets": "group"}),
         (None, None, {"group": "g", "startingOffsets": "2-1"}),
@@ -253,8 +280,11 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     meanwhile: Callable[[Site, int], None] | None,
     said: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Whatever the driver finds in its streams, it asks about all of them at once."""
+    if "long streams" in request.node.callspec.id:
+        monkeypatch.setattr(redis_streams, "_SHORT", 2)
     sent: list[int] = []
     send = Link.send
 
