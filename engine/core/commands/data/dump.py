@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
 from engine.core.formats.rdb import primitives as rdb
-from engine.core.formats.rdb import values
+from engine.core.formats.rdb import value_reader, value_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
 from engine.core.keyspace.database import Value
@@ -41,14 +41,14 @@ _NODES, _CHECKED = 4, 256 * 1024
 
 def dumped(value: Value) -> bytes:
     """The payload of a value: type, value, version, check sum."""
-    version, pieces = values.dumped(value)
+    version, pieces = value_writer.dumped(value)
     body = b"".join(pieces)
     body += struct.pack("<H", version)
     return body + struct.pack("<Q", crc64(body))
 
 
 def _dumped_as(value: Value, version: int) -> bytes:
-    kind, pieces = values.encoded(value, version)
+    kind, pieces = value_writer.encoded(value, version)
     body = b"".join((bytes((kind,)), *pieces, struct.pack("<H", version)))
     return body + struct.pack("<Q", crc64(body))
 
@@ -92,14 +92,14 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if not known or (yield from _check_sum(memoryview(payload)[:-8])) != check:
         raise CommandError(data.BAD_DUMP)
     reader = Reader(payload)
-    makers = values.makers(ctx.config, ctx.streams.new)
+    makers = value_reader.makers(ctx.config, ctx.streams.new)
     try:
         value = yield from _in_turns(
-            values.load(reader, reader.byte(), makers, is_valkey=version == _VALKEY_RDB_VERSION)
+            value_reader.load(reader, reader.byte(), makers, is_valkey=version == _VALKEY_RDB_VERSION)
         )
     except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
-    if isinstance(value, values.Unknown) or reader.at != len(payload) - _TAIL.size:
+    if isinstance(value, value_reader.Unknown) or reader.at != len(payload) - _TAIL.size:
         raise CommandError(data.BAD_DUMP_BODY)
     return value
 
@@ -124,14 +124,14 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     if isinstance(value, Stream):
         if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
             # (A copy shares what does not change, and has a cache of its own.)
-            work = _dump_in_steps(*values.dumped(value.copy(Storage())))
+            work = _dump_in_steps(*value_writer.dumped(value.copy(Storage())))
     elif isinstance(value, deque) and len(value) >= _MANY:
-        work = _dump_in_steps(*values.dumped(deque(value)))
+        work = _dump_in_steps(*value_writer.dumped(deque(value)))
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
         words = gathered(value, lambda fields: chain.from_iterable(fields.items()))
-        work = _dump_gathered(words, lambda count, words: values.dumped_fields(count // 2, words))
+        work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
     elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
-        work = _dump_gathered(gathered(value, iter), values.dumped_members)
+        work = _dump_gathered(gathered(value, iter), value_writer.dumped_members)
     if work is not None:
         return ctx.in_steps(argv, work)
     return None if value is None else dumped(value)

@@ -13,10 +13,10 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.rdb import stream_reader, values
+from engine.core.formats.rdb import stream_reader, value_reader
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
-from engine.core.formats.rdb.values import Makers, Unknown
+from engine.core.formats.rdb.value_reader import Makers, Unknown
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
 from engine.core.streams.stream import Stream
@@ -262,7 +262,7 @@ class Loading:
                 continue
             if value is None:
                 self._key = key
-                value = yield from values.load(source, code, self._makers, is_valkey=self._is_valkey)
+                value = yield from value_reader.load(source, code, self._makers, is_valkey=self._is_valkey)
             self._add(key, value)
             self._key = None
             count += 1
@@ -299,8 +299,8 @@ class Loading:
     def _module_aux(self) -> Steps[None]:
         source = self._source
         number = yield from whole(source, lambda: (source.length(), source.length(), source.length())[0])
-        yield from values.skip_module_data(source)
-        self._leave_out("data of a module", values.module_name(number))
+        yield from value_reader.skip_module_data(source)
+        self._leave_out("data of a module", value_reader.module_name(number))
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):

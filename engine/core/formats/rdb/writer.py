@@ -14,7 +14,7 @@ from typing import Any
 from engine.core.formats.rdb import stream_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.rdb.values import encoded
+from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.dispatch import Core
-from engine.core.formats.rdb import reader, values, writer
+from engine.core.formats.rdb import reader, value_reader, writer
 from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
@@ -120,7 +120,7 @@ class RdbFiles:
         core = self._core
         loading = Loading(
             core.databases,
-            values.makers(core.config, core.streams.new),
+            value_reader.makers(core.config, core.streams.new),
             now=core.changes.now if expire else None,
             skip_unknown=core.config.text("load-unknown") == b"skip",
             merge=merge,

@@ -5,7 +5,7 @@ whole, and never before.
 from __future__ import annotations
 
 from engine.core.dispatch import Core
-from engine.core.formats.rdb import values
+from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
@@ -24,7 +24,7 @@ class Fresh:
         changes.replaying = True
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
-        makers = values.makers(core.config, core.streams.new)
+        makers = value_reader.makers(core.config, core.streams.new)
         self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
 
     def load_own(self, data: memoryview) -> None:

@@ -12,7 +12,7 @@ from engine.core.commands.data import dump, hashes, keys, scan, set_algebra, set
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
-from engine.core.formats.rdb import stream_writer, values
+from engine.core.formats.rdb import stream_writer, value_writer
 from engine.core.keyspace import changes, elements
 from engine.core.keyspace.members import Members
 from engine.core.protocol.replies import OK, CommandError, Steps
@@ -213,7 +213,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
         (scan, {"_LOOKED_AT": 6}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
-        (values, {"_AT_ONCE": 4, "_NODE_BYTES": 30}),
+        (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
     ]
     for module, numbers in limits:
         for name, value in numbers.items():

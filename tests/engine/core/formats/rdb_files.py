@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 
 from engine.core.dispatch import Core
-from engine.core.formats.rdb import values, writer
+from engine.core.formats.rdb import value_reader, writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.formats.rdb.reader import Loading, State, Summary
@@ -26,7 +26,7 @@ def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = N
     """A core with what a file holds, given at once or in pieces of this size."""
     core = empty_core()
     core.changes.set_time(NOW_US)
-    makers = values.makers(core.config, core.streams.new)
+    makers = value_reader.makers(core.config, core.streams.new)
     loading = Loading(core.databases, makers, now=now, skip_unknown=skip)
     at, piece = 0, piece or len(data)
     while (state := loading.step()) is not State.DONE:

@@ -1,4 +1,4 @@
-"""Values in Redis's RDB format, both ways: which type byte stands for what, and how it is read in steps.
+"""Values from Redis's RDB format, in steps: what a type byte stands for, and how it is read.
 
 What the engine has no type for (sorted sets, data of modules, hashes whose fields expire) is read as well, to the
 same exactness, so that a file can be read on behind it.
@@ -7,41 +7,45 @@ same exactness, so that a file can be read on behind it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-from engine.core.formats.rdb import stream_forms, stream_reader, stream_writer
-from engine.core.formats.rdb.packed import intset, read_intset, read_ziplist, read_zipmap
-from engine.core.formats.rdb.primitives import (
-    BadFormatError,
-    Reader,
-    Steps,
-    length,
-    listpack,
-    read_listpack,
-    string,
-    whole,
+from engine.core.formats.rdb import stream_forms, stream_reader
+from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
+from engine.core.formats.rdb.value_forms import (
+    ELEMENTS,
+    EXPIRING_HASH,
+    EXPIRING_LISTPACK,
+    HASH,
+    HASH_LISTPACK,
+    HASH_ZIPLIST,
+    HASH_ZIPMAP,
+    INTSET,
+    LIST,
+    LIST_ZIPLIST,
+    MODULE,
+    PACKED,
+    PLAIN,
+    QUICKLIST,
+    QUICKLIST_2,
+    SET,
+    SET_LISTPACK,
+    SORTED_SET,
+    SORTED_SET_2,
+    SORTED_SET_LISTPACK,
+    SORTED_SET_ZIPLIST,
+    STRING,
+    VALKEY_HASH,
 )
 from engine.core.keyspace.hash import Hash
-from engine.core.keyspace.members import Form, Members, SetLimits, set_limits
+from engine.core.keyspace.members import Members, SetLimits, set_limits
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-_STRING, _LIST, _SET, _SORTED_SET, _HASH, _SORTED_SET_2, _MODULE = 0, 1, 2, 3, 4, 5, 7
-_HASH_ZIPMAP, _LIST_ZIPLIST, _INTSET, _SORTED_SET_ZIPLIST, _HASH_ZIPLIST, _QUICKLIST = 9, 10, 11, 12, 13, 14
-_HASH_LISTPACK, _SORTED_SET_LISTPACK, _QUICKLIST_2, _SET_LISTPACK = 16, 17, 18, 20
-#: Hashes whose fields may expire: Redis's two forms, and Valkey's.
-_EXPIRING_HASH, _EXPIRING_LISTPACK, _VALKEY_HASH = 24, 25, 22
-_OF_ONE_PRODUCT = (_EXPIRING_HASH, _EXPIRING_LISTPACK, _VALKEY_HASH)
-#: The version of files from which on sets are written as listpacks.
-_SET_LISTPACK_SINCE = 11
-_PLAIN, _PACKED = 1, 2
-#: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
-_NODE_BYTES = 4096
-#: Elements in one step.
-_AT_ONCE = 64
+_OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
+#: Elements in one step, of those that are in memory.
 _IN_MEMORY = 1024
 #: What a value of a module consists of: its end, two kinds of numbers, two of floating-point ones, strings.
 _MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
@@ -78,121 +82,20 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
     )
 
 
-# -- writing --------------------------------------------------------------------------------------------------------
-
-
-def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
-    """The RDB version of the first server that reads a value in DUMP's form, and that form in pieces, type byte first.
-
-    The value must not change before the last piece is made.
-    """
-    if isinstance(value, Stream):
-        form = stream_forms.form_of(value)
-        return stream_forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
-    if isinstance(value, deque):
-        return 10, _list_pieces(value)
-    kind, pieces = encoded(value, 10)
-    return 10, chain((bytes((kind,)),), pieces)
-
-
-def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big hash of so many fields, given its fields and values."""
-    return 10, chain((bytes((_HASH,)),), _strings(count, words))
-
-
-def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big set of so many members, given these."""
-    return 10, chain((bytes((_SET,)),), _strings(count, words))
-
-
-def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
-    """The type byte of a value in a file of this version, and the rest in pieces."""
-    if isinstance(value, Stream):
-        form = min(stream_forms.newest_form(version), stream_forms.form_of(value))
-        return form, stream_writer.encode(value, form)
-    if isinstance(value, Hash):
-        if not value.big:
-            packed = listpack([word for pair in value.items() for word in pair])
-            return _HASH_LISTPACK, iter((length(len(packed)) + packed,))
-        return _HASH, _strings(len(value), (word for pair in value.items() for word in pair))
-    if isinstance(value, Members):
-        return _set_pieces(value, version)
-    if isinstance(value, deque):
-        return _LIST, _strings(len(value), iter(value))
-    return _STRING, iter((string(bytes(value)),))
-
-
-def _set_pieces(members: Members, version: int) -> tuple[int, Iterator[bytes]]:
-    if members.form is Form.NUMBERS:
-        return _INTSET, iter((string(intset(sorted(map(int, members)))),))
-    if members.form is Form.SMALL and version >= _SET_LISTPACK_SINCE:
-        packed = listpack(list(members))
-        return _SET_LISTPACK, iter((length(len(packed)) + packed,))
-    return _SET, _strings(len(members), iter(members))
-
-
-def _strings(count: int, words: Iterator[bytes]) -> Iterator[bytes]:
-    parts = [length(count)]
-    size = 0
-    for word in words:
-        parts.append(string(word))
-        size += len(word)
-        if len(parts) >= _AT_ONCE or size > _NODE_BYTES:
-            yield b"".join(parts)
-            parts.clear()
-            size = 0
-    yield b"".join(parts)
-
-
-def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
-    nodes: list[bytes] = []
-    for node in _list_nodes(items):
-        # (How many nodes there are stands before the first one.)
-        nodes.append(node)
-        yield b""
-    yield bytes((_QUICKLIST_2,)) + length(len(nodes))
-    yield from nodes
-
-
-def _list_nodes(items: deque[bytes]) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    size = 0
-
-    def packed() -> Iterator[bytes]:
-        if waiting:
-            node = listpack(waiting)
-            yield length(_PACKED) + length(len(node)) + node
-            waiting.clear()
-
-    for item in items:
-        if size + len(item) > _NODE_BYTES:
-            yield from packed()
-            size = 0
-        if len(item) > _NODE_BYTES:
-            yield length(_PLAIN) + length(len(item)) + item
-        else:
-            waiting.append(item)
-            size += len(item)
-    yield from packed()
-
-
-# -- reading --------------------------------------------------------------------------------------------------------
-
-
 def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) -> Steps[Any]:
     """The value whose type byte was ``kind``, :class:`Unknown` where the engine has no such type; a BadFormatError
     where it is damaged, empty, or of a type that nobody knows. ``is_valkey``: it is of Valkey's own format.
     """
-    if kind == _STRING:
+    if kind == STRING:
         return (yield from whole(reader, reader.string))
     if kind in stream_forms.FORMS:
         return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
-    if kind == _MODULE:
+    if kind == MODULE:
         number = yield from whole(reader, reader.length)
         yield from skip_module_data(reader)
         return Unknown(f"value of the module type {module_name(number)}")
     shape = _SHAPES.get(kind)
-    if shape is None or (kind in _OF_ONE_PRODUCT and is_valkey != (kind == _VALKEY_HASH)):
+    if shape is None or (kind in _OF_ONE_PRODUCT and is_valkey != (kind == VALKEY_HASH)):
         raise BadFormatError(f"a value of type {kind} is not known here")
     words = yield from shape(reader)
     if not words:
@@ -234,7 +137,7 @@ def _words(reader: Reader, per_element: int = 1) -> Steps[list[bytes]]:
     count = per_element * (yield from whole(reader, reader.length))
     words: list[bytes] = []
     while len(words) < count:
-        some = min(count - len(words), _AT_ONCE)
+        some = min(count - len(words), ELEMENTS)
         words += yield from whole(reader, lambda: [reader.string() for _ in range(some)])  # noqa: B023
         yield False
     return words
@@ -283,7 +186,7 @@ def _fields(
         expiry, field, value = yield from whole(reader, one)
         expires = expires or expiry != never
         words += (field, value)
-        if not number % _AT_ONCE:
+        if not number % ELEMENTS:
             yield False
     return Unknown(_EXPIRES) if expires else words
 
@@ -310,9 +213,9 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
     items: list[bytes] = []
     for _ in range((yield from whole(reader, reader.length))):
         container, node = yield from whole(reader, lambda: (reader.length(), reader.string()))
-        if container == _PLAIN:
+        if container == PLAIN:
             items.append(node)
-        elif container == _PACKED:
+        elif container == PACKED:
             items += read_listpack(node)
         else:
             raise BadFormatError
@@ -338,7 +241,7 @@ def _members(reader: Reader, member: Callable[[], bytes]) -> Steps[list[bytes]]:
     words = []
     for number in range((yield from whole(reader, reader.length))):
         words.append((yield from whole(reader, member)))
-        if not number % _AT_ONCE:
+        if not number % ELEMENTS:
             yield False
     return words
 
@@ -384,25 +287,25 @@ def module_name(number: int) -> str:
 
 _Shapes = dict[int, Callable[[Reader], Steps[Any]]]
 _LISTS: _Shapes = {
-    _LIST: _words,
-    _LIST_ZIPLIST: _packed(read_ziplist),
-    _QUICKLIST: _quicklist,
-    _QUICKLIST_2: _quicklist_2,
+    LIST: _words,
+    LIST_ZIPLIST: _packed(read_ziplist),
+    QUICKLIST: _quicklist,
+    QUICKLIST_2: _quicklist_2,
 }
 _HASHES: _Shapes = {
-    _HASH: _pairs,
-    _HASH_ZIPMAP: _packed(read_zipmap),
-    _HASH_ZIPLIST: _packed(read_ziplist),
-    _HASH_LISTPACK: _packed(read_listpack),
-    _EXPIRING_HASH: _expiring,
-    _EXPIRING_LISTPACK: _expiring_listpack,
-    _VALKEY_HASH: _valkey,
+    HASH: _pairs,
+    HASH_ZIPMAP: _packed(read_zipmap),
+    HASH_ZIPLIST: _packed(read_ziplist),
+    HASH_LISTPACK: _packed(read_listpack),
+    EXPIRING_HASH: _expiring,
+    EXPIRING_LISTPACK: _expiring_listpack,
+    VALKEY_HASH: _valkey,
 }
-_SETS: _Shapes = {_SET: _words, _INTSET: _packed(read_intset), _SET_LISTPACK: _packed(read_listpack)}
+_SETS: _Shapes = {SET: _words, INTSET: _packed(read_intset), SET_LISTPACK: _packed(read_listpack)}
 _SORTED_SETS: _Shapes = {
-    _SORTED_SET: _sorted_set,
-    _SORTED_SET_2: _sorted_set_2,
-    _SORTED_SET_ZIPLIST: _packed_sorted_set(read_ziplist),
-    _SORTED_SET_LISTPACK: _packed_sorted_set(read_listpack),
+    SORTED_SET: _sorted_set,
+    SORTED_SET_2: _sorted_set_2,
+    SORTED_SET_ZIPLIST: _packed_sorted_set(read_ziplist),
+    SORTED_SET_LISTPACK: _packed_sorted_set(read_listpack),
 }
 _SHAPES = _LISTS | _HASHES | _SETS | _SORTED_SETS

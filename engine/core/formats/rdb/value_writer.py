@@ -1,0 +1,128 @@
+"""Values to Redis's RDB format, in pieces: in the form of DUMP, and as a file of a version has them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from engine.core.formats.rdb import stream_forms, stream_writer
+from engine.core.formats.rdb.packed import intset
+from engine.core.formats.rdb.primitives import length, listpack, string
+from engine.core.formats.rdb.value_forms import (
+    ELEMENTS,
+    HASH,
+    HASH_LISTPACK,
+    INTSET,
+    LIST,
+    PACKED,
+    PLAIN,
+    QUICKLIST_2,
+    SET,
+    SET_LISTPACK,
+    STRING,
+)
+from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Form, Members
+from engine.core.streams.stream import Stream
+
+#: The version of files from which on sets are written as listpacks.
+_SET_LISTPACK_SINCE = 11
+#: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
+_NODE_BYTES = 4096
+
+
+def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
+    """The RDB version of the first server that reads a value in DUMP's form, and that form in pieces, type byte first.
+
+    The value must not change before the last piece is made.
+    """
+    if isinstance(value, Stream):
+        form = stream_forms.form_of(value)
+        return stream_forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
+    if isinstance(value, deque):
+        return 10, _list_pieces(value)
+    kind, pieces = encoded(value, 10)
+    return 10, chain((bytes((kind,)),), pieces)
+
+
+def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big hash of so many fields, given its fields and values."""
+    return 10, chain((bytes((HASH,)),), _strings(count, words))
+
+
+def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big set of so many members, given these."""
+    return 10, chain((bytes((SET,)),), _strings(count, words))
+
+
+def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
+    """The type byte of a value in a file of this version, and the rest in pieces."""
+    if isinstance(value, Stream):
+        form = min(stream_forms.newest_form(version), stream_forms.form_of(value))
+        return form, stream_writer.encode(value, form)
+    if isinstance(value, Hash):
+        if not value.big:
+            packed = listpack([word for pair in value.items() for word in pair])
+            return HASH_LISTPACK, iter((length(len(packed)) + packed,))
+        return HASH, _strings(len(value), (word for pair in value.items() for word in pair))
+    if isinstance(value, Members):
+        return _set_pieces(value, version)
+    if isinstance(value, deque):
+        return LIST, _strings(len(value), iter(value))
+    return STRING, iter((string(bytes(value)),))
+
+
+def _set_pieces(members: Members, version: int) -> tuple[int, Iterator[bytes]]:
+    if members.form is Form.NUMBERS:
+        return INTSET, iter((string(intset(sorted(map(int, members)))),))
+    if members.form is Form.SMALL and version >= _SET_LISTPACK_SINCE:
+        packed = listpack(list(members))
+        return SET_LISTPACK, iter((length(len(packed)) + packed,))
+    return SET, _strings(len(members), iter(members))
+
+
+def _strings(count: int, words: Iterator[bytes]) -> Iterator[bytes]:
+    parts = [length(count)]
+    size = 0
+    for word in words:
+        parts.append(string(word))
+        size += len(word)
+        if len(parts) >= ELEMENTS or size > _NODE_BYTES:
+            yield b"".join(parts)
+            parts.clear()
+            size = 0
+    yield b"".join(parts)
+
+
+def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
+    nodes: list[bytes] = []
+    for node in _list_nodes(items):
+        # (How many nodes there are stands before the first one.)
+        nodes.append(node)
+        yield b""
+    yield bytes((QUICKLIST_2,)) + length(len(nodes))
+    yield from nodes
+
+
+def _list_nodes(items: deque[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+
+    def packed() -> Iterator[bytes]:
+        if waiting:
+            node = listpack(waiting)
+            yield length(PACKED) + length(len(node)) + node
+            waiting.clear()
+
+    for item in items:
+        if size + len(item) > _NODE_BYTES:
+            yield from packed()
+            size = 0
+        if len(item) > _NODE_BYTES:
+            yield length(PLAIN) + length(len(item)) + item
+        else:
+            waiting.append(item)
+            size += len(item)
+    yield from packed()
