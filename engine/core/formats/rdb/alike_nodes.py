@@ -1,84 +1,238 @@
-"""A node of a stream whose entries all have the same field names and short values, as RDB: the quick way.
+"""Nodes of a stream whose entries all have the same field names and no very long values, as RDB: the quick way.
 
-It says the same as the writer's node by node, entry by entry way (:mod:`engine.core.formats.rdb.stream_writer`), which
-stands in where this one declines. The entries' frames are split at line ends all at once; every length is then compared
-with what stands there, so that a value with a line end in it cannot be taken for two.
+It says the same as the writer's entry by entry way (:mod:`engine.core.formats.rdb.stream_writer`), which stands in
+where this one declines. A frame has what a listpack has of its entry, in the same order, with more bytes in between.
+So the frames are copied, the elements' heads and tails are written around the values where these stand, for all
+entries at once, and of the copy only the elements are kept.
+
+The frames are cut at line ends. Every length that a frame states is then compared with what stands there, so a value
+with a line end in it cannot be taken for two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from array import array
+from itertools import pairwise
 
-from engine.core.formats.rdb.primitives import (
-    SHORT_HEADS,
-    SHORT_TAILS,
-    SMALL_ELEMENTS,
-    add_elements,
-    element,
-    length,
-    listpack_of,
-)
-from engine.core.formats.rdb.stream_forms import SAME_FIELDS, signed
+import numpy as np
+import numpy.typing as npt
 
-_SMALL = len(SMALL_ELEMENTS)
-#: The element of each small number by its text, and the line before a word by the word's length.
-_BY_TEXT = {b"%d" % value: one for value, one in enumerate(SMALL_ELEMENTS)}
-_LINES = [b"$%d" % size for size in range(64)]
+from engine.core.formats.rdb.primitives import add_elements, element, length
+from engine.core.formats.rdb.stream_forms import SAME_FIELDS
+
+_Bytes = npt.NDArray[np.uint8]
+_Ints = npt.NDArray[np.int64]
+_IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
+
 #: Lines of a frame before its first word: the pair, the ID with its length, the number of words.
 _BEFORE = 4
+#: The most digits of a value's length.
+_LENGTH_DIGITS = 3
+#: The element of a shorter string has one byte before it, that of a longer one two.
+_SHORT = 64
+#: Behind an element of up to so many bytes stands one byte, behind a longer one two.
+_SHORT_ELEMENT = 127
+#: The most digits of a number of 64 bits.
+_DIGITS = 19
+_CR, _MINUS, _ZERO = b"\r-0"
+#: The first byte of a number's element, by the bytes of the element with the one that stands behind it.
+_CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
 
-def alike_node(data: bytes, ms: Sequence[int], seq: Sequence[int]) -> bytes | None:
-    """The node of the frames in ``data``, whose IDs are given; None where the entries are not alike."""
-    count = len(ms)
-    lines = data.split(b"\r\n")
-    if len(lines) < _BEFORE or not lines[3][1:].isdigit():
+def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
+    """The nodes, of ``size`` entries each, of the frames in ``data``, whose IDs are given as two columns; None where
+    the entries are not alike.
+    """
+    count, buffer = len(ids[0]), np.frombuffer(bytearray(data), np.uint8)
+    stride = _BEFORE + 2 * int(data.split(b"\r\n", _BEFORE)[3][1:])
+    found = np.flatnonzero(buffer == _CR)
+    if len(found) != count * stride:
         return None
-    words = int(lines[3][1:])
-    stride = _BEFORE + 2 * words
-    if len(lines) != count * stride + 1 or lines.pop() or lines[3::stride].count(lines[3]) != count:
-        return None
-    columns = [lines[at::stride] for at in range(_BEFORE + 1, stride, 2)]
-    names = [column[0] for column in columns[::2]]
-    if [column.count(name) for column, name in zip(columns[::2], names, strict=True)] != [count] * len(names):
-        return None
-    values: list[list[bytes]] = []
-    for at, column in enumerate(columns):
-        sizes = list(map(len, column))
-        if max(sizes) >= len(_LINES) or list(map(_LINES.__getitem__, sizes)) != lines[_BEFORE + 2 * at :: stride]:
+    # A row for each entry, a column for each line.
+    begins = np.append(0, found[:-1] + 2).reshape(count, stride)
+    ends = found.reshape(count, stride)
+    names: list[bytes] = []
+    values = range(_BEFORE + 3, stride, 4)
+    for line in values:
+        # From one value to the length of the next all frames say the same.
+        name = data[begins[0, line - 2] : ends[0, line - 2]]
+        if int(data[begins[0, line - 3] + 1 : ends[0, line - 3]]) != len(name):
             return None
-        if at & 1:
-            values.append(_elements(column, sizes))
-    parts = [element(count), SMALL_ELEMENTS[0], element(len(names))]
+        first = line - 3 if names else _BEFORE - 1
+        if not _are_equal(buffer, begins[:, first], begins[:, line - 1] + 1):
+            return None
+        if not _are_lengths(buffer, begins[:, line - 1] + 1, ends[:, line - 1], ends[:, line] - begins[:, line]):
+            return None
+        names.append(name)
+    spans = [_write_value(buffer, begins[:, line], ends[:, line]) for line in values]
+    tail = element(3 + len(names))
+    spans[0] = _write_head(buffer, ids, size, tail, spans[0])
+    if (spans[0][0] < begins[:, 0]).any():
+        return None
+    return _nodes(buffer, ids, size, spans, names, tail)
+
+
+def _are_equal(buffer: _Bytes, begins: _Ints, ends: _Ints) -> bool:
+    """Whether the bytes of all these spans are the same."""
+    size = int(ends[0] - begins[0])
+    if (ends - begins != size).any():
+        return False
+    found = buffer[begins[:, None] + np.arange(size)]
+    return bool((found == found[0]).all())
+
+
+def _are_lengths(buffer: _Bytes, begins: _Ints, ends: _Ints, sizes: _Ints) -> bool:
+    """Whether the digits in these spans are the numbers ``sizes``."""
+    digits = ends - begins
+    most = int(digits.max())
+    if most > _LENGTH_DIGITS:
+        return False
+    stated = np.zeros(len(begins), np.int64)
+    for place in range(most):
+        digit = buffer[begins + place].astype(np.int64) - _ZERO
+        stated = np.where(place < digits, 10 * stated + digit, stated)
+    return bool((stated == sizes).all())
+
+
+# -- elements in the place of words -----------------------------------------------------------------------------------
+
+
+def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
+    """Make elements of the words in these spans; where they are then."""
+    sizes = ends - begins
+    first = buffer[begins]
+    begins_of, ends_of = begins - 1, ends + 1
+    numbers = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
+    values = np.zeros(0, np.int64)
+    if len(numbers):
+        are, values = _numbers(buffer, begins[numbers], sizes[numbers])
+        numbers, values = numbers[are], values[are]
+    if len(numbers) < len(begins):
+        strings = np.ones(len(begins), np.bool_)
+        strings[numbers] = False
+        if (sizes[strings] >= _SHORT).any():
+            _write_long_strings(buffer, begins_of, ends_of, sizes, strings)
+        else:
+            at = np.flatnonzero(strings)
+            buffer[begins_of[at]] = 0x80 | sizes[at]
+            buffer[ends[at]] = sizes[at] + 1
+    if len(numbers):
+        widths = _widths(values)
+        _write_numbers(buffer, begins_of[numbers], values, widths)
+        ends_of[numbers] = begins_of[numbers] + widths
+    return begins_of, ends_of
+
+
+def _write_long_strings(
+    buffer: _Bytes, begins_of: _Ints, ends_of: _Ints, sizes: _Ints, strings: npt.NDArray[np.bool_]
+) -> None:
+    long = strings & (sizes >= _SHORT)
+    at = np.flatnonzero(strings & ~long)
+    buffer[begins_of[at]] = 0x80 | sizes[at]
+    buffer[ends_of[at] - 1] = sizes[at] + 1
+    at = np.flatnonzero(long)
+    some = sizes[at]
+    buffer[begins_of[at]], buffer[begins_of[at] - 1] = some & 255, 0xE0 | some >> 8
+    begins_of[at] -= 1
+    some = some + 2
+    behind = ends_of[at] - 1
+    buffer[behind] = np.where(some > _SHORT_ELEMENT, some >> 7, some)
+    at, some, behind = at[some > _SHORT_ELEMENT], some[some > _SHORT_ELEMENT], behind[some > _SHORT_ELEMENT]
+    buffer[behind + 1] = some & 127 | 128
+    ends_of[at] += 1
+
+
+def _numbers(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> tuple[npt.NDArray[np.bool_], _Ints]:
+    """Which of these words are canonical texts of signed numbers of 64 bits, and the numbers."""
+    minus = buffer[begins] == _MINUS
+    begins, digits = begins + minus, sizes - minus
+    are = (digits > 0) & (digits <= _DIGITS) & ((buffer[begins] != _ZERO) | (sizes == 1))
+    values = np.zeros(len(begins), np.uint64)
+    for place in range(min(int(digits.max()), _DIGITS)):
+        inside = place < digits
+        digit = buffer[np.where(inside, begins + place, 0)] - np.uint8(_ZERO)
+        are &= ~inside | (digit < 10)
+        values = np.where(inside, values * np.uint64(10) + digit, values)
+    are &= values <= np.uint64((1 << 63) - 1) + minus
+    return are, np.where(minus, np.uint64(0) - values, values).view(np.int64)
+
+
+def _widths(values: _Ints) -> _Ints:
+    """The bytes of these numbers' elements, with the one that stands behind each."""
+    sizes = np.where(values < 0, ~values, values)
+    wider = (sizes >= 1 << 12) + (sizes >= 1 << 15).astype(np.int64) + (sizes >= 1 << 23) + 4 * (sizes >= 1 << 31)
+    return np.where((values >= 0) & (values < 128), 2, 3 + wider)
+
+
+def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) -> None:
+    """Write the numbers' elements."""
+    for width in np.unique(widths).tolist():
+        at = np.flatnonzero(widths == width)
+        begin, value = begins[at], values[at]
+        if width == 2:
+            buffer[begin] = value
+        elif width == 3:
+            buffer[begin], buffer[begin + 1] = 0xC0 | value >> 8 & 0x1F, value & 255
+        else:
+            buffer[begin] = _CODES[width]
+            for place in range(width - 2):
+                buffer[begin + 1 + place] = value >> 8 * place & 255
+        buffer[begin + width - 1] = width - 1
+
+
+def _write_head(
+    buffer: _Bytes, ids: _IdColumns, size: int, tail: bytes, span: tuple[_Ints, _Ints]
+) -> tuple[_Ints, _Ints]:
+    """Write what stands before the first value of each entry: the end of the entry before, unless a node begins, flags,
+    and how much later the ID is than the node's. Where that with the value is then.
+    """
+    begins = span[0]
+    for column in reversed(ids):
+        numbers = np.frombuffer(column, np.uint64)
+        differences = (numbers - np.repeat(numbers[::size], size)[: len(numbers)]).view(np.int64)
+        widths = _widths(differences)
+        begins = begins - widths
+        _write_numbers(buffer, np.maximum(begins, 0), differences, widths)
+    for byte in reversed(tail + element(SAME_FIELDS)):
+        begins = begins - 1
+        buffer[np.maximum(begins, 0)] = byte
+    begins[::size] += len(tail)
+    return begins, span[1]
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _nodes(
+    buffer: _Bytes, ids: _IdColumns, size: int, spans: list[tuple[_Ints, _Ints]], names: list[bytes], tail: bytes
+) -> list[bytes]:
+    """The nodes whose elements are in these spans of the buffer, a pair of columns for each value."""
+    changes = np.zeros(len(buffer) + 1, np.int8)
+    sizes = np.zeros(len(ids[0]), np.int64)
+    for begins, ends in spans:
+        changes[begins] += 1
+        changes[ends] -= 1
+        sizes += ends - begins
+    kept = np.cumsum(changes[:-1], dtype=np.int8).view(np.bool_)
+    elements = buffer[kept].tobytes()
+    cuts = [0, *np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), size))).tolist()]
+    parts: list[bytes] = [element(0), element(len(names))]
     add_elements(parts, names)
-    parts.append(SMALL_ELEMENTS[0])
-    size = len(values) + 4
-    entries = [SMALL_ELEMENTS[SAME_FIELDS]] * (count * size)
-    entries[1::size], entries[2::size] = _differences(ms), _differences(seq)
-    for at, column in enumerate(values):
-        entries[3 + at :: size] = column
-    entries[size - 1 :: size] = [element(3 + len(names))] * count
-    packed = listpack_of(parts + entries, 4 + len(names) + count * (4 + len(names)))
-    return b"".join((length(16), ms[0].to_bytes(8, "big"), seq[0].to_bytes(8, "big"), length(len(packed)), packed))
-
-
-def _differences(numbers: Sequence[int]) -> list[bytes]:
-    """The elements of the differences from the first number."""
-    first = numbers[0]
-    small = SMALL_ELEMENTS
-    if min(numbers) == first and max(numbers) - first < _SMALL:
-        return [small[number - first] for number in numbers]
-    return [element(signed(number - first)) for number in numbers]
-
-
-def _elements(column: list[bytes], sizes: list[int]) -> list[bytes]:
-    """The elements of short words."""
-    heads, tails, small = SHORT_HEADS, SHORT_TAILS, _BY_TEXT.get
-    distinct = set(column)
-    if 4 * len(distinct) <= len(column):
-        known = {word: element(word) for word in distinct}
-        return [known[word] for word in column]
-    return [
-        small(word) or (heads[size] + word + tails[size] if not word.isdigit() and word[:1] != b"-" else element(word))
-        for word, size in zip(column, sizes, strict=True)
-    ]
+    fields = b"".join((*parts, element(0)))
+    nodes: list[bytes] = []
+    for number, (begin, end) in enumerate(pairwise(cuts)):
+        first = number * size
+        count = min(size, len(sizes) - first)
+        head = element(count) + fields
+        bytes_of = 6 + len(head) + end - begin + len(tail) + 1
+        nodes += (
+            length(16),
+            struct.pack(">QQ", ids[0][first], ids[1][first]),
+            length(bytes_of),
+            struct.pack("<IH", bytes_of, min((count + 1) * (4 + len(names)), 65535)),
+            head,
+            elements[begin:end],
+            tail + b"\xff",
+        )
+    return nodes

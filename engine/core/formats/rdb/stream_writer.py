@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from engine.core.formats.rdb.alike_nodes import alike_node
+from engine.core.formats.rdb.alike_nodes import alike_nodes
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
 from engine.core.formats.rdb.stream_forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
 from engine.core.protocol import ids
@@ -25,6 +25,8 @@ from engine.core.streams.stream import Stream
 #: A node has up to so many entries, of about so many bytes of frames.
 _NODE_ENTRIES = 100
 _NODE_BYTES = 6144
+#: Bytes of frames that become nodes at once.
+_BATCH_BYTES = 1 << 17
 _U64 = 1 << 64
 _SMALL = len(SMALL_ELEMENTS)
 
@@ -57,28 +59,52 @@ def _entries_in_node(segment: Segment) -> int:
 
 
 def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
-    """The live entries of a segment, ``size`` in a node."""
+    """The live entries of a segment, ``size`` in a node; what lies around deleted ones comes together in a node."""
     frames: list[bytes] = []
     ms, seq = array("Q"), array("Q")
+
+    def gather(first: int, last: int) -> None:
+        nonlocal ms, seq
+        frames.extend(segment.frames(first, last))
+        more_ms, more_seq = segment.id_columns(first, last)
+        ms += more_ms
+        seq += more_seq
+
     for first, last in segment.runs(0, len(segment)):
-        while first < last:
+        if frames:
             end = min(first + size - len(frames), last)
-            if not frames and end - first > 1 and (end - first == size or end == len(segment)):
-                node = alike_node(b"".join(segment.views(first, end)), *segment.id_columns(first, end))
-                if node is not None:
-                    yield node
-                    first = end
-                    continue
-            frames += segment.frames(first, end)
-            more_ms, more_seq = segment.id_columns(first, end)
-            ms += more_ms
-            seq += more_seq
+            gather(first, end)
             first = end
             if len(frames) == size:
                 yield _node(frames, ms, seq)
                 frames, ms, seq = [], array("Q"), array("Q")
+        end = last if last == len(segment) else last - (last - first) % size
+        yield from _whole_nodes(segment, first, end, size)
+        if end < last:
+            gather(end, last)
     if frames:
         yield _node(frames, ms, seq)
+
+
+def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator[bytes]:
+    """The nodes of the entries [first, last), which are all live: many at once where they are alike."""
+    at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
+    for begin in range(first, last, at_once):
+        end = min(begin + at_once, last)
+        nodes = _alike(segment, begin, end, size)
+        if nodes:
+            yield nodes
+            continue
+        for at in range(begin, end, size):
+            behind = min(at + size, end)
+            node = _alike(segment, at, behind, size) if at_once > size else b""
+            yield node or _node(segment.frames(at, behind), *segment.id_columns(at, behind))
+
+
+def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
+    """The nodes of these entries, empty where they are not alike."""
+    nodes = alike_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
+    return b"".join(nodes) if nodes is not None else b""
 
 
 def _words(entry: bytes) -> list[bytes]:
