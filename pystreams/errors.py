@@ -151,7 +151,7 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
         Status.FAILED,
         Condition(
             CommandError,
-            "{address} refused a row for the stream '{stream}': {reason}. {added} rows were added.",
+            "{address} refused a row for the stream '{stream}': {reason}. Rows that were added: {added}.",
             "Correct what it says. The rows before it are in the stream.",
         ),
     ),

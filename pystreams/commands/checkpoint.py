@@ -68,7 +68,7 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         return "the stream ends before the checkpoint: STREAM_LOST"
     known = source.added.get(name)
     if known is not None and stream.removed is not None and not stream.has_gaps and stream.removed > known:
-        return f"{stream.removed - known:,} entries were removed before they were read: ENTRIES_LOST"
+        return f"removed before they were read: {numbers.things(stream.removed - known, 'entry')}: ENTRIES_LOST"
     if wanted is None:
         return ""
     if group is None:

@@ -15,6 +15,9 @@ from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
 from spark_streams.stream_id import ZERO, StreamId
 
+Act = Callable[[list[Letter]], int]
+"""Does something with a page of letters. With how many of them it was done."""
+
 _COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
 
 
@@ -114,7 +117,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Any) -> None:
+def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
     """Do something with the letters that are meant, page by page. `words`: the verb and its past."""
     older = chosen["older_than"]
     before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
@@ -137,12 +140,15 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
         f"{words[0]} {numbers.things(count, 'dead letter')} of {names.shown(stream)}{where}", {"letters": count}
     ):
         return
-    done = 0
+    done = left = 0
     with run.out.progress(words[0], count) as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):
-            act(page)
-            done += len(page)
+            done += act(page)
+            left += len(page)
             advance(len(page))
+    left -= done
+    if left and words[0] == "replay":
+        run.out.warn(dead_letters.left_alone(left))
     run.done(
         f"{words[1].capitalize()} {numbers.things(done, 'dead letter')} of {names.shown(stream)}{where}.",
         {words[1]: done},
@@ -166,11 +172,12 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the originals of dead letters again, with new IDs, where they came from; the letters are removed.
 
-    Both happen in one transaction, but for streams in different slots of a cluster.
+    Both happen in one transaction, but for streams in different slots of a cluster. A letter without a field of an
+    original is left there.
     """
 
-    def act(page: list[Letter]) -> None:
-        dead_letters.put_back(run.connection, stream, page, to, keep=keep)
+    def act(page: list[Letter]) -> int:
+        return dead_letters.put_back(run.connection, stream, page, to, keep=keep)
 
     where = " to where they came from" if to is None else f" to {names.shown(to)}"
     _change(run, stream, chosen, ("replay", "replayed"), where, act)
@@ -190,8 +197,9 @@ def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
     if stream == to:
         raise click.UsageError("Both streams are the same.")
 
-    def act(page: list[Letter]) -> None:
+    def act(page: list[Letter]) -> int:
         dead_letters.move(run.connection, stream, page, to)
+        return len(page)
 
     _change(run, stream, chosen, ("move", "moved"), f" to {names.shown(to)}", act)
 
@@ -207,8 +215,8 @@ def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
 def purge(run: Run, stream: bytes, **chosen: Any) -> None:
     """Remove dead letters for good."""
 
-    def act(page: list[Letter]) -> None:
-        dead_letters.remove(run.connection, stream, page)
+    def act(page: list[Letter]) -> int:
+        return dead_letters.remove(run.connection, stream, page)
 
     _change(run, stream, chosen, ("remove", "removed"), "", act)
 
@@ -253,7 +261,9 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
         if count > unneeded:
             run.out.warn(f"Groups still need entries from {needed} on: some of them would be removed.")
     shown = numbers.count(count, exact=exact)
-    plan = f"remove {shown} of {whole.length:,} entries from {names.shown(stream)} ({limit[0]} {limit[1]})"
+    plan = (
+        f"remove {shown} of {numbers.things(whole.length, 'entry')} from {names.shown(stream)} ({limit[0]} {limit[1]})"
+    )
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
     if acked:

@@ -147,7 +147,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
         ("group", f"{names.shown(shown.name)} of {names.shown(shown.stream.name)}"),
         ("status", status.value),
         ("position", f"{shown.position}, the stream ends at {shown.stream.generated}"),
-        ("lag", f"{numbers.count(shown.lag, exact=shown.exact)} entries, {times.shown(shown.behind_ms)}"),
+        ("lag", f"{numbers.things(shown.lag, 'entry', exact=shown.exact)}, {times.shown(shown.behind_ms)}"),
         ("pending", f"{numbers.count(shown.pending)}{oldest}"),
     ]
     for title, text in rows:
@@ -317,7 +317,9 @@ def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes 
     if consequence:
         run.out.warn(consequence)
     if before.pending:
-        run.out.note(f"{before.pending:,} entries are pending and stay so: 'pystreams pending' shows them.")
+        run.out.note(
+            f"Pending, and so afterwards: {numbers.things(before.pending, 'entry')}. See 'pystreams pending ls'."
+        )
     change = {"from": str(before.position), "to": str(move.position), "lag_before": before.lag}
     if not run.may(plan, {**change, "lag_after": lag_then}):
         return

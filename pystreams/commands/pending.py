@@ -138,7 +138,8 @@ def _change(
             for page in pending.find(run.connection, stream, group, which):
                 count += len(page)
                 advance(len(page))
-    plan = f"{words[0]} {count:,} of {total:,} pending entries of {names.shown(group)} in {names.shown(stream)}"
+    every = numbers.things(total, "pending entry")
+    plan = f"{words[0]} {count:,} of {every} of {names.shown(group)} in {names.shown(stream)}"
     if not count:
         run.done(f"Nothing is pending that was asked for ({total:,} in all).", {words[1]: 0, "pending": total})
         return

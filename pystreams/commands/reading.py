@@ -14,7 +14,7 @@ from pystreams.commands.verbs import NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import consuming, entries, following, listing, seeking
 from pystreams.streams.following import Found
-from pystreams.values import names, positions, where
+from pystreams.values import names, numbers, positions, where
 from pystreams.values.fields import Entry, as_text
 from spark_streams.stream_id import ZERO, StreamId
 
@@ -163,7 +163,7 @@ def consume(
         if consumer is None:
             pending = reader.leave()
             if pending:
-                run.out.note(f"{pending:,} entries are pending for the consumer {names.shown(name)}.")
+                run.out.note(f"Pending for the consumer {names.shown(name)}: {numbers.things(pending, 'entry')}.")
 
 
 def _write(run: Run, lines: Lines, stream: bytes, page: Sequence[Entry]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from pystreams.commands import (
     writing,
 )
 from pystreams.commands.verbs import InOrder, remember, server_options
+from pystreams.errors import Status
+from pystreams.output.out import Output
 
 
 def _version() -> str:
@@ -35,7 +38,26 @@ def _version() -> str:
         return "unknown"
 
 
-@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class Root(InOrder):
+    """The whole command: with --json a command line that is wrong is said as JSON too."""
+
+    def main(self, args: Sequence[str] | None = None, *given: Any, **more: Any) -> Any:
+        """Run the command line `args` (of this process, if None); unless told otherwise end with the exit status."""
+        words = sys.argv[1:] if args is None else list(args)
+        options = words[: words.index("--")] if "--" in words else words
+        if not more.get("standalone_mode", True) or "--json" not in options:
+            return super().main(args, *given, **more)
+        try:
+            status: Any = super().main(args, *given, **{**more, "standalone_mode": False})
+        except click.ClickException as failure:
+            Output(json=True).refused(failure.format_message())
+            sys.exit(failure.exit_code)
+        except click.Abort:
+            sys.exit(Status.INTERRUPTED)
+        sys.exit(status if isinstance(status, int) else Status.DONE)
+
+
+@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(_version(), prog_name="pystreams")
 @server_options
 @click.pass_context

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from pystreams.commands.verbs import Run, found, verb
+from pystreams.commands.verbs import Run, examples_of, found, verb
 from pystreams.connect.server import Wanted
 from pystreams.output.out import Column
 from pystreams.streams import checkup, load
@@ -20,7 +20,6 @@ from spark_streams.embedded import launcher
 
 @verb(
     "doctor",
-    needs="+@all",
     examples=(
         "pystreams doctor",
         "pystreams doctor redis://reader@streams.example.com",
@@ -108,7 +107,16 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
     run.out.table(columns, cells)
 
 
-@click.command("serve", context_settings={"ignore_unknown_options": True})
+_SERVE_EXAMPLES = (
+    "pystreams serve",
+    "pystreams serve --data /var/lib/streams --appendfsync always",
+    "pystreams serve --dashboard --metrics",
+    "pystreams serve --config /etc/pystreams.conf",
+    "pystreams serve --port 7000 --maxmemory 2gb",
+)
+
+
+@click.command("serve", context_settings={"ignore_unknown_options": True}, epilog=examples_of(_SERVE_EXAMPLES))
 @click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
 @click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
@@ -132,20 +140,12 @@ def serve(
     dashboard: bool,
     directives: tuple[str, ...],
 ) -> None:
-    r"""Run the engine in the foreground, until Ctrl-C or SIGTERM.
+    """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
     Without --data everything is in memory and gone at the end, unless --config says otherwise. With it, what happens is
     in an append-only file there. All directives of the engine can be given: 'conf/engine.conf' has them, with comments.
     --dashboard stands for --dashboard-port 8379; with --dashboard-allow-changes yes it changes what the user who logs
     in may change.
-
-    \b
-    Examples:
-      pystreams serve
-      pystreams serve --data /var/lib/streams --appendfsync always
-      pystreams serve --dashboard --metrics
-      pystreams serve --config /etc/pystreams.conf
-      pystreams serve --port 7000 --maxmemory 2gb
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):

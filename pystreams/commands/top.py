@@ -17,6 +17,7 @@ _SORTS = (
     "behind",
     "bytes",
     "consumers",
+    "delivered",
     "groups",
     "idle",
     "lag",
@@ -45,6 +46,8 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
     Keys: tab   groups or streams      < >    sort by another column
           /     filter by name         r      reverse the order
           space pause                  q      quit
+
+    RATE: entries that are added to the stream. DELIVERED: those that the group is given.
 
     Looking takes at most a tenth of the time, however many streams there are: with thousands it looks less often.
     """

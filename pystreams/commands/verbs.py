@@ -7,6 +7,7 @@ A verb is a function whose first argument is a `Run`. `verb` makes a command of 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -235,6 +236,11 @@ def _wanted(ctx: click.Context) -> Wanted:
     return Wanted(level.get("url"), level.get("profile"), given)
 
 
+def help_of(function: Callable[..., Any]) -> str:
+    r"""A verb's docstring as its help. Lines behind `\b` are not filled: a raw docstring has its two characters."""
+    return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
+
+
 def verb(
     name: str, *, needs: str = "", changes: bool = False, adds: bool = False, examples: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], click.Command]:
@@ -242,7 +248,7 @@ def verb(
 
     Every verb needs ECHO as well: the client asks for it when it connects.
     """
-    needs = f"+echo {needs}"
+    needs = f"+echo {needs}".rstrip()
 
     def made(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)
@@ -257,15 +263,21 @@ def verb(
             _guarded(ctx, run, lambda: function(run, **values))
 
         decorated = _dry_run(started) if changes or adds else started
-        command = click.command(name)(server_options(_yes(decorated) if changes else decorated))
+        optioned = server_options(_yes(decorated) if changes else decorated)
+        command = click.command(name, help=help_of(function))(optioned)
         # The verb's own options stand first in its help.
         command.params.sort(key=lambda each: each.opts[0] in _LAST)
         NEEDS[command] = needs
         if examples:
-            command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
+            command.epilog = examples_of(examples)
         return command
 
     return made
+
+
+def examples_of(lines: Sequence[str]) -> str:
+    """Command lines as the end of a help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class InOrder(click.Group):

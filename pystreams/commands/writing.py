@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import queue
 import random
 import string
 import sys
@@ -12,17 +11,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from pystreams.commands.verbs import NAME, Run, stream_argument, verb
 from pystreams.errors import fail
 from pystreams.files import rows
+from pystreams.files.ahead import ReadAhead
 from pystreams.streams.producing import Producer, Target, paced
 from pystreams.values import names, numbers
 
-_QUEUED = 5000
+_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # rows that are read ahead
 _QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
 
 
@@ -159,34 +159,24 @@ def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[b
 
     A thread reads, since a pipe may have nothing to read for long.
     """
-    read: queue.Queue[Any] = queue.Queue(_QUEUED)
-    over = threading.Event()
-
-    def put(item: Any) -> None:
-        while not over.is_set():
-            try:
-                read.put(item, timeout=0.2)
-            except queue.Full:
-                continue
-            return
+    read = ReadAhead(_QUEUED, _QUEUED_BYTES)
 
     def fill() -> None:
         try:
             for row in found:
-                put(row.words)
-                if over.is_set():
+                if not read.put(row.words, sum(map(len, row.words))):
                     return
         except BaseException as failure:  # noqa: BLE001 - raised where the rows are wanted
-            put(failure)
-        put(None)
+            read.put(failure)
+        read.put(None)
 
     threading.Thread(target=fill, daemon=True).start()
     try:
         for due in paced(None, rate):
             for _ in range(due):
                 try:
-                    item = read.get(timeout=_QUIET_SECONDS)
-                except queue.Empty:
+                    item = read.get(_QUIET_SECONDS)
+                except TimeoutError:
                     yield None
                     item = read.get()
                 if item is None:
@@ -197,7 +187,7 @@ def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[b
             if rate is not None:
                 yield None
     finally:
-        over.set()
+        read.end()
 
 
 VERBS = (produce,)

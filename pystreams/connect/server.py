@@ -55,10 +55,12 @@ def _address(chosen: Mapping[str, str], needs: str) -> Address:
     return replace(address, needs=needs)
 
 
-def connect(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Connection:
-    """A connection to the server; `needs` as for `address_of`."""
+def connect(
+    wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ, answer_seconds: float | None = None
+) -> Connection:
+    """A connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait for a reply."""
     chosen = settings(wanted, environment, profiles.path(environment))
-    address = _address(chosen, needs)
+    address = replace(_address(chosen, needs), answer_seconds=answer_seconds)
     patient = any(name.lower() == _RETRY for name in chosen)
     connection = Connection(address if patient else replace(address, retry_ms=_FIRST_MS))
     connection.address = address

@@ -31,6 +31,7 @@ from spark_streams.errors import PystreamsError
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 """Rules of ACL SETUSER for an exporter's user."""
 
+_ANSWER_SECONDS = 10.0  # for a reply; a server that hangs keeps a scrape no longer
 _RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
 _SCAN_SECONDS = 0.5  # of each scrape; a key space that takes longer is looked through over several
 _GROUPS = 20_000  # groups of all streams together
@@ -95,7 +96,7 @@ class Collector:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = connect(self._wanted, NEEDS)
+            self._connection = connect(self._wanted, NEEDS, answer_seconds=_ANSWER_SECONDS)
         return self._connection
 
     def _of_itself(self, seconds: float, problem: str) -> Iterator[Sample]:

@@ -131,6 +131,10 @@ class Output:
         parameters = {"id": failure.condition, "message": str(failure)}
         self._say("error", parameters, str(failure), "red")
 
+    def refused(self, message: str) -> None:
+        """The command line is wrong: why, on standard error."""
+        self._say("error", {"id": "USAGE", "message": message}, message, "red")
+
     def _say(self, kind: str, document: dict[str, Any], text: str, style: str) -> None:
         if self.json:
             self._tell(Text(json.dumps({kind: document})))

@@ -24,14 +24,16 @@ T = TypeVar("T")
 _PAGE_BYTES = 1 << 20
 
 
-def pages(items: Iterable[T], size: int = PAGE, bytes_of: Callable[[T], int] | None = None) -> Iterator[list[T]]:
-    """The items in lists of at most `size`, which `bytes_of` an item keeps to about a megabyte."""
+def pages(
+    items: Iterable[T], size: int = PAGE, bytes_of: Callable[[T], int] | None = None, most_bytes: int = _PAGE_BYTES
+) -> Iterator[list[T]]:
+    """The items in lists of at most `size`, which `bytes_of` an item keeps to about `most_bytes`."""
     page: list[T] = []
     held = 0
     for item in items:
         page.append(item)
         held += 0 if bytes_of is None else bytes_of(item)
-        if len(page) == size or held >= _PAGE_BYTES:
+        if len(page) == size or held >= most_bytes:
             yield page
             page, held = [], 0
     if page:

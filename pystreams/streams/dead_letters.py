@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import redis
 
-from pystreams.streams import entries
+from pystreams.streams import entries, ids
 from pystreams.streams.asking import ask, ask_all, failure, pages
+from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import slot_of
@@ -75,7 +76,7 @@ def parsed(entry: Entry) -> Letter | None:
 
 def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
     """Those of these streams whose last entry is a dead letter."""
-    for page in pages(names):
+    for page in pages(names, bytes_of=lambda name: ids.size_of(connection, name), most_bytes=ids.REPLY_BYTES):
         commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
         for name, reply in zip(page, connection.pipeline(commands), strict=True):
             if isinstance(reply, list) and reply and parsed(reply[0]) is not None:
@@ -98,14 +99,24 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
             yield letters
 
 
-def put_back(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool) -> None:
-    """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept."""
+def put_back(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool) -> int:
+    """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept.
+
+    How many were added: a letter without a field of an original stays, since no entry can be made of it.
+    """
     by_target: dict[bytes, list[Letter]] = {}
     for letter in letters:
-        by_target.setdefault(letter.stream if to is None else to, []).append(letter)
+        if letter.words:
+            by_target.setdefault(letter.stream if to is None else to, []).append(letter)
     for target, some in by_target.items():
         adds: list[Command] = [("XADD", target, "*", *letter.words) for letter in some]
         _transfer(connection, stream, target, adds, [] if keep else [letter.id for letter in some])
+    return sum(map(len, by_target.values()))
+
+
+def left_alone(count: int) -> str:
+    """What `put_back` did not do, as a sentence."""
+    return f"Left there, without a field of an original: {numbers.things(count, 'dead letter')}."
 
 
 def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> None:

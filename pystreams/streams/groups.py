@@ -39,7 +39,8 @@ class Group:
 
     `lag`: entries not delivered, an estimate unless `exact`. `behind_ms`: how old the first of them is; 0 if there is
     none. `oldest`: the first pending entry, `oldest_idle_ms` since it was last delivered (None if it was given
-    back). `consumers` is None where they were not asked for.
+    back). `consumers` is None where they were not asked for. `rate`: entries that it was given per second, where
+    that was measured.
     """
 
     stream: Stream
@@ -55,6 +56,14 @@ class Group:
     oldest: StreamId | None = None
     oldest_idle_ms: int | None = None
     consumers: tuple[Consumer, ...] | None = None
+    rate: float | None = None
+
+    @property
+    def delivered(self) -> int | None:
+        """How many of all the stream's entries it was given or has passed; None where the server cannot tell."""
+        if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
+            return self.stream.added - self.lag
+        return self.read
 
     @property
     def idle_ms(self) -> int | None:
@@ -107,10 +116,19 @@ def groups_of(
                 raise problem
             found += [_parsed(stream, pairs(info), now) for info in reply]
         if details:
-            for some in pages(found):
+            for some in affordable(connection, found):
                 yield from detailed(connection, some, consumers)
         else:
             yield from found
+
+
+def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """The groups in pages to be `detailed`: few of them at a time, where large entries must be sent for it."""
+
+    def sent(group: Group) -> int:
+        return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
+
+    return pages(groups, bytes_of=sent, most_bytes=ids.REPLY_BYTES)
 
 
 def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:

@@ -1,7 +1,9 @@
 """IDs without values: the state of a stream and the first entry behind a position, where entries are large.
 
-XINFO STREAM and XRANGE send whole entries along. The engine has PS.NTH instead; elsewhere a read-only script leaves the
-values out of streams whose entries were seen to be large (`spark_streams.server.scripts`), where scripts may run.
+XINFO STREAM and XRANGE send whole entries along, and two of them for each of two hundred streams may be gigabytes. So a
+stream is asked that way only once its entries are known to be small. Before that the engine is asked PS.STATE and
+PS.NTH, and others run a read-only script. Where neither may run, streams are asked a
+few at a time.
 """
 
 from __future__ import annotations
@@ -12,37 +14,168 @@ from weakref import WeakKeyDictionary
 
 import redis
 
+from pystreams.streams.asking import pages
 from pystreams.values.names import to_shell
 from spark_streams.client.connection import Command, Connection
 from spark_streams.server import scripts
 from spark_streams.stream_id import LAST, StreamId
 
 _nth: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
+_small: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()
+_LARGE = 1024  # bytes of an entry: sending larger ones costs more than asking otherwise
+_MOST_SMALL = 200_000  # names that are remembered
+_UNKNOWN = 1 << 19  # bytes that an entry is taken to have where nothing is known
+REPLY_BYTES = 16 << 20
+"""Of entries in the replies to one pipeline, about, where entries must be sent."""
+
+
+_STATE = """
+local found, largest = {}, 0
+for i, value in ipairs(redis.call('XINFO', 'STREAM', KEYS[1])) do
+  if type(value) == 'table' then
+    local size = 0
+    for _, word in ipairs(value[2]) do size = size + #word end
+    largest = math.max(largest, size)
+    value = value[1]
+  end
+  found[i] = value
+end
+found[#found + 1] = largest
+return found
+"""  # the reply of XINFO STREAM with IDs in place of entries, and the size of the larger one in bytes
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
-    """The replies of XINFO STREAM, refusals among them. Large entries are replaced by their IDs."""
-    known = scripts.knowledge(connection)
-    scripted = {name for name in names if known.pays(to_shell(name))}
-    commands = [scripts.state_of(name) if name in scripted else _state(name) for name in names]
-    replies = connection.pipeline(commands)
-    refused = [at for at, name in enumerate(names) if name in scripted and _is_refusal(replies[at])]
-    if refused:
-        known.runs_scripts = False
-        for at, reply in zip(refused, connection.pipeline([_state(names[at]) for at in refused]), strict=True):
-            replies[at] = reply
-    for name, reply in zip(names, replies, strict=True):
-        if name not in scripted and isinstance(reply, list):
-            known.learn(to_shell(name), reply)
-    return replies
+    """The replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
+    small = _small.setdefault(connection, set())
+    if len(small) > _MOST_SMALL:
+        small.clear()
+    plain = [name for name in names if name in small]
+    found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
+    for name, reply in found.items():
+        _learn(connection, name, reply)
+    found |= _carefully(connection, [name for name in names if name not in small and name not in found])
+    return [found[name] for name in names]
+
+
+def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """The same for streams whose entries are large, or not known."""
+    found: dict[bytes, Any] = {}
+    if names and _has_nth(connection):
+        found = _by_extensions(connection, names)
+    elif names and scripts.knowledge(connection).runs_scripts:
+        found = _by_scripts(connection, names)
+    left = [name for name in names if name not in found]
+    bounded = pages(left, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES)
+    for page in bounded:
+        replies = connection.pipeline([_state(name) for name in page])
+        for name, reply in zip(page, replies, strict=True):
+            found[name] = reply
+            _learn(connection, name, reply)
+    return found
+
+
+def size_of(connection: Connection, name: bytes) -> int:
+    """How many bytes an entry of the stream is taken to have."""
+    if name in _small.get(connection, ()):
+        return _LARGE
+    return scripts.knowledge(connection).sizes.get(to_shell(name), _UNKNOWN)
+
+
+def sent_behind(connection: Connection, name: bytes) -> int:
+    """How many bytes the reply to `first_behind` is taken to have."""
+    told = _has_nth(connection) or scripts.knowledge(connection).pays(to_shell(name))
+    return 0 if told else size_of(connection, name)
 
 
 def _state(name: bytes) -> Command:
     return ("XINFO", "STREAM", name)
 
 
+def _learn(connection: Connection, name: bytes, reply: Any) -> None:
+    """The reply of XINFO STREAM, with its entries, was this one."""
+    if isinstance(reply, list):
+        known = scripts.knowledge(connection)
+        known.sizes.pop(to_shell(name), None)
+        known.learn(to_shell(name), reply)
+        _judge(connection, name, known.sizes.get(to_shell(name), 0))
+
+
+def _judge(connection: Connection, name: bytes, size: int) -> None:
+    """The stream's entries have so many bytes."""
+    if size > _LARGE:
+        scripts.knowledge(connection).sizes[to_shell(name)] = size
+        _small[connection].discard(name)
+    else:
+        _small[connection].add(name)
+
+
+def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """What a script says; nothing where scripts are refused, which the first one tells."""
+    found: dict[bytes, Any] = {}
+    for some in (names[:1], names[1:]):
+        replies = connection.pipeline([("EVAL", _STATE, 1, name) for name in some])
+        for name, reply in zip(some, replies, strict=True):
+            if _is_refusal(reply):
+                scripts.knowledge(connection).runs_scripts = False
+                return found
+            found[name] = reply
+            if isinstance(reply, list):
+                *found[name], size = reply
+                _judge(connection, name, int(size))
+    return found
+
+
 def _is_refusal(reply: Any) -> bool:
     return isinstance(reply, redis.ResponseError) and "no such key" not in str(reply) and "WRONGTYPE" not in str(reply)
+
+
+def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
+    """What the engine's own commands say; nothing where the user may not call them."""
+    forms: tuple[tuple[str, ...], ...] = (("PS.STATE",), ("XINFO", "GROUPS"), ("MEMORY", "USAGE"))
+    replies = iter(connection.pipeline([(*form, name) for name in names for form in forms]))
+    asked = [(name, next(replies), next(replies), next(replies)) for name in names]
+    found: dict[bytes, Any] = {}
+    whole: list[tuple[bytes, list[Any], int]] = []
+    for name, state, groups, used in asked:
+        if isinstance(state, redis.ResponseError) and "WRONGTYPE" not in str(state):
+            _nth[connection] = False
+            return {}
+        if not isinstance(state, list) or not isinstance(groups, list):
+            found[name] = state if state is not None else redis.ResponseError("ERR no such key")
+            continue
+        whole.append((name, state, len(groups)))
+        if isinstance(used, int):
+            _judge(connection, name, used // state[1] if state[1] else 0)
+    lasts = _last_ids(connection, [(name, state) for name, state, _ in whole])
+    if lasts is None:
+        _nth[connection] = False
+        return {}
+    for (name, state, groups), last in zip(whole, lasts, strict=True):
+        generated, length, first, added, deleted, _ = state
+        told = (
+            *(b"length", length, b"first-entry", first, b"last-entry", last, b"last-generated-id", generated),
+            *(b"entries-added", added, b"max-deleted-entry-id", deleted, b"groups", groups),
+        )
+        found[name] = list(told)
+    return found
+
+
+def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
+    """The IDs of the last entries: those that were last made, but where these were deleted. None: refused."""
+    kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
+    lasts: list[bytes | None] = [None] * len(states)
+    for whole in (False, True):
+        asked = [each for each in kept if lasts[each[0]] is None]
+        commands: list[Command] = [
+            ("PS.NTH", name, "-", state[1]) if whole else ("PS.NTH", name, str(StreamId.parse(state[0]).before()), 1)
+            for _, name, state in asked
+        ]
+        for (at, _, _), reply in zip(asked, connection.pipeline(commands), strict=True):
+            if str(reply).startswith("NOPERM"):
+                return None
+            lasts[at] = reply[0] if isinstance(reply, list) else None
+    return lasts
 
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:

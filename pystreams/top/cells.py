@@ -43,6 +43,7 @@ GROUPS = (
     Column("STREAM", "stream", lambda row, _: _name(row.group.stream.name), right=False),
     Column("GROUP", "name", lambda row, _: _name(row.group.name), right=False),
     Column("RATE", "rate", lambda row, _: numbers.rate(row.group.stream.rate)),
+    Column("DELIVERED", "delivered", lambda row, _: numbers.rate(row.group.rate)),
     Column("LAG", "lag", lambda row, _: numbers.count(row.group.lag, exact=row.group.exact)),
     Column("BEHIND", "behind", lambda row, _: times.shown(row.group.behind_ms)),
     Column("PENDING", "pending", lambda row, _: numbers.count(row.group.pending)),

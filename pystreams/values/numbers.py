@@ -8,11 +8,10 @@ def count(value: int | None, *, exact: bool = True) -> str:
     return "-" if value is None else f"{'' if exact else '~'}{value:,}"
 
 
-def things(value: int, noun: str) -> str:
-    """A number with its noun, in the plural where it needs it."""
-    if value == 1:
-        return f"1 {noun}"
-    return f"{value:,} {noun[:-1]}ies" if noun.endswith("y") else f"{value:,} {noun}s"
+def things(value: int | None, noun: str, *, exact: bool = True) -> str:
+    """A number, as `count` writes it, with its noun, in the plural where it needs it."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count(value, exact=exact)} {noun if value == 1 else several}"
 
 
 def size(value: int | None) -> str:

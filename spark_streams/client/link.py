@@ -44,6 +44,11 @@ _TIMEOUT_SECONDS = 60.0
 _RENEW_SECONDS = 300.0  # how often a connection that is in use logs in with what its provider says now
 
 
+def _answers(login: Login) -> float:
+    """Seconds to wait for a reply."""
+    return _TIMEOUT_SECONDS if login.answer_seconds is None else login.answer_seconds
+
+
 def _open(endpoint: Endpoint, login: Login) -> Any:
     """redis-py's connection for the endpoint, not connected yet."""
     provider = provider_of(login)
@@ -54,7 +59,7 @@ def _open(endpoint: Endpoint, login: Login) -> Any:
         "db": login.database,
         "protocol": 2,
         "decode_responses": False,
-        "socket_timeout": _TIMEOUT_SECONDS if login.tls is None else login.seconds,  # for the handshake
+        "socket_timeout": _answers(login) if login.tls is None else login.seconds,  # for the handshake
     }
     if endpoint.path:
         unix: Any = UnixDomainSocketConnection
@@ -153,6 +158,7 @@ class Link:
         self.logs_in_again = login.provider is not None
         """Whether `renew` has something to do."""
         self._login = login
+        self._answers = _answers(login)
         self.last_used = time.monotonic()
         self._skips: bool | None = None
         self._ahead = b""  # bytes of later replies that came with an earlier one
@@ -164,8 +170,8 @@ class Link:
         try:
             self._connect()
             if login.tls is not None:
-                self._link.socket_timeout = _TIMEOUT_SECONDS
-                self._socket().settimeout(_TIMEOUT_SECONDS)
+                self._link.socket_timeout = self._answers
+                self._socket().settimeout(self._answers)
         except redis.AuthenticationError:
             raise
         except PystreamsError:
@@ -260,11 +266,11 @@ class Link:
             yield
             return
         socket = self._socket()
-        socket.settimeout(None if None in blocks else _TIMEOUT_SECONDS + sum(filter(None, blocks)))
+        socket.settimeout(None if None in blocks else self._answers + sum(filter(None, blocks)))
         try:
             yield
         finally:
-            socket.settimeout(_TIMEOUT_SECONDS)
+            socket.settimeout(self._answers)
 
     def request(self, commands: Sequence[Command]) -> bytes:
         """Send commands whose replies will be received as bytes. Returns the token for `receive`."""
@@ -296,7 +302,7 @@ class Link:
         except ssl.SSLWantReadError:
             return False
         finally:
-            socket.settimeout(_TIMEOUT_SECONDS)
+            socket.settimeout(self._answers)
         return True
 
     def can_skip_replies(self) -> bool:

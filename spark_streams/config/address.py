@@ -67,7 +67,7 @@ class Login:
 
     `password_file` has the password, on the machine that connects. `provider` names a function, `module:function`, that
     returns a credential provider of redis-py. `seconds`: how long to wait for the connection, and for its TLS
-    handshake.
+    handshake; `answer_seconds`: for a reply, a minute if it is None.
     """
 
     username: str | None = field(default=None, repr=False)
@@ -77,6 +77,7 @@ class Login:
     seconds: float = 10.0
     password_file: str | None = None
     provider: str | None = None
+    answer_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,9 @@ class Address:
     """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
     needs: str = field(default="", repr=False, compare=False)
     """What an ACL user must be allowed for what the address is used for: rules of ACL SETUSER, for an error to name."""
+
+    answer_seconds: float | None = field(default=None, compare=False)
+    """Seconds to wait for a reply of a server that is connected; None for a minute."""
 
     says_readonly: bool = False
     """Whether a connection begins with READONLY: without it a cluster's replica sends everybody to its master."""
@@ -154,13 +158,15 @@ class Address:
             seconds=self._patience,
             password_file=given.password_file,
             provider=given.provider,
+            answer_seconds=self.answer_seconds,
         )
 
     @property
     def sentinel_login(self) -> Login:
         given = self.credentials
         tls = given.tls if self.encrypted else None
-        return Login(given.sentinel_username, given.sentinel_password, 0, tls, self._patience)
+        user, password = given.sentinel_username, given.sentinel_password
+        return Login(user, password, 0, tls, self._patience, answer_seconds=self.answer_seconds)
 
     @property
     def _patience(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from types import SimpleNamespace
 import click
 import pytest
 import redis
+from click.testing import CliRunner
 
 from pystreams.commands import verbs
+from pystreams.commands.root import cli
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 
@@ -50,3 +53,49 @@ def test_a_question_that_is_interrupted_changes_nothing(
 def test_an_option_of_another_connector_is_a_wrong_command_line(cli_of: Cli) -> None:
     """It has the status of one."""
     assert "FOREIGN_OPTION" in cli_of.failure("ls", "--option", "port=6379", status=2)
+
+
+def _every_verb() -> list[list[str]]:
+    """The words of each verb."""
+    found = []
+    for name, command in cli.commands.items():
+        inner = command.commands if isinstance(command, click.Group) else {"": command}
+        found += [[word for word in (name, each) if word] for each in inner]
+    return found
+
+
+@pytest.mark.parametrize("words", _every_verb(), ids=" ".join)
+def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
+    r"""Tables and examples stand line by line, and no `\b` of a docstring shows."""
+    text = CliRunner().invoke(cli, [*words, "--help"]).output
+    assert "\\b" not in text
+    assert "\b" not in text
+    if words == ["serve"]:
+        assert "\n    pystreams serve --port 7000 --maxmemory 2gb\n" in text
+    if words == ["groups", "lag"]:
+        assert "\n    rewind   the position went back (--watch)\n" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("ls --json --nonsense", "No such option"),
+        ("--json nonsense", "No such command 'nonsense'"),
+        ("groups seek s g --json", "Give one of --to and --to-group."),
+        ("tail s --limit many --json", "'many' is not a valid integer"),
+    ],
+)
+def test_a_wrong_command_line_is_json_for_programs(line: str, told: str) -> None:
+    """One document on standard error, and the status of a wrong command line."""
+    result = CliRunner().invoke(cli, line.split())
+    found = json.loads(result.stderr)["error"]
+    assert (result.exit_code, result.stdout, found["id"]) == (2, "", "USAGE")
+    assert told in found["message"]
+
+
+def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> None:
+    """What was found, what is missing, and what went well."""
+    client.xadd("s", {"n": 1})
+    client.xgroup_create("s", "g", 0)
+    lines = ("groups lag s --fail-above 0", "info nope", "ls", "--version")
+    assert [cli_of.result(*line.split(), "--json").exit_code for line in lines] == [3, 4, 0, 0]

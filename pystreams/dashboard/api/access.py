@@ -21,7 +21,7 @@ from spark_streams.errors import PystreamsError, error
 
 _RETRY_MS = 1000
 _MOST_CONNECTIONS = 4
-_PATIENCE = 10.0
+_PATIENCE = 10.0  # seconds for a free connection, and for a reply
 _KNOWN_SECONDS = 30.0
 _MOST_KNOWN = 20_000
 
@@ -31,7 +31,7 @@ class Access:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._address = replace(session.address, retry_ms=_RETRY_MS)
+        self._address = replace(session.address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
         self._idle: deque[Connection] = deque()
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()

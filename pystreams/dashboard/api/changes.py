@@ -99,7 +99,7 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
     lag, exact = move.lag
     notes = []
     if group.pending:
-        notes.append(f"{numbers.things(group.pending, 'entry')} are pending and stay so.")
+        notes.append(f"Pending, and so afterwards: {numbers.things(group.pending, 'entry')}.")
     notes += [text for text in (seeking.consequence(move),) if text]
     return Plan(
         f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
@@ -197,8 +197,8 @@ def _plan_trim(connection: Connection, asked: Asked) -> Plan:
     if needed is not None and found.first is not None and count > trimming.about_before(found, needed)[0]:
         notes.append(f"Groups still need entries from {needed} on: some of them would be removed.")
     return Plan(
-        f"Remove {numbers.count(count, exact=exact)} of {found.length:,} entries from {names.shown(found.name)} "
-        f"({limit[0]} {limit[1]}).",
+        f"Remove {numbers.count(count, exact=exact)} of {numbers.things(found.length, 'entry')} from "
+        f"{names.shown(found.name)} ({limit[0]} {limit[1]}).",
         tuple(notes),
         (("Length", f"{found.length:,}", numbers.count(found.length - count, exact=exact)),),
     )
@@ -223,13 +223,15 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
     return Done(f"{past} {numbers.things(done, noun)}.", done)
 
 
-def _counted(pages: Iterable[Sequence[Any]]) -> str:
-    count = 0
+def _counted(pages: Iterable[Sequence[Any]], noun: str = "") -> str:
+    """How many there are, for a plan, with their noun if one is given."""
+    count, prefix = 0, ""
     for page in pages:
         count += len(page)
         if count >= _COUNTED:
-            return f"at least {count:,}"
-    return f"{count:,}"
+            prefix = "at least "
+            break
+    return prefix + (numbers.things(count, noun) if noun else f"{count:,}")
 
 
 def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
@@ -247,7 +249,7 @@ def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Calla
         count = f"all {total:,}" if of_pending.which(asked).is_all else _counted(meant)
         to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
         of = f"{names.shown(group)} of {names.shown(stream)}"
-        return Plan(f"{word} {count} of {total:,} pending entries of {of}{to}.", notes(asked))
+        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked))
 
     return plan
 
@@ -295,22 +297,29 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
 
 def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
     def plan(connection: Connection, asked: Asked) -> Plan:
-        count = _counted(_letter_pages(connection, asked))
+        count = _counted(_letter_pages(connection, asked), "dead letter")
         to = asked.key_or_none("to")
         where = "" if word == "Remove" else " to where they came from" if to is None else f" to {names.shown(to)}"
         stream = asked.key("stream")
         upto = str(listing.need(connection, stream).generated)
-        return Plan(f"{word} {count} dead letters of {names.shown(stream)}{where}.", (note,), fixed={"upto": upto})
+        return Plan(f"{word} {count} of {names.shown(stream)}{where}.", (note,), fixed={"upto": upto})
 
     return plan
 
 
 def _replay(connection: Connection, asked: Asked) -> Done:
-    def act(page: list[Letter]) -> int:
-        dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False)
-        return len(page)
+    empty = 0
 
-    return _in_parts(_letter_pages(connection, asked), act, "Replayed", "dead letter")
+    def act(page: list[Letter]) -> int:
+        nonlocal empty
+        done = dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False)
+        empty += len(page) - done
+        return done
+
+    done = _in_parts(_letter_pages(connection, asked), act, "Replayed", "dead letter")
+    if not empty:
+        return done
+    return replace(done, sentence=f"{done.sentence} {dead_letters.left_alone(empty)}")
 
 
 def _purge(connection: Connection, asked: Asked) -> Done:

@@ -13,6 +13,7 @@ from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 
 _RETRY_MS = 1500
+_ANSWER_SECONDS = 10.0
 TOKEN_USER = "token"  # noqa: S105 - what a session by token is called
 
 
@@ -66,7 +67,9 @@ def _too_many() -> RefusedError:
 
 def _address(address: Address, user: str, password: str) -> Address:
     given = replace(address.credentials, username=user or None, password=password or None)
-    return replace(address, url=_without_login(address.url), credentials=given, retry_ms=_RETRY_MS)
+    return replace(
+        address, url=_without_login(address.url), credentials=given, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS
+    )
 
 
 def _without_login(url: str) -> str:

@@ -102,6 +102,7 @@ def group_facts(found: Group) -> dict[str, Any]:
         "lag": found.lag,
         "exact": found.exact,
         "behind_ms": found.behind_ms,
+        "rate": found.rate,
         "pending": found.pending,
         "consumers": found.consumer_count,
         "idle_ms": found.idle_ms,

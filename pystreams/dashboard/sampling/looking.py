@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import SEVERITY, GroupRow, Name, Snapshot, StreamRow
 from pystreams.streams import asking, dead_letters, listing
 from pystreams.streams import groups as of_groups
@@ -20,7 +21,6 @@ from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
 from spark_streams.client.connection import Command, Connection
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
-_RATE_OVER_MS = 8_000  # entries are counted over this time for a rate, so that bursts do not make it jump
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
 _SAMPLES_FOR_GROWTH = 4
@@ -43,7 +43,8 @@ class Looks:
         self._names: list[bytes] = []
         self._letters: list[bytes] = []
         self._number = 0
-        self._counted: deque[tuple[int, dict[bytes, int]]] = deque()
+        self._added: Rates[bytes] = Rates()
+        self._delivered: Rates[Name] = Rates()
         self._sizes: dict[bytes, int] = {}
         self._next_size = 0
         self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
@@ -58,7 +59,7 @@ class Looks:
         streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
         rated = self._with_rates(now, streams)
         every = of_groups.groups_of(connection, rated, now, details=False)
-        groups = {(row.group.stream.name, row.group.name): row for row in self._judged(connection, every)}
+        groups = self._judged(connection, self._with_delivery(now, list(every)))
         for gone in self._samples.keys() - groups.keys():
             del self._samples[gone]
         if self._number % _LETTERS_EVERY == 0:
@@ -89,30 +90,24 @@ class Looks:
 
     def _with_rates(self, now: int, streams: Sequence[Stream]) -> list[Stream]:
         """The streams with the entries per second of the last seconds."""
-        counts = {each.name: each.length if each.added is None else each.added for each in streams}
-        while len(self._counted) > 1 and now - self._counted[1][0] >= _RATE_OVER_MS:
-            self._counted.popleft()
-        if self._counted and now < self._counted[-1][0]:
-            self._counted.clear()  # the server's clock went back
-        rated: list[Stream] = []
-        for each in streams:
-            rate = None
-            for at, then in self._counted:
-                if each.name in then and now > at:
-                    rate = max(0, counts[each.name] - then[each.name]) * 1000 / (now - at)
-                    break
-            rated.append(replace(each, rate=rate))
-        self._counted.append((now, counts))
-        return rated
+        rates = self._added.of(now, {each.name: each.length if each.added is None else each.added for each in streams})
+        return [replace(each, rate=rates.get(each.name)) for each in streams]
 
-    def _judged(self, connection: Connection, every: Iterable[Group]) -> list[GroupRow]:
-        found = list(every)
-        busy = [group for group in found if group.lag is None or group.lag or group.pending]
-        known = {(group.stream.name, group.name): group for group in found}
-        for page in asking.pages(busy):
+    def _with_delivery(self, now: int, groups: Sequence[Group]) -> dict[Name, Group]:
+        """The groups by name, with the entries per second that they were given in the last seconds."""
+        counts = {(each.stream.name, each.name): each.delivered for each in groups if each.delivered is not None}
+        rates = self._delivered.of(now, counts)
+        return {
+            name: replace(each, rate=rates.get(name)) for each in groups for name in [(each.stream.name, each.name)]
+        }
+
+    def _judged(self, connection: Connection, known: dict[Name, Group]) -> dict[Name, GroupRow]:
+        """The groups with their status; what has something to do is asked about in detail."""
+        busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
+        for page in of_groups.affordable(connection, busy):
             for group in of_groups.detailed(connection, page):
                 known[group.stream.name, group.name] = group
-        return [GroupRow(group, self._status(name, group)) for name, group in known.items()]
+        return {name: GroupRow(group, self._status(name, group)) for name, group in known.items()}
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]

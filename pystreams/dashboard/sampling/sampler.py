@@ -22,6 +22,7 @@ from spark_streams.errors import PystreamsError
 INTERVAL = 2.0
 _PAUSE_GONE = 1.0
 _RETRY_MS = 500
+_ANSWER_SECONDS = 10.0  # after which a server that hangs counts as gone
 _PAUSE_SHARE = 4  # how many times longer than a look the pause after it is at least
 _JUDGED = 3  # looks of which the quickest counts: one may be slow by chance
 
@@ -43,7 +44,7 @@ class Sampler:
     """Looks at the server until `stop`. `state` is what was seen last, for any thread; `told` is called after each."""
 
     def __init__(self, address: Address, interval: float = INTERVAL, history: History | None = None) -> None:
-        self._address = replace(address, retry_ms=_RETRY_MS)
+        self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
         self.told: Callable[[], None] = lambda: None
         self.state = State(0, EMPTY, "The server has not been asked yet.", _now())

@@ -76,6 +76,7 @@ GROUP_SORTS: dict[str, Callable[[GroupRow], Any]] = {
     "pending": lambda row: row.group.pending,
     "consumers": lambda row: row.group.consumer_count,
     "rate": lambda row: row.group.stream.rate or 0.0,
+    "delivered": lambda row: row.group.rate or 0.0,
     "idle": lambda row: -1 if row.group.idle_ms is None else row.group.idle_ms,
     "status": lambda row: (SEVERITY[row.status], row.group.lag or 0),
 }

@@ -156,3 +156,13 @@ def test_trimming_spares_what_a_group_needs_since_the_question(
     monkeypatch.setattr(Run, "may", asked)
     assert cli_of("trim", "orders", "--acked") == "Removed 0 entries from orders.\n"
     assert stream.xlen("orders") == before
+
+
+def test_a_letter_without_an_original_is_left_alone(cli_of: Cli, letters: redis.Redis) -> None:
+    """No entry can be made of it: the others go back, and it is said that one did not."""
+    origin = {"_original_stream": "orders", "_original_id": "9-0", "_original_deliveries": 4, "_reason": "by hand"}
+    letters.xadd("failed", origin, id="450-0")
+    result = cli_of.result("dlq", "replay", "failed", "--from-stream", "orders", "-y")
+    assert (result.exit_code, result.stdout) == (0, "Replayed 3 dead letters of failed to where they came from.\n")
+    assert result.stderr == "warning: Left there, without a field of an original: 1 dead letter.\n"
+    assert (_left(letters), letters.xlen("orders")) == ([b"400-0", b"450-0"], 3)

@@ -114,3 +114,17 @@ def test_what_the_engine_is_started_with(
     assert result.exit_code == 0, result.output
     found = started[0][started[0].index("engine.__main__") + 1 :]
     assert found == [places.get(word, word) for word in settings]
+
+
+def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """A user without ECHO is told to add that, not everything; with it the check-up runs to its end."""
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
+    url = f"redis://narrow:pass@{place.host}:{place.port}"
+    try:
+        told = cli_of.failure("doctor", url, status=6)
+        assert "ACL SETUSER narrow +echo" in told
+        assert "+@all" not in told
+        client.execute_command("ACL", "SETUSER", "narrow", "+echo")
+        assert "narrow may not call XADD (writing)" in cli_of.result("doctor", url).stdout
+    finally:
+        client.acl_deluser("narrow")

@@ -100,12 +100,12 @@ def test_groups_are_sorted_filtered_and_reversed() -> None:
 
     async def steps(screen: Screen) -> None:
         assert screen.column() == ["b", "aa", "a"]
-        assert screen.titles[:4] == ["STREAM", "GROUP", "RATE", "LAG▼"]
+        assert screen.titles[:5] == ["STREAM", "GROUP", "RATE", "DELIVERED", "LAG▼"]
         assert "3 streams   3 groups   13/s in   lag 132 (1m 39s)" in screen.line("totals")
         assert "stall 1" in screen.line("totals")
         await screen.press("r")
         assert screen.column() == ["a", "aa", "b"]
-        await screen.press("<", "<", "<")
+        await screen.press("<", "<", "<", "<")
         assert (screen.titles[0], screen.column()) == ("STREAM▲", ["a", "aa", "b"])
         await screen.press("/", "a")
         assert (screen.column(), "/a: 2" in screen.line("totals")) == (["a", "aa"], True)

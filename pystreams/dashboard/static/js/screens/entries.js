@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { dialog } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { bytes, count, momentOfId } from "../format.js";
+import { bytes, count, momentOfId, things } from "../format.js";
 import { button, entryFields, facts, field, nothing, segments } from "../parts.js";
 import { Table, Walker } from "../table.js";
 
@@ -49,7 +49,7 @@ export async function browse(key, query) {
       if (mine !== number) return;
       problem.hidden = true;
       table.update(found.rows);
-      const scanned = where.value ? `${count(found.rows.length)} of ${count(found.scanned)} entries looked at` : `${count(found.rows.length)} entries`;
+      const scanned = where.value ? `${count(found.rows.length)} of ${things(found.scanned, "entry")} looked at` : things(found.rows.length, "entry");
       walker.update(scanned, found.next);
     } catch (failure) {
       if (mine !== number) return;

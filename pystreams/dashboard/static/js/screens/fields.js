@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { h } from "../dom.js";
-import { count, percent, plain } from "../format.js";
+import { count, percent, plain, things } from "../format.js";
 import { nothing, panel } from "../parts.js";
 import { Table } from "../table.js";
 
@@ -25,5 +25,5 @@ export async function fieldStatistics(key) {
   const table = new Table({ label: "Fields", columns: COLUMNS, key: (row) => row.name, empty: () => nothing("There is nothing to look at.", "The stream has no entries.") });
   const found = await get("fields", { stream: key });
   table.update(found.fields);
-  return { element: panel(`Fields of the last ${count(found.sample)} of ${count(found.length)} entries`, table.element) };
+  return { element: panel(`Fields of the last ${count(found.sample)} of ${things(found.length, "entry")}`, table.element) };
 }

@@ -4,7 +4,7 @@ import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { Chart } from "../charts.js";
 import { h, replace } from "../dom.js";
-import { count, duration, momentOfId, percent, short } from "../format.js";
+import { count, duration, momentOfId, percent, short, things } from "../format.js";
 import { button, field, nothing, panel, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -37,7 +37,7 @@ export async function group({ keys: [stream, name], again }) {
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
     replace(meter, h("i", { css: { width: `${100 * share}%` } }));
     meter.setAttribute("aria-label", `${percent(share)} of the stream is delivered`);
-    replace(way, `${percent(share)} of the stream's ${count(found.length)} entries are delivered. It ends at `, h("span", { class: "mono" }, found.end), ".");
+    replace(way, `Delivered: ${percent(share)} of the stream's ${things(found.length, "entry")}. It ends at `, h("span", { class: "mono" }, found.end), ".");
     replace(note, found.query ? `A Spark query (${found.query.prefix}, consume=${found.query.consume}) uses this group.` : "");
     note.hidden = !found.query;
     lags.update(found.curves);

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { h } from "../dom.js";
-import { count, duration } from "../format.js";
+import { count, duration, rate } from "../format.js";
 import { debounced, nothing, panelWith, segments, spark, status } from "../parts.js";
 import { Pager, Table } from "../table.js";
 import { streamLink, zero } from "./overview.js";
@@ -16,6 +16,7 @@ export const GROUP_COLUMNS = [
   { id: "lag", title: "Lag", sort: "lag", right: true, help: "Entries that are not delivered; ~ is an estimate", value: (row) => [row.lag, row.exact], cell: (row) => zero(row.lag, count(row.lag, row.exact)) },
   { id: "trend", title: "Last hour", class: "optional", value: (row) => row.trend, cell: (row) => spark(row.trend ?? [], "lag over the last hour") },
   { id: "behind", title: "Behind", sort: "behind", right: true, help: "Age of the first entry that is not delivered", value: (row) => duration(row.behind_ms), cell: (row) => zero(row.behind_ms, duration(row.behind_ms)) },
+  { id: "delivered", title: "Delivered", sort: "delivered", right: true, class: "optional", help: "Entries that the group was given, in the last seconds", value: (row) => row.rate, cell: (row) => zero(row.rate, rate(row.rate)) },
   { id: "pending", title: "Pending", sort: "pending", right: true, value: (row) => row.pending, cell: (row) => (row.pending ? h("a", { href: `#/pending/${row.stream.key}/${row.name.key}` }, count(row.pending)) : zero(0, "0")) },
   { id: "consumers", title: "Consumers", sort: "consumers", right: true, class: "optional", value: (row) => row.consumers, cell: (row) => zero(row.consumers, count(row.consumers)) },
   { id: "idle", title: "Idle", sort: "idle", right: true, class: "optional", help: "Since a consumer last called", value: (row) => duration(row.idle_ms) },

@@ -3,7 +3,7 @@
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { count, duration, momentOfId } from "../format.js";
+import { count, duration, momentOfId, things } from "../format.js";
 import { bars, button, entryFields, nothing, panel } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { open } from "./entries.js";
@@ -68,7 +68,7 @@ async function ofStream(stream) {
 
   async function overview() {
     const found = await get("letters/overview", { stream });
-    const partly = found.sample < found.length ? `the last ${count(found.sample)} of ${count(found.length)} entries` : `${count(found.length)} letters`;
+    const partly = found.sample < found.length ? `the last ${count(found.sample)} of ${things(found.length, "entry")}` : things(found.length, "letter");
     replace(title, partly);
     replace(reasons, found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."));
     replace(origins, found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."));
@@ -77,7 +77,7 @@ async function ofStream(stream) {
   async function load() {
     const found = await get("letters/page", { stream, reason, origin: origin?.key, at: walker.start, size: SIZE });
     table.update(found.rows);
-    walker.update(`${count(found.rows.length)} letters`, found.next);
+    walker.update(things(found.rows.length, "letter"), found.next);
   }
 
   async function act(action, wanted) {

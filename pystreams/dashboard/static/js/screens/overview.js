@@ -58,7 +58,7 @@ export async function overview({ query }) {
   async function summary() {
     const found = await get("overview");
     const { totals, server } = found;
-    tiles.set("streams", count(totals.streams), `${short(totals.entries)} entries`);
+    tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} commands/s`);
     tiles.set("lag", count(totals.lag), things(totals.groups, "group"));
     tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all is delivered");

@@ -3,7 +3,7 @@
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { count, duration } from "../format.js";
+import { count, duration, things } from "../format.js";
 import { bars, button, field, nothing, panel } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { open } from "./entries.js";
@@ -47,7 +47,7 @@ export async function pending({ keys: [stream, group], query }) {
   async function overview() {
     const found = await get("pending", given);
     const partly = found.sample < found.total ? ` (a sample of ${count(found.sample)})` : "";
-    replace(title, `${count(found.total)} pending entries${partly}`);
+    replace(title, `${things(found.total, "pending entry")}${partly}`);
     replace(ages, bars(found.ages.map(([label, value]) => [label, value, OLD[label]]), count));
     replace(often, bars(found.deliveries.map(([label, value]) => [label, value, OFTEN[label]]), count));
     replace(whose, found.consumers.length ? bars(found.consumers.slice(0, 8).map((one) => [one.name.text || "(given back)", one.pending]), count) : h("p", { class: "muted" }, "Nobody has any."));
@@ -64,7 +64,7 @@ export async function pending({ keys: [stream, group], query }) {
       if (mine !== number) return;
       problem.hidden = true;
       table.update(found.rows);
-      walker.update(`${count(found.rows.length)} entries`, found.next);
+      walker.update(things(found.rows.length, "entry"), found.next);
     } catch (failure) {
       if (mine !== number) return;
       replace(problem, failure.message);

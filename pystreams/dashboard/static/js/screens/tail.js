@@ -1,7 +1,7 @@
 // What comes into a stream, as it comes; the last few hundred entries stay on the page.
 
 import { replace, h, text } from "../dom.js";
-import { count } from "../format.js";
+import { things } from "../format.js";
 import { follow } from "../live.js";
 import { button, field, nothing } from "../parts.js";
 import { Table } from "../table.js";
@@ -27,7 +27,7 @@ export async function tail(key) {
       rows = [...document.rows.slice().reverse(), ...rows].slice(0, KEPT);
       table.update(rows);
     }
-    text(said, seen ? `${count(seen)} entries came${paused ? " (paused)" : ""}` : "Waiting for entries…");
+    text(said, seen ? `${things(seen, "entry")} came${paused ? " (paused)" : ""}` : "Waiting for entries…");
   }
 
   const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(said, message)); };

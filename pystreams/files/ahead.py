@@ -1,0 +1,48 @@
+"""Reading ahead: what one thread has read and another one has not yet taken, bounded in number and in bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+
+class ReadAhead:
+    """A queue of at most `most` items with `most_bytes` together; one item is taken whatever its size."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._items: deque[tuple[Any, int]] = deque()
+        self._bytes = 0
+        self._ended = False
+        self._changed = threading.Condition()
+
+    def put(self, item: Any, size: int = 0) -> bool:
+        """Add an item of so many bytes, when there is room. False if nobody takes items any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or not self._items or self._has_room(size))
+            if self._ended:
+                return False
+            self._items.append((item, size))
+            self._bytes += size
+            self._changed.notify_all()
+            return True
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._items) < self._most and self._bytes + size <= self._most_bytes
+
+    def get(self, timeout: float | None = None) -> Any:
+        """The next item. Raises TimeoutError where there is none for so many seconds."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items, timeout):
+                raise TimeoutError
+            item, size = self._items.popleft()
+            self._bytes -= size
+            self._changed.notify_all()
+            return item
+
+    def end(self) -> None:
+        """Nobody takes items any more: who waits to add one need not."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

@@ -1,0 +1,39 @@
+"""How fast streams grow and groups are given entries, as the sampler measures it."""
+
+from __future__ import annotations
+
+import redis
+
+from pystreams.connect.server import Wanted, connect
+from pystreams.dashboard.sampling.looking import Looks
+from pystreams.dashboard.sampling.rates import Rates
+from tests import servers
+from tests.waiting import wait_for
+
+
+def test_a_rate_is_over_the_last_seconds() -> None:
+    """Nothing at first sight; what goes back stands still; a clock that goes back begins anew."""
+    rates: Rates[str] = Rates()
+    assert rates.of(1_000, {"a": 10}) == {}
+    assert rates.of(2_000, {"a": 30, "b": 5}) == {"a": 20.0}
+    assert rates.of(3_000, {"a": 30, "b": 1}) == {"a": 10.0, "b": 0.0}
+    assert rates.of(12_000, {"a": 30}) == {"a": 0.0}
+    assert rates.of(500, {"a": 99}) == {}
+
+
+def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Running) -> None:
+    """Of the entries that each was given, while the stream's own rate is that of what is added."""
+    for number in range(100):
+        client.xadd("s", {"n": number})
+    for group in ("busy", "idle"):
+        client.xgroup_create("s", group, 0)
+    connection = connect(Wanted(place.url), "")
+    looks = Looks()
+    first = looks.look(connection)
+    assert {row.group.rate for row in first.groups.values()} == {None}
+    client.xreadgroup("busy", "c", {"s": ">"}, count=50)
+    groups = wait_for(lambda: (s := looks.look(connection)).at > first.at and s, "a later look").groups
+    assert groups[b"s", b"idle"].group.rate == 0
+    assert (groups[b"s", b"busy"].group.rate or 0) > 0
+    assert groups[b"s", b"busy"].group.stream.rate == 0
+    connection.close()

@@ -1,0 +1,78 @@
+"""Rows that are read ahead of the server are bounded in bytes, not only in number."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from pystreams.commands import writing
+from pystreams.files.ahead import ReadAhead
+from pystreams.files.rows import Row
+from tests.pystreams.conftest import Cli
+from tests.waiting import wait_for
+
+
+def test_what_is_read_ahead_is_bounded_in_bytes() -> None:
+    """Two items of five bytes fill ten bytes, and the third waits, however many items there may be."""
+    read, made = ReadAhead(1000, 10), [0]
+
+    def fill() -> None:
+        for number in range(50):
+            made[0] += 1
+            read.put(number, 5)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    wait_for(lambda: made[0] == 3, "a full queue")
+    for number in range(50):
+        assert made[0] <= number + 3
+        assert read.get() == number
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
+    """So a value of any size gets through; nothing to take is a TimeoutError; who waits at the end need not."""
+    read = ReadAhead(1000, 10)
+    assert read.put("large", 100)
+    thread = threading.Thread(target=read.put, args=("next", 100))
+    thread.start()
+    assert (read.get(), read.get()) == ("large", "next")
+    with pytest.raises(TimeoutError):
+        read.get(0)
+    thread.join(20)
+    read.put("full", 100)
+    waiting = threading.Thread(target=read.put, args=("never", 1))
+    waiting.start()
+    read.end()
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_produce_holds_a_few_large_rows_in_memory(
+    cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a megabyte: while the server takes them, no more than the bound is read ahead."""
+    size, made, sent, most = 1 << 20, [0], [0], [0]
+    value = b"x" * size
+
+    def rows(*_: object, **__: object) -> Iterator[Row]:
+        for _ in range(60):
+            made[0] += 1
+            yield Row(None, [b"f", value])
+
+    flush = writing.Producer.flush
+
+    def counted(self: writing.Producer) -> None:
+        flush(self)
+        sent[0] = self.added
+        most[0] = max(most[0], made[0] - sent[0])
+
+    monkeypatch.setattr(writing.rows, "read", rows)
+    monkeypatch.setattr(writing.Producer, "flush", counted)
+    assert cli_of.json("produce", "s", "--maxlen", "1", "-f", "-", "--format", "lines", stdin="") == {"added": 60}
+    assert most[0] <= writing._QUEUED_BYTES // size + 3

@@ -1,0 +1,100 @@
+"""What streams are like, asked without having their entries sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from pystreams.connect.server import Wanted, connect
+from pystreams.streams import dead_letters, groups, ids, listing
+from pystreams.streams.listing import Stream, parsed
+from spark_streams.client.connection import Connection
+from tests import servers
+
+_LARGE = b"x" * 300_000
+
+
+@pytest.fixture
+def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
+    """A connection that knows nothing of the streams yet."""
+    made = connect(Wanted(place.url), "")
+    yield made
+    made.close()
+
+
+def _streams(client: redis.Redis) -> list[bytes]:
+    """One of each kind: small, large, empty, without its last and its first entry, gone, of another type."""
+    for name in ("small", "large", "no-last", "no-first", "empty"):
+        for number in (1, 2, 3):
+            client.xadd(name, {"n": _LARGE if name == "large" else b"1"}, id=f"{number}-0")
+        client.xgroup_create(name, "g", "1-0")
+    client.xdel("no-last", "3-0")
+    client.xdel("no-first", "1-0")
+    client.xdel("empty", "1-0", "2-0", "3-0")
+    client.set("text", 1)
+    return [b"small", b"large", b"no-last", b"no-first", b"empty", b"gone", b"text"]
+
+
+def _told(connection: Connection, names: list[bytes]) -> list[Stream | str]:
+    replies = ids.states(connection, names)
+    return [
+        str(reply).split()[0] if isinstance(reply, redis.ResponseError) else parsed(name, reply)
+        for name, reply in zip(names, replies, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rules", ["+@all", "+@all -eval -ps.nth", "+@all -eval -command -memory"])
+def test_all_ways_tell_the_same(client: redis.Redis, place: servers.Running, rules: str) -> None:
+    """By XINFO STREAM, by a script, by the engine's own commands: for any stream, the first time and later."""
+    names = _streams(client)
+    wanted: list[Stream | str] = []
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as plain:
+        plain.set_response_callback("XINFO STREAM", lambda reply, **_: reply)
+        for name in names:
+            try:
+                wanted.append(parsed(name, plain.execute_command("XINFO STREAM", name)))
+            except redis.ResponseError as refusal:
+                wanted.append("WRONGTYPE" if "wrong kind" in str(refusal) else "ERR")
+    if "engine_name" not in client.info("server"):
+        rules = rules.replace("-ps.nth", "")
+    client.execute_command("ACL", "SETUSER", "asker", "reset", "on", ">pass", "~*", *rules.split())
+    try:
+        connection = connect(Wanted(f"redis://asker:pass@{place.host}:{place.port}"), "")
+        assert [_told(connection, names) for _ in range(3)] == [wanted] * 3
+        connection.close()
+    finally:
+        client.acl_deluser("asker")
+
+
+def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redis, connection: Connection) -> None:
+    """Not at the first look either: forty streams of 300,000 bytes an entry, with a group that is behind."""
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(40):
+            for entry in (1, 2, 3):
+                pipe.xadd(f"s{number}", {"f": _LARGE}, id=f"{entry}-0")
+            pipe.xgroup_create(f"s{number}", "g", "1-0")
+        pipe.execute()
+    names = sorted(listing.scan(connection))
+    before = client.info("stats")["total_net_output_bytes"]
+    for _ in range(2):
+        looked = list(listing.look(connection, names))
+        assert {(each.length, str(each.first), str(each.last)) for each in looked} == {(3, "1-0", "3-0")}
+        assert {group.behind_ms is not None for group in groups.groups_of(connection, looked, 5000)} == {True}
+    assert client.info("stats")["total_net_output_bytes"] - before < 100_000
+
+
+def test_entries_that_must_be_sent_come_a_few_at_a_time(client: redis.Redis, connection: Connection) -> None:
+    """Whether a stream holds dead letters is seen by its last entry: replies are bounded, however large these are."""
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(100):
+            pipe.xadd(f"s{number:03}", {"f": _LARGE})
+        pipe.execute()
+    names = [b"s%03d" % number for number in range(100)]
+    pages: list[int] = []
+    asked = connection.pipeline
+    connection.pipeline = lambda commands: pages.append(len(commands)) or asked(commands)  # type: ignore[method-assign,func-returns-value]
+    assert list(dead_letters.holders(connection, names)) == []
+    assert sum(pages) == 100
+    assert max(pages) * len(_LARGE) <= 2 * ids.REPLY_BYTES
