@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import redis
 
@@ -25,7 +24,6 @@ from pystreams.streams.history import History
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.config.address import Endpoint
 from spark_streams.errors import PystreamsError
 
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
@@ -110,7 +108,7 @@ class Collector:
         for endpoint in connection.topology.masters():
             node = f"{endpoint.host}:{endpoint.port}" if several else ""
             try:
-                info, length, last = _asked(connection, endpoint)
+                info, length, last = asking.ask_server(connection, endpoint, _OF_SERVER)
             except BROKEN as cause:
                 if not several:
                     raise connection.unreachable(cause) from cause
@@ -149,20 +147,6 @@ class Collector:
         """Whether the consumers are asked for: for their own samples, or where the group's status depends on them."""
         needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
         return needed and 0 < group.consumer_count <= _CONSUMERS
-
-
-def _asked(connection: Connection, endpoint: Endpoint) -> list[Any]:
-    """One server's replies. A link that broke since the last time is opened again, once."""
-    for last in (False, True):
-        link = None
-        try:
-            link = connection.link_to(endpoint)
-            return link.pipeline(_OF_SERVER)
-        except BROKEN:
-            connection.drop(link)
-            if last:
-                raise
-    raise AssertionError("unreachable")
 
 
 class _Names:

@@ -10,8 +10,9 @@ import redis
 
 from pystreams.errors import error
 from pystreams.values.names import shown
-from spark_streams.client.connection import Command, Connection
+from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.refusals import refused
+from spark_streams.config.address import Endpoint
 from spark_streams.errors import PystreamsError
 from spark_streams.errors import error as connector_error
 
@@ -74,6 +75,20 @@ def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
 def ask(connection: Connection, *command: bytes | str | int) -> Any:
     """The reply to one command; a refusal is raised."""
     return ask_all(connection, [command])[0]
+
+
+def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Command]) -> list[Any]:
+    """One server's replies, refusals among them. A link that broke since the last time is opened again, once."""
+    for last in (False, True):
+        link = None
+        try:
+            link = connection.link_to(endpoint)
+            return link.pipeline(commands)
+        except BROKEN:
+            connection.drop(link)
+            if last:
+                raise
+    raise AssertionError("unreachable")
 
 
 def pairs(reply: Sequence[Any]) -> dict[bytes, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,10 +10,16 @@ from pathlib import Path
 
 import pytest
 import redis
+from textual.widgets import DataTable
 
+from pystreams.connect.server import Wanted, address_of
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.top.screen import Top
 from tests import servers, topologies
 from tests.pystreams.conftest import Cli
+from tests.pystreams.dashboard.conftest import TOKEN, dashboard_of
 from tests.pystreams.metrics.exposed import parsed, value
+from tests.waiting import DEADLINE
 
 _STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three masters of the cluster
 
@@ -74,15 +81,59 @@ def _walk(cli: Cli, tmp_path: Path, get: Callable[[str], int]) -> None:
     }
 
 
+def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
+    """The screens of the dashboard, changes among them, and of `top`: streams of all masters."""
+    for name in _STREAMS:
+        for number in range(1, 4):
+            client.xadd(name, {"n": number}, id=f"{number}-0")
+        client.xgroup_create(name, "h", 0)
+        client.xreadgroup("h", "c", {name: ">"}, count=2)
+    with dashboard_of(wanted, changes=True) as dashboard:
+        assert dashboard.log_in().status_code == 200
+        dashboard.looked()
+        streams = dashboard.get("streams", search="s", sort="name", order="rising")["rows"]
+        assert [(each["name"]["text"], each["length"], each["lag"], each["pending"]) for each in streams] == [
+            (name, 3, 1, 2) for name in _STREAMS
+        ]
+        assert dashboard.get("groups", search="h")["total"] == len(_STREAMS)
+        for name in _STREAMS:
+            assert [each["id"] for each in dashboard.get("entries", stream=name)["rows"]] == ["3-0", "2-0", "1-0"]
+            assert dashboard.get("pending", stream=name, group="h")["total"] == 2
+            dashboard.change("claim", stream=name, group="h", to="d", all=True)
+            dashboard.change("ack", stream=name, group="h", ids=["1-0"])
+            dashboard.change("seek", stream=name, group="h", to="end")
+            group = dashboard.get("group", stream=name, group="h")
+            assert (group["lag"], group["pending"]) == (0, 1)
+        told = dashboard.get("server")
+        for node in told["nodes"] or [""]:
+            one = dashboard.get("server", node=node)
+            assert (one["node"], one["sections"]["replication"]["role"]) == (node, "master")
+            assert one["clients"]["total"] > 0
+        exposed = dashboard.web.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).content
+        for name in _STREAMS:
+            assert value(parsed(exposed), "redis_stream_group_messages_pending", db="db0", stream=name, group="h") == 1
+    sampler = Sampler(address_of(wanted, ""), 0.05)
+
+    async def watched() -> None:
+        app = Top(sampler, "there", search="s")
+        async with app.run_test(size=(160, 40)) as pilot:
+            while app.query_one(DataTable).row_count < len(_STREAMS):
+                await pilot.pause(0.05)
+
+    asyncio.run(asyncio.wait_for(watched(), DEADLINE))
+
+
 def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
     """Streams are found on all masters; each server's own metrics bear its name."""
     cli = Cli(cluster.url, tmp_path)
     with cluster.client() as client:
         _walk(cli, tmp_path, lambda name: int(client.xlen(name)))
+        client.flushall()
+        _seen(Wanted(cluster.url), client)
     found = parsed(cli("metrics", "--once").encode())
     nodes = {f"{node.host}:{node.port}" for node in cluster.nodes}
     assert {dict(labels)["node"] for name, labels in found if name == "redis_up"} == nodes
-    assert sum(value(found, "redis_db_keys", db="db0", node=node) or 0 for node in nodes) == len(_STREAMS) + 2
+    assert sum(value(found, "redis_db_keys", db="db0", node=node) or 0 for node in nodes) == len(_STREAMS)
 
 
 def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path) -> None:
@@ -90,5 +141,23 @@ def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path)
     master, url = watched
     with redis.Redis(port=master.port, protocol=2) as client:
         _walk(Cli(url, tmp_path), tmp_path, lambda name: int(client.xlen(name)))
+        client.flushall()
+        _seen(Wanted(url), client)
     found = parsed(Cli(url, tmp_path)("metrics", "--once").encode())
     assert value(found, "redis_up") == 1
+
+
+def test_with_tls(tmp_path: Path) -> None:
+    """With certificates on both sides, for the command line, the dashboard, metrics and `top`."""
+    with topologies.encrypted() as server, server.client() as client:
+        given = dict(server.options)
+        url = given.pop("url")
+        directory = tmp_path / "pystreams"
+        directory.mkdir(mode=0o700)
+        lines = [f'"{name}" = "{value}"\n' for name, value in server.options.items()]
+        (directory / "profiles.toml").write_text('default = "tls"\n[tls]\n' + "".join(lines))
+        cli = Cli("", tmp_path)
+        cli.environment["PYSTREAMS_URL"] = None
+        _walk(cli, tmp_path, lambda name: int(client.xlen(name)))
+        client.flushall()
+        _seen(Wanted(url, None, given), client)

@@ -35,28 +35,32 @@ class RefusedError(Exception):
         self.status, self.condition = status, condition
 
 
-def by_token(rules: Rules, sessions: Sessions, token: str) -> tuple[str, Session]:
-    """A session of the dashboard's own user."""
-    if not sessions.may_try():
+def by_token(rules: Rules, sessions: Sessions, who: str, token: str) -> tuple[str, Session]:
+    """A session of the dashboard's own user. `who`: the address from which it is tried."""
+    if not sessions.may_try(who):
         raise _too_many()
     if not same(token, rules.token):
-        sessions.failed()
         raise RefusedError(403, "LOGIN_REFUSED", "This is not the token. 'pystreams ui' shows it when it starts.")
+    sessions.spared(who)
     return sessions.begin(rules.address, TOKEN_USER, whole=True)
 
 
-def by_password(rules: Rules, sessions: Sessions, user: str, password: str) -> tuple[str, Session]:
+def by_password(rules: Rules, sessions: Sessions, who: str, user: str, password: str) -> tuple[str, Session]:
     """A session of a user of the server. Raises RefusedError, and what a server that cannot be reached raises."""
-    if not sessions.may_try():
+    if not sessions.may_try(who):
         raise _too_many()
     address = _address(rules.address, user, password)
-    if not _may(address):
-        sessions.failed()
+    try:
+        let_in = _may(address)
+    except BaseException:
+        sessions.spared(who)  # nothing was found out about the password
+        raise
+    if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
     if not rules.open_here and _needs_no_password(rules.address, user):
-        sessions.failed()
         message = "The server lets this user in with any password, so here it proves nothing. Log in with the token."
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
+    sessions.spared(who)
     own = rules.address.login.username or "default"
     return sessions.begin(address, user or "default", whole=(user or "default") == own)
 

@@ -9,7 +9,8 @@ from typing import Any
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.asked import Asked
 from pystreams.dashboard.api.overview import server_facts
-from pystreams.dashboard.sampling.looking import info
+from pystreams.dashboard.sampling.looking import info_of
+from pystreams.streams import asking
 from spark_streams.client.connection import Command
 
 _MOST_CLIENTS = 100
@@ -57,12 +58,21 @@ _SECTIONS = {
 
 
 def server(asked: Asked) -> dict[str, Any]:
-    """What the server says of itself; what the user may not ask for is None."""
+    """What the server says of itself; what the user may not ask for is None. `node`: which one of a cluster."""
     with asked.access.lend() as connection:
-        facts = info(connection)
-        clients, slow, latest, statistics = connection.pipeline(_questions())
+        nodes = connection.topology.masters() if connection.topology.is_cluster else []
+        node = asked.choice("node", [str(each) for each in nodes], str(nodes[0])) if nodes else ""
+        if nodes:
+            endpoint = next(each for each in nodes if str(each) == node)
+            replies = asking.ask_server(connection, endpoint, _questions())
+        else:
+            replies = connection.pipeline(_questions())
+    clients, slow, latest, statistics = replies[1:]
+    facts = info_of(replies[0])
     seen = slow if isinstance(slow, list) else None
     return {
+        "nodes": [str(each) for each in nodes],
+        "node": node,
         "facts": server_facts(asked.snapshot) | {"address": asked.access.session.address.shown},
         "sections": {title: {line: facts.get(line) for line in lines} for title, lines in _SECTIONS.items()},
         "replicas": [facts[f"slave{at}"] for at in range(20) if f"slave{at}" in facts],
@@ -74,7 +84,7 @@ def server(asked: Asked) -> dict[str, Any]:
 
 
 def _questions() -> list[Command]:
-    return [("CLIENT", "LIST"), ("SLOWLOG", "GET", _SLOW), ("LATENCY", "LATEST"), ("INFO", "commandstats")]
+    return [("INFO",), ("CLIENT", "LIST"), ("SLOWLOG", "GET", _SLOW), ("LATENCY", "LATEST"), ("INFO", "commandstats")]
 
 
 def _clients(reply: bytes) -> dict[str, Any]:
@@ -130,17 +140,21 @@ def _commands(reply: bytes) -> list[dict[str, Any]]:
 
 
 class Cached:
-    """`server` for each user, asked at most every two seconds: lists of clients may be long."""
+    """`server` for each user and node, asked at most every two seconds: lists of clients may be long."""
 
     _SECONDS = 2.0
     _MOST = 50
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, bool], tuple[float, dict[str, Any]]] = {}
+        self._kept: dict[tuple[str, bool, str], tuple[float, dict[str, Any]]] = {}
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
-        user = session.user, session.whole  # a user of the server may be called as sessions by token are
+        user = (
+            session.user,
+            session.whole,
+            asked.text("node"),
+        )  # a user of the server may be called as sessions by token are
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:
             found = server(asked)

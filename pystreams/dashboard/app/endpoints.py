@@ -103,10 +103,10 @@ class Endpoints:
             return problem(400, "INVALID_VALUE", "Token, user and password are texts.")
         try:
             if token:
-                number, session = login.by_token(self.rules, self.sessions, token)
+                number, session = login.by_token(self.rules, self.sessions, _who(request), token)
             else:
                 number, session = await self.in_thread(
-                    login.by_password, self.rules, self.sessions, user or "", password or ""
+                    login.by_password, self.rules, self.sessions, _who(request), user or "", password or ""
                 )
         except login.RefusedError as refusal:
             _log.warning("A login was refused: %s.", refusal.condition)
@@ -159,12 +159,13 @@ class Endpoints:
         session = self.session_of(request)
         if session is None or not session.whole:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
-            if not self.sessions.may_try():
-                return problem(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
-            if kind.lower() != "bearer" or not same(given, self.rules.token):
-                if given:
-                    self.sessions.failed()
+            if kind.lower() != "bearer":
                 return _NO_BEARER
+            if not self.sessions.may_try(_who(request)):
+                return problem(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
+            if not same(given, self.rules.token):
+                return _NO_BEARER
+            self.sessions.spared(_who(request))
         if self._metrics is None:
             return problem(404, "PACKAGE_MISSING", "Metrics need 'pystreams[metrics]', which is not installed.")
         page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
@@ -234,6 +235,11 @@ class Endpoints:
 _NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
 _NO_BEARER = problem(401, "NOT_LOGGED_IN", "Show the token: 'Authorization: Bearer TOKEN', or log in with it.")
 _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Load the page again.")
+
+
+def _who(request: Request) -> str:
+    """The address of the other end, whatever headers say."""
+    return "" if request.client is None else request.client.host
 
 
 def _query(request: Request) -> dict[str, Any]:

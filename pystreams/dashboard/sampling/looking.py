@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import SEVERITY, GroupRow, Name, Snapshot, StreamRow
@@ -18,7 +20,7 @@ from pystreams.streams import groups as of_groups
 from pystreams.streams.groups import Group
 from pystreams.streams.listing import Stream
 from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
-from spark_streams.client.connection import Command, Connection
+from spark_streams.client.connection import BROKEN, Command, Connection
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group
@@ -27,9 +29,28 @@ _SAMPLES_FOR_GROWTH = 4
 _SIZES_A_LOOK = 200
 
 
+_SUMS = ("used_memory", "maxmemory", "connected_clients", "instantaneous_ops_per_sec")
+"""Lines of INFO that are added up over the masters of a cluster."""
+
+
 def info(connection: Connection) -> dict[str, str]:
-    """The lines of INFO; none where the user may not ask."""
-    (reply,) = connection.pipeline([("INFO",)])
+    """The lines of INFO; none where the user may not ask. Of a cluster one master's, with sums in `_SUMS`."""
+    if not connection.topology.is_cluster:
+        return info_of(connection.pipeline([("INFO",)])[0])
+    found: list[dict[str, str]] = []
+    for endpoint in connection.topology.masters():
+        with suppress(*BROKEN):  # the others still tell something
+            found.append(info_of(asking.ask_server(connection, endpoint, [("INFO",)])[0]))
+    facts = dict(found[0]) if found else {}
+    for line in _SUMS:
+        numbers = [each[line] for each in found if each.get(line, "").isdigit()]
+        if numbers:
+            facts[line] = str(sum(map(int, numbers)))
+    return facts
+
+
+def info_of(reply: Any) -> dict[str, str]:
+    """The lines of a reply to INFO; none of a refusal."""
     if not isinstance(reply, bytes):
         return {}
     lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)

@@ -20,7 +20,7 @@ from spark_streams.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-_FAILURES, _FAILURES_SECONDS = 8, 60.0
+_FAILURES, _FAILURES_OF_ALL, _FAILURES_SECONDS = 8, 100, 60.0  # from one address, from all, within so long
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 
@@ -79,7 +79,7 @@ class Sessions:
         self._clock = clock
         self._ended = ended
         self._kept: OrderedDict[str, Session] = OrderedDict()
-        self._failures: list[float] = []
+        self._failures: list[tuple[float, str]] = []
         self._lock = threading.Lock()
 
     def begin(self, address: Address, user: str, *, whole: bool) -> tuple[str, Session]:
@@ -115,15 +115,26 @@ class Sessions:
         if session is not None:
             self._ended(session)
 
-    def may_try(self) -> bool:
-        """Whether another login may be tried: not after many failures within a minute."""
-        now = self._clock()
-        self._failures = [at for at in self._failures if now - at < _FAILURES_SECONDS]
-        return len(self._failures) < _FAILURES
+    def may_try(self, who: str) -> bool:
+        """Whether another login may be tried from this address: not after many failures within a minute.
 
-    def failed(self) -> None:
-        """A login has failed."""
-        self._failures.append(self._clock())
+        It counts as one that fails until `spared` says otherwise, so that many at the same time count too.
+        """
+        now = self._clock()
+        with self._lock:
+            self._failures = [(at, each) for at, each in self._failures if now - at < _FAILURES_SECONDS]
+            own = sum(each == who for _, each in self._failures)
+            if own >= _FAILURES or len(self._failures) >= _FAILURES_OF_ALL:
+                return False
+            self._failures.append((now, who))
+            return True
+
+    def spared(self, who: str) -> None:
+        """The last try from this address was no failure."""
+        with self._lock:
+            at = next((at for at, (_, each) in reversed([*enumerate(self._failures)]) if each == who), None)
+            if at is not None:
+                del self._failures[at]
 
 
 def _hidden(number: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
+from pystreams.connect import server
 from pystreams.connect.server import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.site import site
@@ -77,6 +78,18 @@ class Dashboard:
         return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two looks")
 
 
+@contextmanager
+def dashboard_of(wanted: Wanted, *, changes: bool = False, open_here: bool = True) -> Iterator[Dashboard]:
+    """The dashboard of a server, which has looked at it once."""
+    address = server.address_of(wanted, "")
+    sampler = Sampler(address, interval=0.05)
+    page = Exporter(Collector(wanted)).page
+    app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=page)
+    with TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
+        wait_for(lambda: sampler.state.number, "the first look")
+        yield Dashboard(web, sampler)
+
+
 Started = Callable[..., Dashboard]
 
 
@@ -86,13 +99,7 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
     with ExitStack() as stack:
 
         def start(url: str = place.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
-            address = address_of(url)
-            sampler = Sampler(address, interval=0.05)
-            page = Exporter(Collector(Wanted(url))).page
-            app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=page)
-            web = stack.enter_context(TestClient(app.app, base_url="http://127.0.0.1:8379"))
-            wait_for(lambda: sampler.state.number, "the first look")
-            return Dashboard(web, sampler)
+            return stack.enter_context(dashboard_of(Wanted(url), changes=changes, open_here=open_here))
 
         yield start
 

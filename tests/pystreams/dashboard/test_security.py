@@ -200,11 +200,25 @@ def test_a_password_that_proves_nothing_lets_nobody_in_from_outside(started: Sta
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_guessing_is_slow(started: Started) -> None:
-    """After eight failures in a minute the right token is refused, too."""
+    """After eight failures in a minute the right token is refused, too. Logins that succeed do not count."""
     dashboard = started()
+    assert {dashboard.log_in().status_code for _ in range(9)} == {200}
     found = [dashboard.log_in(token="guess").status_code for _ in range(9)]
     assert found == [403] * 8 + [429]
     assert dashboard.log_in().status_code == 429
+
+
+def test_who_guesses_locks_nobody_else_out() -> None:
+    """Failures count for their address; very many are slowed down wherever they come from; tries at once count too."""
+    clock = _Clock()
+    sessions = Sessions(clock)
+    assert [sessions.may_try("guesser") for _ in range(9)] == [True] * 8 + [False]
+    assert sessions.may_try("other")
+    sessions.spared("other")
+    tried = [sessions.may_try(f"host {at}") for at in range(200)]
+    assert (sum(tried), sessions.may_try("other")) == (92, False)
+    clock.now += 61
+    assert sessions.may_try("guesser")
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { Chart } from "../charts.js";
 import { h, replace } from "../dom.js";
 import { bytes, count, duration, moment, rate, short } from "../format.js";
-import { facts, nothing, panel, Tiles } from "../parts.js";
+import { facts, nothing, panel, segments, Tiles } from "../parts.js";
 import { Table } from "../table.js";
 
 const NAMES = {
@@ -73,10 +73,13 @@ export async function server() {
   const made = {};
   for (const [name, [columns, key, empty]] of Object.entries(tables)) made[name] = new Table({ label: name, columns, key, empty: () => nothing(empty) });
   const clientsTitle = h("h2", {}, "Clients");
+  const nodes = h("span");
+  let node = "";
 
   async function refresh() {
-    const [found, seen] = await Promise.all([get("server"), get("overview")]);
+    const [found, seen] = await Promise.all([get("server", { node }), get("overview")]);
     const { facts: known } = found;
+    if (found.nodes.length > 1 && !nodes.firstChild) replace(nodes, segments("Node", found.nodes.map((each) => [each, each]), found.node, (each) => { node = each; refresh(); }));
     tiles.set("product", known.product, known.address);
     tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
     tiles.set("clients", count(known.clients));
@@ -96,7 +99,7 @@ export async function server() {
   }
 
   await refresh();
-  const element = h("div", {}, h("h1", {}, "Server"), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
     h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
     panel("Slow commands", tables.slow[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
   return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
