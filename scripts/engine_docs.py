@@ -6,6 +6,7 @@ Run `python scripts/engine_docs.py` after changing one. A test fails where the t
 from __future__ import annotations
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
+from engine.core.table.left_out import LEFT_OUT, LeftOut
 from engine.core.table.registry import COMMANDS, Command
 from engine.settings.directives import DIRECTIVES, Directive, Mark
 from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyAsItIs, YesNo
@@ -13,6 +14,7 @@ from scripts.generated import ROOT, Part
 
 _REFERENCE = ROOT / "docs" / "reference"
 COMMANDS_PART = Part(_REFERENCE / "commands.md", r"<!-- commands: .*? -->\n", "<!-- end of commands -->")
+LEFT_OUT_PART = Part(_REFERENCE / "commands.md", r"<!-- left out: .*? -->\n", "<!-- end of left out -->")
 DIRECTIVES_PART = Part(_REFERENCE / "directives.md", r"<!-- directives: .*? -->\n", "<!-- end of directives -->")
 _NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
@@ -71,6 +73,17 @@ def directives() -> str:
     )
 
 
+def _left_out(one: LeftOut) -> str:
+    names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in one.commands)
+    return f"| {one.subject} | {names} | {one.instead} |\n"
+
+
+def left_out() -> str:
+    """Return today's table of what stays out."""
+    return f"\n| what | commands | instead |\n|---|---|---|\n{''.join(map(_left_out, LEFT_OUT))}\n"
+
+
 if __name__ == "__main__":
+    LEFT_OUT_PART.write(left_out())
     COMMANDS_PART.write(commands())
     DIRECTIVES_PART.write(directives())

@@ -36,6 +36,7 @@ PURE = {
     "numpy",
     "numpy.typing",
     "pyarrow",
+    "xxhash",
     "zstandard",
 }
 #: Names that reach for the outside without an import.

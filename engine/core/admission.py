@@ -13,6 +13,7 @@ from engine.core.clients.session import Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
+from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import clients, general, server
 
@@ -36,10 +37,15 @@ def look_up(argv: list[bytes]) -> Command:
     """The declaration of the command that ``argv`` calls; a CommandError where there is none, or the arity is wrong."""
     command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
-        raise CommandError(general.unknown_command(argv))
+        subject = subject_of(argv[0])
+        raise CommandError(general.unknown_command(argv) if subject is None else general.left_out(argv[0], subject))
     if command.subcommands and len(argv) > 1:
         sub = command.subcommands.get(argv[1].upper())
         if sub is None:
+            name = command.full_name + b"|" + argv[1]
+            subject = subject_of(name)
+            if subject is not None:
+                raise CommandError(general.left_out(name, subject))
             raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
         command = sub
     # As Command.arity_fits, without the call.
@@ -113,7 +119,7 @@ class Admission:
         refuses = self.refuses and not self._changes.replaying and not session.is_master
         if refuses:
             self._check_writing(session, command)
-        if session.proto == 2 and (session.channels or session.patterns) and command.name not in _IN_SUBSCRIPTION:
+        if session.proto == 2 and session.subscriptions and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
@@ -149,7 +155,7 @@ class Admission:
             return False
         if session.limited and not self.may_add(session, run):
             return False
-        return session.proto != 2 or not (session.channels or session.patterns)
+        return session.proto != 2 or not session.subscriptions
 
     def may_add(self, session: Session, run: XaddRun) -> bool:
         """Whether a limited session's user may do a run: each of its keys is looked at once."""

@@ -180,14 +180,7 @@ class Core:
             return self._refused(session, argv, error)
         session.last_command = command.full_name
         admission = self.admission
-        if (
-            session.limited
-            or session.monitor
-            or session.channels
-            or session.patterns
-            or admission.memory_full
-            or admission.refuses
-        ):
+        if session.limited or session.monitor or session.subscriptions or admission.memory_full or admission.refuses:
             # (Only then can the check refuse anything.)
             try:
                 admission.check(session, command, argv)

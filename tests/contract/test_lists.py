@@ -297,3 +297,47 @@ def test_nothing_blocks_in_a_transaction(server: Server) -> None:
     """Inside EXEC a blocking pop that finds nothing answers as at its timeout."""
     server.given("MULTI", "BLPOP q 0", "BLMOVE q p LEFT LEFT 0", "PING")
     server.expect("EXEC", [None, None, "PONG"])
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("RPUSH b 1 2 3 4", 4),
+            ("LMPOP 2 a b LEFT", ["b", ["1"]]),
+            ("LMPOP 2 a b right COUNT 2", ["b", ["4", "3"]]),
+            ("LMPOP 1 b LEFT COUNT 9", ["b", ["2"]]),
+            ("EXISTS b", 0),
+            ("RPUSH b 1 2 3", 3),
+            ("BLMPOP 0 2 a b LEFT COUNT 2", ["b", ["1", "2"]]),
+        ],
+        [
+            ("SET s v", OK),
+            ("RPUSH l 1", 1),
+            ("LMPOP 2 l s LEFT", ["l", ["1"]]),
+            ("LMPOP 2 l s LEFT", WRONGTYPE),
+            ("BLMPOP 0 2 s l LEFT", WRONGTYPE),
+            ("LMPOP 0 l LEFT", Error("ERR numkeys should be greater than 0")),
+            ("BLMPOP x y l LEFT", Error("ERR numkeys should be greater than 0")),
+            ("BLMPOP x 1 l LEFT", Error("ERR timeout is not a float or out of range")),
+            ("LMPOP 2 l LEFT", SYNTAX),
+            ("LMPOP 1 l UP", SYNTAX),
+            ("LMPOP 1 l LEFT COUNT", SYNTAX),
+            ("LMPOP 1 l LEFT COUNT 1 COUNT 1", SYNTAX),
+            ("LMPOP 1 l LEFT COUNT 0", Error("ERR count should be greater than 0")),
+        ],
+    ],
+)
+def test_pops_from_several_lists(server: Server, dialogue) -> None:
+    """LMPOP and BLMPOP take elements from the first list that there is; before it, another type is an error."""
+    play(server, dialogue)
+
+
+def test_who_waits_for_several_lists_gets_as_many_as_it_asked_for(server: Server) -> None:
+    """A push serves a client in BLMPOP with up to COUNT of the elements that it brought."""
+    client = server.client()
+    client.send("BLMPOP 0 2 a b RIGHT COUNT 2")
+    client.expect_blocked()
+    server.expect("RPUSH b 1 2 3", 3)
+    client.expect_reply(["b", ["3", "2"]])
+    server.expect("LRANGE b 0 -1", ["1"])

@@ -8,8 +8,10 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp
 from tests.harness.releases import Newest
 from tests.harness.replies import OK, Error
+from tests.waiting import wait_for
 
 
 def test_subscribing_answers_for_each_channel(server: Server) -> None:
@@ -245,3 +247,69 @@ def test_a_wrong_letter_is_refused(server: Server) -> None:
     )
     server.expect("CONFIG SET notify-keyspace-events KEA", OK)
     server.expect(("CONFIG", "SET", "notify-keyspace-events", ""), OK)
+
+
+def test_shard_channels(server: Server) -> None:
+    """Shard channels are others than plain channels of the same name, and no pattern hears them."""
+    client = server.client()
+    client.send("SSUBSCRIBE a b")
+    client.expect_reply(["ssubscribe", "a", 1])
+    client.expect_reply(["ssubscribe", "b", 2])
+    client.send("SUBSCRIBE a")
+    client.expect_reply(["subscribe", "a", 1])
+    client.send("PSUBSCRIBE *")
+    client.expect_reply(["psubscribe", "*", 2])
+    play(
+        server,
+        [
+            ("SPUBLISH a m", 1),
+            ("SPUBLISH c m", 0),
+            ("PUBLISH b m", 1),
+            ("PUBSUB SHARDNUMSUB a c", ["a", 1, "c", 0]),
+            ("PUBSUB SHARDCHANNELS [a]", ["a"]),
+            ("PUBSUB CHANNELS", ["a"]),
+        ],
+    )
+    client.expect_reply(["smessage", "a", "m"])
+    client.expect_reply(["pmessage", "*", "b", "m"])
+    client.send("SUNSUBSCRIBE a none")
+    client.expect_reply(["sunsubscribe", "a", 1])
+    client.expect_reply(["sunsubscribe", "none", 1])
+    client.send("SUNSUBSCRIBE")
+    client.expect_reply(["sunsubscribe", "b", 0])
+    server.expect("SPUBLISH a m", 0)
+    client.expect_nothing()
+
+
+def test_a_client_of_shard_channels_is_a_subscriber(server: Server) -> None:
+    """It counts as one in CLIENT LIST, may call little in RESP2, and RESET ends its subscriptions."""
+    client = server.client()
+    client.run("SSUBSCRIBE c")
+    (line,) = [one for one in server.run("CLIENT LIST TYPE pubsub").splitlines() if b" ssub=1 " in one]
+    assert b" flags=P " in line
+    if server.proto == 2:
+        assert "only (P|S)SUBSCRIBE" in client.run("GET k").text
+    client.expect("RESET", "RESET")
+    server.expect("PUBSUB SHARDCHANNELS", [])
+
+
+def test_shard_channels_in_a_transaction(server: Server) -> None:
+    """SPUBLISH can be queued; SSUBSCRIBE cannot run there."""
+    client = server.client()
+    server.given("MULTI", "SSUBSCRIBE c", "SPUBLISH c m")
+    server.expect("EXEC", [Error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"), 0])
+    client.expect("PUBSUB SHARDCHANNELS", [])
+
+
+@over_tcp
+def test_shard_channels_need_the_right_to_the_channel(server: Server) -> None:
+    """ACL rules for channels hold for shard channels; a rule that goes cuts off who hears them."""
+    server.given("ACL SETUSER reader on nopass +@all resetchannels &news*")
+    client = server.client()
+    client.run("AUTH reader x")
+    assert client.run("SPUBLISH other m").text.startswith("NOPERM ")
+    client.expect("SPUBLISH news1 m", 0)
+    client.run("SSUBSCRIBE news1")
+    server.expect("ACL SETUSER reader resetchannels", OK)
+    wait_for(lambda: not server.run("PUBSUB SHARDCHANNELS"), "the client to be cut off")
+    server.expect("ACL DELUSER reader", 1)

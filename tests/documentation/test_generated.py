@@ -14,6 +14,7 @@ from scripts.generated import Part
         pytest.param(option_docs.PART, option_docs.written(), id="options"),
         pytest.param(metrics_docs.PART, metrics_docs.written(), id="metrics"),
         pytest.param(engine_docs.COMMANDS_PART, engine_docs.commands(), id="commands"),
+        pytest.param(engine_docs.LEFT_OUT_PART, engine_docs.left_out(), id="left out"),
         pytest.param(engine_docs.DIRECTIVES_PART, engine_docs.directives(), id="directives"),
     ],
 )

@@ -93,7 +93,7 @@ class Accounts:
         """A user gets other rules; who hears what he may hear no more is cut off."""
         old.become(new)
         for session in list(self._sessions):
-            if session.user is old and not new.may_hear(session.channels, session.patterns):
+            if session.user is old and not new.may_hear((*session.channels, *session.shard_channels), session.patterns):
                 self._close(session)
         self.changed()
 

@@ -11,7 +11,7 @@ def session_type(session: Session) -> bytes:
     """The class of a client, as CLIENT LIST TYPE names it."""
     if session.is_replica or session.is_master:
         return b"replica" if session.is_replica else b"master"
-    return b"pubsub" if session.channels or session.patterns else b"normal"
+    return b"pubsub" if session.subscriptions else b"normal"
 
 
 def _flags(session: Session, *, held_back: bool) -> bytes:
@@ -19,7 +19,7 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
         (b"O", session.monitor),
         (b"S", session.is_replica),
         (b"M", session.is_master),
-        (b"P", bool(session.channels or session.patterns)),
+        (b"P", bool(session.subscriptions)),
         (b"x", session.multi is not None),
         (b"b", session.waiter is not None or held_back),
         (b"d", session.dirty_exec),
@@ -59,7 +59,7 @@ def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> by
         (b"db", session.db),
         (b"sub", len(session.channels)),
         (b"psub", len(session.patterns)),
-        (b"ssub", 0),
+        (b"ssub", len(session.shard_channels)),
         (b"multi", queued),
         (b"watch", len(session.watching)),
         (b"qbuf", buffers.commands),

@@ -22,6 +22,8 @@ class PubSub:
         self._outbox = outbox
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
+        #: Channels of SSUBSCRIBE, which have nothing to do with the others of the same name.
+        self.shard_channels: dict[bytes, dict[Session, None]] = {}
         self._matchers: dict[bytes, Matcher] = {}
         #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
         self.keyspace_events: frozenset[str] = frozenset()
@@ -37,6 +39,7 @@ class PubSub:
         """The session hears ``channel`` from now on."""
         self.channels.setdefault(channel, {})[session] = None
         session.channels.add(channel)
+        _count(session)
 
     def subscribe_pattern(self, session: Session, pattern: bytes) -> None:
         """The session hears every channel that matches ``pattern``."""
@@ -44,11 +47,23 @@ class PubSub:
             self._matchers[pattern] = matcher(pattern)
         self.patterns.setdefault(pattern, {})[session] = None
         session.patterns.add(pattern)
+        _count(session)
+
+    def subscribe_shard(self, session: Session, channel: bytes) -> None:
+        """The session hears the shard channel ``channel`` from now on."""
+        self.shard_channels.setdefault(channel, {})[session] = None
+        session.shard_channels.add(channel)
+        _count(session)
 
     def unsubscribe(self, session: Session, channel: bytes) -> None:
         """The session no longer hears ``channel``."""
         session.channels.discard(channel)
         self._leave(self.channels, channel, session)
+
+    def unsubscribe_shard(self, session: Session, channel: bytes) -> None:
+        """The session no longer hears the shard channel ``channel``."""
+        session.shard_channels.discard(channel)
+        self._leave(self.shard_channels, channel, session)
 
     def unsubscribe_pattern(self, session: Session, pattern: bytes) -> None:
         """The session no longer hears ``pattern``."""
@@ -64,6 +79,7 @@ class PubSub:
             listeners.pop(session, None)
             if not listeners:
                 del table[name]
+        _count(session)
 
     def drop(self, session: Session) -> None:
         """The session has gone."""
@@ -71,6 +87,8 @@ class PubSub:
             self.unsubscribe(session, channel)
         for pattern in list(session.patterns):
             self.unsubscribe_pattern(session, pattern)
+        for channel in list(session.shard_channels):
+            self.unsubscribe_shard(session, channel)
 
     def publish(self, channel: bytes, message: bytes) -> int:
         """Send ``message`` to whoever hears ``channel``; how many deliveries that made."""
@@ -84,6 +102,12 @@ class PubSub:
                     outbox.append((session, Push([b"pmessage", pattern, channel, message])))
         return len(outbox) - before
 
+    def publish_to_shard(self, channel: bytes, message: bytes) -> int:
+        """Send ``message`` to whoever hears the shard channel ``channel``; how many deliveries that made."""
+        listeners = self.shard_channels.get(channel, ())
+        self._outbox += [(session, Push([b"smessage", channel, message])) for session in listeners]
+        return len(listeners)
+
     def keyspace_event(self, kind: str, event: bytes, key: bytes, db: int) -> None:
         """Tell an event of class ``kind`` on the channels that notify-keyspace-events asks for."""
         events = self.keyspace_events
@@ -92,3 +116,7 @@ class PubSub:
                 self.publish(b"__keyspace@%d__:%b" % (db, key), event)
             if "E" in events:
                 self.publish(b"__keyevent@%d__:%b" % (db, event), key)
+
+
+def _count(session: Session) -> None:
+    session.subscriptions = len(session.channels) + len(session.patterns) + len(session.shard_channels)

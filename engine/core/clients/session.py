@@ -73,6 +73,8 @@ class Session:
         "patterns",
         "proto",
         "reply_mode",
+        "shard_channels",
+        "subscriptions",
         "user",
         "waiter",
         "watching",
@@ -106,6 +108,9 @@ class Session:
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
+        self.shard_channels: set[bytes] = set()
+        #: How many of the three there are together.
+        self.subscriptions = 0
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
         self.reply_mode = "on"

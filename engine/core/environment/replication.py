@@ -27,9 +27,9 @@ class Replication(Protocol):
 
     # -- as a master ------------------------------------------------------------------------------------------------
 
-    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
-        """A message was published: subscribers at replicas get it too, behind what was written before; ``within`` a
-        transaction behind all of that.
+    def publish(self, argv: list[bytes], *, within: bool) -> None:
+        """A message was published by ``argv``, PUBLISH or SPUBLISH: subscribers at replicas get it too, behind what was
+        written before; ``within`` a transaction behind all of that.
         """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
@@ -106,7 +106,7 @@ class WithoutReplicas:
     feeds = False
     follows = False
 
-    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
+    def publish(self, argv: list[bytes], *, within: bool) -> None:
         """Nobody is far away."""
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:

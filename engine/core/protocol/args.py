@@ -39,6 +39,17 @@ def at_most(argv: list[bytes], words: int) -> None:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
 
 
+def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
+    """Take ``numkeys key [key ...]``; ``error`` where the number is not positive, ``too_many`` where keys lack."""
+    count = args.take_int(error)
+    if count < 1:
+        raise CommandError(error)
+    if count > len(args):
+        raise CommandError(too_many)
+    args.pos += count
+    return args.argv[args.pos - count : args.pos]
+
+
 class Args:
     """The words ``argv[pos:end]`` that are still to be taken."""
 

@@ -25,7 +25,8 @@ class Keys:
     them.
 
     ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys. With ``count_at``
-    the word there says how many keys follow it.
+    the word there says how many keys follow it, ``apart`` words from one to the next. ``are_channels``: shard channels
+    stand there, which COMMAND INFO places as if they were keys.
     """
 
     first: int = 0
@@ -33,11 +34,18 @@ class Keys:
     step: int = 0
     find: KeyFinder | None = None
     count_at: int = 0
+    apart: int = 1
+    are_channels: bool = False
 
     @property
     def is_fixed(self) -> bool:
         """Whether there are none, or ``first``, ``last`` and ``step`` say where they are."""
         return self.find is None and not self.count_at
+
+    @property
+    def are_none(self) -> bool:
+        """Whether the command never has a key."""
+        return self.are_channels or (self.is_fixed and not self.first)
 
     def of(self, argv: list[bytes]) -> list[bytes]:
         """The keys in ``argv`` (the command's whole words, the name first)."""
@@ -46,8 +54,9 @@ class Keys:
         if self.count_at:
             at = self.count_at + 1
             count = argv[at - 1] if len(argv) >= at else b""
-            return argv[at : at + int(count)] if count.isdigit() and len(count) < 10 else []
-        if not self.first:
+            known = count.isdigit() and len(count) < 10
+            return argv[at : at + int(count) * self.apart : self.apart] if known else []
+        if self.are_none:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
         return argv[self.first : last + 1 : self.step]
@@ -67,7 +76,18 @@ def _use(words: str) -> Use:
     return Use(given, "access" in given, not {"insert", "update", "delete"}.isdisjoint(given))
 
 
-_OVERWRITES = _use("OW update")
+_OVERWRITES, _SETS_IF, _DELETES = _use("OW update"), _use("RW update"), _use("RM delete")
+_CONDITIONS = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
+
+
+def _variable(use: Use, argv: list[bytes]) -> Use:
+    """What SET and DELEX do, whose use of their key depends on their options."""
+    if "delete" in use.words:
+        return use if len(argv) > 2 else _DELETES
+    words = {word.upper() for word in argv[3:]}
+    if b"GET" in words:
+        return use
+    return _SETS_IF if words & _CONDITIONS else _OVERWRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +157,8 @@ class Command:
         if len(self.uses) > 1:
             return list(zip(keys, chain(self.uses, repeat(self.uses[-1])), strict=False))
         use = self.uses[0]
-        if "variable_flags" in use.words and b"GET" not in [word.upper() for word in argv[3:]]:
-            # SET: it reads only if it is to answer with the value until then.
-            use = _OVERWRITES
+        if "variable_flags" in use.words:
+            use = _variable(use, argv)
         return [(key, use) for key in keys]
 
     def categories(self) -> frozenset[str]:

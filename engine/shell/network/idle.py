@@ -26,7 +26,7 @@ class IdleClients:
             session = connection.session
             if connection.has_taken():
                 session.last_ms = now
-            listens = session.waiter or session.channels or session.patterns or session.monitor or session.is_replica
+            listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
             if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
                 # (What it does not take would wait for ever.)
                 connection.transport.abort()

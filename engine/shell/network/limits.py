@@ -54,4 +54,4 @@ class Limits:
             # Below what the backlog holds anyway a limit would only make synchronisations full.
             hard, soft, seconds = self._output[b"slave"]
             return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
-        return self._output[b"pubsub" if session.channels or session.patterns else b"normal"]
+        return self._output[b"pubsub" if session.subscriptions else b"normal"]

@@ -109,19 +109,19 @@ class Node:
 
     # -- as a master --------------------------------------------------------------------------------------------------
 
-    def publish(self, channel: bytes, message: bytes, *, within: bool) -> None:
+    def publish(self, argv: list[bytes], *, within: bool) -> None:
         if not self.feeds:
             return
         if within:
-            self._core.host.after_reply(lambda: self._publish(channel, message))
+            self._core.host.after_reply(lambda: self._publish(argv))
         else:
-            self._publish(channel, message)
+            self._publish(argv)
 
-    def _publish(self, channel: bytes, message: bytes) -> None:
+    def _publish(self, argv: list[bytes]) -> None:
         # Whoever gets the message finds what was written before it.
         self._disk.flush_effects()
         if self.feeds:
-            self.master.send(encoded([b"PUBLISH", channel, message]))
+            self.master.send(encoded([argv[0].upper(), *argv[1:]]))
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         if hands_over:

@@ -34,6 +34,7 @@ MULTI_NESTED = b"ERR MULTI calls can not be nested"
 EXEC_WITHOUT_MULTI = b"ERR EXEC without MULTI"
 DISCARD_WITHOUT_MULTI = b"ERR DISCARD without MULTI"
 WATCH_IN_MULTI = b"ERR WATCH inside MULTI is not allowed"
+SSUBSCRIBE_IN_EXEC = b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"
 NOT_IN_MULTI = b"ERR Command not allowed inside a transaction"
 EXEC_ABORT = b"EXECABORT Transaction discarded because of previous errors."
 

@@ -41,6 +41,11 @@ RESTORE_IDLETIME = b"ERR Invalid IDLETIME value, must be >= 0"
 RESTORE_FREQ = b"ERR Invalid FREQ value, must be >= 0 and <= 255"
 
 # -- strings and hashes -------------------------------------------------------------------------------------------
+DIGEST_LENGTH = b"ERR must be exactly 16 hexadecimal characters"
+CONDITION_ON_STRING = b"ERR Key should be of string type if conditions are specified"
+INVALID_CONDITION = b"ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"
+NUMKEYS_INVALID = b"ERR invalid numkeys value"
+PAIRS_MISSING = b"ERR wrong number of key-value pairs"
 OVERFLOW = b"ERR increment or decrement would overflow"
 DECREMENT_OVERFLOW = b"ERR decrement would overflow"
 NOT_FINITE = b"ERR increment would produce NaN or Infinity"
@@ -61,5 +66,6 @@ RANK_ZERO = (
     b"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from "
     b"the end of the list"
 )
+POP_COUNT = b"ERR count should be greater than 0"
 COUNT_NEGATIVE = b"ERR COUNT can't be negative"
 MAXLEN_BELOW_ZERO = b"ERR MAXLEN can't be negative"

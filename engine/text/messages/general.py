@@ -50,6 +50,11 @@ def unknown_command(argv: list[bytes]) -> bytes:
     return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)
 
 
+def left_out(name: bytes, subject: bytes) -> bytes:
+    """A command of Redis that the engine leaves out. It begins as for any unknown command, which programs look for."""
+    return b"ERR unknown command '%b': this is a stream engine, without %b" % (name[:128].replace(b"|", b" "), subject)
+
+
 def unknown_subcommand(container: bytes, word: bytes) -> bytes:
     """A container with a subcommand that does not exist."""
     return b"ERR unknown subcommand '%b'. Try %b HELP." % (word[:128], container.upper())

@@ -32,6 +32,7 @@ SETUP = (
 )
 #: Commands that write, each so that it changes something.
 WRITES = """
+    SET string v2 IFEQ value | DELEX string IFNE v | MSETEX 2 a 1 b 2 EX 100 | MSETEX 2 a 1 b 2
     EXPIRE string 100 | PEXPIRE string 100000 | EXPIREAT string 1700001000 | PEXPIREAT string 1700001000000
     SET other v | SET string v2 | SETNX other v | SETEX other 100 v | PSETEX other 100000 v | GETSET string v
     MSET a 1 b 2 c 3 | MSETNX a 1 b 2 | GETDEL string | GETEX string EX 100 | APPEND string more
@@ -43,6 +44,7 @@ WRITES = """
     SINTERSTORE other set numbers | SUNIONSTORE set numbers set | SDIFFSTORE set set numbers
     LPUSH list x | RPUSH list x | LPUSHX list x | RPUSHX list x | LPOP list | RPOP list 2 | LMOVE list other LEFT RIGHT
     RPOPLPUSH list other | BLPOP list 0 | BRPOP list 0 | BLMOVE list other LEFT LEFT 0 | BRPOPLPUSH list other 0
+    LMPOP 2 none list LEFT COUNT 2 | BLMPOP 0 2 list other RIGHT
     LSET list 0 x | LINSERT list BEFORE a x | LREM list 0 a | LTRIM list 1 1
     XADD stream 9-1 f v | XADD other * f v | XADD stream MAXLEN = 2 * f v | XADD stream IDMP producer iid * f v
     XADD stream NOMKSTREAM DELREF MAXLEN = 1 * f v

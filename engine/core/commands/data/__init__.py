@@ -1,6 +1,7 @@
 """Commands of the other types, of keys, and of their expiry."""
 
 from engine.core.commands.data import (
+    conditional,
     counters,
     dump,
     expiry,
@@ -17,6 +18,7 @@ from engine.core.commands.data import (
 )
 
 __all__ = [
+    "conditional",
     "counters",
     "dump",
     "expiry",

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import key_command
-from engine.core.protocol.args import I64_MAX, Args
+from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply
 from engine.text.messages import data
 
@@ -30,6 +30,41 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
     if deadline > I64_MAX:
         raise error
     return deadline
+
+
+#: Options with a time: (in seconds, since the epoch).
+_OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
+
+
+class TimeOption:
+    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the one word that keeps or removes the expiry."""
+
+    __slots__ = ("_amount", "_unit", "keeps")
+
+    def __init__(self) -> None:
+        self._unit = b""
+        self._amount = b""
+        #: The word without an amount was given.
+        self.keeps = False
+
+    def take(self, args: Args, without_time: bytes) -> bool:
+        """Take the option, which may come again in the same form; whether it stood there and could be taken."""
+        word = args.peek()
+        if word == without_time and not self._unit:
+            self.keeps = True
+            args.take()
+            return True
+        if word in _OPTIONS and not self.keeps and self._unit in {b"", word} and args.option(word):
+            self._unit, self._amount = word, args.take()
+            return True
+        return False
+
+    def deadline(self, ctx: Context, command_name: bytes) -> int | None:
+        """The deadline in milliseconds since the epoch, None where no time was given."""
+        if not self._unit:
+            return None
+        seconds, absolute = _OPTIONS[self._unit]
+        return positive_deadline(ctx, command_name, parse_int(self._amount), seconds=seconds, absolute=absolute)
 
 
 def is_past(ctx: Context, deadline: int) -> bool:

@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import list_command
-from engine.core.protocol.args import I64_MAX, parse_int
-from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
+from engine.core.protocol.args import I64_MAX, Args, numbered_keys, parse_int
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding, paged
 from engine.core.table.registry import Keys
 from engine.text import longdouble
-from engine.text.messages import general
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -167,7 +167,7 @@ def rpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 # -- waiting --------------------------------------------------------------------------------------------------------
 
 
-def _timeout(word: bytes, now: int) -> int:
+def timeout_in_ms(word: bytes, now: int) -> int:
     """A timeout in seconds as milliseconds, 0 for ever. Its end, counted from ``now``, has to fit 64 bits."""
     try:
         seconds = longdouble.parse(word)
@@ -184,7 +184,7 @@ def _timeout(word: bytes, now: int) -> int:
 
 
 def _blocking_pop(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
-    timeout = _timeout(argv[-1], ctx.now)
+    timeout = timeout_in_ms(argv[-1], ctx.now)
     keys = argv[1:-1]
     for key in keys:
         items = list_at(ctx, key)
@@ -209,7 +209,7 @@ for _name, _left, _summary in (
 
 
 def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool) -> Reply:
-    timeout = _timeout(argv[-1], ctx.now)
+    timeout = timeout_in_ms(argv[-1], ctx.now)
     items = list_at(ctx, argv[1])
     if items is None:
         return ctx.block(argv, [argv[1]], timeout, type_name=b"list", on_timeout=None)
@@ -238,3 +238,60 @@ def blmove(ctx: Context, argv: list[bytes]) -> Reply:
 def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
     """Moves an element as RPOPLPUSH does; waits while the source is empty."""
     return _blocking_move(ctx, argv, left=False, to_left=True)
+
+
+# -- several lists ----------------------------------------------------------------------------------------------------
+
+
+def _several(args: Args) -> tuple[list[bytes], bool, int]:
+    """``numkeys key [key ...] <LEFT|RIGHT> [COUNT count]``: the keys, whether from the left, how many elements."""
+    keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
+    left, count = _is_left(args.take()), 0
+    while len(args):
+        if count or not args.option(b"COUNT"):
+            raise CommandError(general.SYNTAX)
+        count = args.take_int(data.POP_COUNT)
+        if count < 1:
+            raise CommandError(data.POP_COUNT)
+    return keys, left, count or 1
+
+
+def _pop_first(ctx: Context, keys: list[bytes], count: int, *, left: bool) -> Reply:
+    """The key of the first list that there is, with elements from its end; None where there is none."""
+    for key in keys:
+        items = list_at(ctx, key)
+        if items is not None:
+            popped = _pop(ctx, key, items, count, left=left)
+            return holding([key, paged(popped)])
+    return None
+
+
+@list_command(
+    "lmpop numkeys key [key ...] <LEFT|RIGHT> [COUNT count]",
+    "write movablekeys",
+    keys=Keys(count_at=1),
+    access="RW access delete",
+    since="7.0.0",
+    complexity="O(keys + count)",
+)
+def lmpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns elements from one end of the first list that is not empty."""
+    keys, left, count = _several(Args(argv))
+    popped = _pop_first(ctx, keys, count, left=left)
+    return NIL_ARRAY if popped is None else popped
+
+
+@list_command(
+    "blmpop timeout numkeys key [key ...] <LEFT|RIGHT> [COUNT count]",
+    "write blocking movablekeys",
+    keys=Keys(count_at=2),
+    access="RW access delete",
+    since="7.0.0",
+    complexity="O(keys + count)",
+)
+def blmpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns elements as LMPOP does; waits while all lists are empty."""
+    keys, left, count = _several(Args(argv, 2))
+    timeout = timeout_in_ms(argv[1], ctx.now)
+    popped = _pop_first(ctx, keys, count, left=left)
+    return ctx.block(argv, keys, timeout, type_name=b"list") if popped is None else popped

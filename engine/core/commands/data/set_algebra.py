@@ -16,7 +16,7 @@ from engine.core.commands.data.sets import MANY, read_set
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered_from, in_parts
 from engine.core.keyspace.members import Members, set_limits
-from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.args import Args, numbered_keys
 from engine.core.protocol.replies import CommandError, Pages, Reply, Set, Steps
 from engine.core.table.registry import ALL_KEYS, Keys
 from engine.text.messages import data, general
@@ -149,19 +149,15 @@ for _name, _combine, _what, _complexity in (
 )
 def sintercard(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how many members all of several sets have, counting to a limit."""
-    numkeys = parse_int(argv[1], data.NUMKEYS)
-    if numkeys < 1:
-        raise CommandError(data.NUMKEYS)
-    if numkeys > len(argv) - 2:
-        raise CommandError(data.NUMKEYS_TOO_MANY)
-    args, limit = Args(argv, 2 + numkeys), 0
+    args, limit = Args(argv), 0
+    keys = numbered_keys(args, data.NUMKEYS, data.NUMKEYS_TOO_MANY)
     while len(args):
         if not args.option(b"LIMIT"):
             raise CommandError(general.SYNTAX)
         limit = args.take_int(data.LIMIT_NEGATIVE)
         if limit < 0:
             raise CommandError(data.LIMIT_NEGATIVE)
-    sets = [read_set(ctx, key) for key in argv[2 : 2 + numkeys]]
+    sets = [read_set(ctx, key) for key in keys]
 
     def counted() -> Iterator[list[bytes]]:
         count = 0

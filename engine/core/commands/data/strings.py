@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.expiry import expire_key, is_past, persist_key, positive_deadline
+from engine.core.commands.data.digests import CONDITIONS, is_met
+from engine.core.commands.data.expiry import TimeOption, expire_key, persist_key, positive_deadline
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
 String = bytes | bytearray
 
-#: Options with a time: (in seconds, since the epoch).
-_TIMES = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
 _PAIRS = Keys(1, -1, 2)
-_TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
+TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 
 
 def checked(value: object) -> String | None:
@@ -70,7 +69,9 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
 
 
 @string_command(
-    f"set key value [NX|XX] [GET] [{_TIME_SYNTAX}|KEEPTTL]", "write denyoom", access="RW access update variable_flags"
+    f"set key value [NX|XX|IFEQ value|IFNE value|IFDEQ digest|IFDNE digest] [GET] [{TIME_SYNTAX}|KEEPTTL]",
+    "write denyoom",
+    access="RW access update variable_flags",
 )
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets a string, whatever the key held."""
@@ -80,30 +81,28 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
         return OK
     args = Args(argv, 3)
     exists: bool | None = None
-    get = keep_ttl = False
-    unit, amount = b"", b""
+    get = False
+    time = TimeOption()
+    condition, wanted = b"", b""
     while len(args):
         word = args.peek()
         if word in {b"NX", b"XX"} and exists is not (word == b"NX"):
             exists = word == b"XX"
+            args.take()
         elif word == b"GET":
             get = True
-        elif word == b"KEEPTTL" and not unit:
-            keep_ttl = True
-        elif word in _TIMES and not keep_ttl and unit in {b"", word} and len(args) > 1:
-            unit = args.take().upper()
-            amount = args.argv[args.pos]
-        else:
+            args.take()
+        elif word in CONDITIONS and exists is None and condition in {b"", word} and args.option(word):
+            condition, wanted = word, args.take()
+        elif not time.take(args, b"KEEPTTL"):
             raise CommandError(general.SYNTAX)
-        args.take()
-    deadline = None
-    if unit:
-        seconds, absolute = _TIMES[unit]
-        deadline = positive_deadline(ctx, b"set", parse_int(amount), seconds=seconds, absolute=absolute)
+    deadline = time.deadline(ctx, b"set")
     old = _read(ctx, key) if get else None
     if exists is not None and exists is not (ctx.db.get(key) is not None):
         return old
-    if keep_ttl:
+    if condition and not is_met(condition, wanted, string_at(ctx, key)):
+        return old
+    if time.keeps:
         set_string(ctx, key, value, keep_ttl=True)
         ctx.effect(b"SET", key, value, b"KEEPTTL")
     else:
@@ -209,32 +208,21 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
     return value
 
 
-@string_command(f"getex key [{_TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update", since="6.2.0")
+@string_command(f"getex key [{TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update", since="6.2.0")
 def getex(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the string at a key and changes its expiry."""
     key = argv[1]
     args = Args(argv, 2)
-    persist = False
-    unit, amount = b"", b""
+    time = TimeOption()
     while len(args):
-        word = args.peek()
-        if word == b"PERSIST" and not unit:
-            persist = True
-        elif word in _TIMES and not persist and unit in {b"", word} and len(args) > 1:
-            unit = args.take().upper()
-            amount = args.argv[args.pos]
-        else:
+        if not time.take(args, b"PERSIST"):
             raise CommandError(general.SYNTAX)
-        args.take()
     value = _read(ctx, key)
     if value is None:
         return None
-    if unit:
-        seconds, absolute = _TIMES[unit]
-        deadline = positive_deadline(ctx, b"getex", parse_int(amount), seconds=seconds, absolute=absolute)
-        if is_past(ctx, deadline) and not absolute:
-            raise AssertionError("a time to come lies in the past")
+    deadline = time.deadline(ctx, b"getex")
+    if deadline is not None:
         expire_key(ctx, key, deadline)
-    elif persist:
+    elif time.keeps:
         persist_key(ctx, key)
     return value

@@ -41,7 +41,7 @@ def _key_specs(one: Command) -> Set:
         )
     if keys.count_at:
         begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
-        places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": 1})
+        places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
         counted = Map.of({b"type": b"keynum", b"spec": places})
         return Set([Map.of({b"flags": _access(one.uses[0]), b"begin_search": begin, b"find_keys": counted})])
     if keys.find is not None and "STREAMS" in one.syntax:
@@ -167,7 +167,7 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     one = called_by(argv)
     if one is None:
         raise CommandError(server.GETKEYS_UNKNOWN)
-    if not one.keys.first and one.keys.is_fixed:
+    if one.keys.are_none:
         raise CommandError(server.GETKEYS_NO_KEYS)
     if not one.arity_fits(len(argv)):
         raise CommandError(server.GETKEYS_ARITY)

@@ -25,7 +25,7 @@ def ping(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 2:
         raise CommandError(general.wrong_arity(b"ping"))
     session = ctx.session
-    if session.proto == 2 and (session.channels or session.patterns):
+    if session.proto == 2 and session.subscriptions:
         return [b"pong", argv[1] if len(argv) == 2 else b""]
     return argv[1] if len(argv) == 2 else PONG
 

@@ -64,7 +64,7 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
 def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
     blocked = ctx.sessions.blocked()
     timed = sum(one.waiter is not None and one.waiter.deadline is not None for one in blocked)
-    listening = sum(bool(one.channels or one.patterns) for one in ctx.sessions)
+    listening = sum(bool(one.subscriptions) for one in ctx.sessions)
     return [
         ("connected_clients", len(ctx.sessions)),
         ("cluster_connections", 0),
@@ -169,7 +169,7 @@ def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("keyspace_misses", sum(db.misses for db in ctx.databases)),
         ("pubsub_channels", len(ctx.pubsub.channels)),
         ("pubsub_patterns", len(ctx.pubsub.patterns)),
-        ("pubsubshard_channels", 0),
+        ("pubsubshard_channels", len(ctx.pubsub.shard_channels)),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("total_error_replies", sum(ctx.telemetry.errors.values())),

@@ -6,15 +6,16 @@ Inside EXEC, where each command has one place in the reply, the first answer sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import pubsub_command
 from engine.core.protocol.args import at_most
-from engine.core.protocol.replies import NO_REPLY, Push, Reply
+from engine.core.protocol.replies import NO_REPLY, CommandError, Push, Reply
 from engine.core.table.declare import container
-from engine.core.table.registry import Channels
+from engine.core.table.registry import Channels, Keys
 from engine.text.globs import matcher
+from engine.text.messages import clients
 
 if TYPE_CHECKING:
     from engine.core.clients.session import Session
@@ -22,43 +23,52 @@ if TYPE_CHECKING:
 
 
 def _answers(
-    ctx: Context, kind: bytes, names: Sequence[bytes | None], change: Callable[[Session, bytes], None]
+    ctx: Context,
+    kind: bytes,
+    names: Sequence[bytes | None],
+    change: Callable[[Session, bytes], None],
+    *counted: Collection[bytes],
 ) -> Reply:
+    """One answer for each name, with how many are then in ``counted``."""
     session = ctx.session
     answers = []
     for name in names:
         if name is not None:
             change(session, name)
-        answers.append(Push([kind, name, len(session.channels) + len(session.patterns)]))
+        answers.append(Push([kind, name, sum(map(len, counted))]))
     first = answers.pop(0) if session.in_exec else NO_REPLY
     ctx.outbox.extend((session, answer) for answer in answers)
     return first
 
 
+def _plain(ctx: Context) -> tuple[set[bytes], set[bytes]]:
+    return ctx.session.channels, ctx.session.patterns
+
+
 @pubsub_command("subscribe channel [channel ...]", channels=Channels(-1), complexity="O(channels)")
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to channels."""
-    return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe)
+    return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe, *_plain(ctx))
 
 
 @pubsub_command("psubscribe pattern [pattern ...]", channels=Channels(-1, patterns=True), complexity="O(patterns)")
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to the channels that match patterns."""
-    return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern)
+    return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern, *_plain(ctx))
 
 
 @pubsub_command("unsubscribe [channel [channel ...]]", complexity="O(channels)")
 def unsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Unsubscribes from all or some channels."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.channels)] or [None]
-    return _answers(ctx, b"unsubscribe", names, ctx.pubsub.unsubscribe)
+    return _answers(ctx, b"unsubscribe", names, ctx.pubsub.unsubscribe, *_plain(ctx))
 
 
 @pubsub_command("punsubscribe [pattern [pattern ...]]", complexity="O(patterns)")
 def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Unsubscribes from all or some patterns."""
     names: list[bytes | None] = [*(argv[1:] or ctx.session.patterns)] or [None]
-    return _answers(ctx, b"punsubscribe", names, ctx.pubsub.unsubscribe_pattern)
+    return _answers(ctx, b"punsubscribe", names, ctx.pubsub.unsubscribe_pattern, *_plain(ctx))
 
 
 @pubsub_command(
@@ -66,8 +76,61 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
     """Publishes a message to a channel, and returns how many clients received it."""
-    ctx.replication.publish(argv[1], argv[2], within=ctx.session.in_exec)
+    ctx.replication.publish(argv, within=ctx.session.in_exec)
     return ctx.pubsub.publish(argv[1], argv[2])
+
+
+# -- shard channels ---------------------------------------------------------------------------------------------------
+
+_SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
+
+
+@pubsub_command(
+    "ssubscribe shardchannel [shardchannel ...]",
+    "pubsub noscript loading stale denyoom",
+    since="7.0.0",
+    keys=_SHARD_CHANNELS,
+    access="not_key",
+    channels=Channels(-1),
+    complexity="O(channels)",
+)
+def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Subscribes to shard channels. The engine is one shard, so any channel will do."""
+    if ctx.session.in_exec:
+        raise CommandError(clients.SSUBSCRIBE_IN_EXEC)
+    return _answers(ctx, b"ssubscribe", argv[1:], ctx.pubsub.subscribe_shard, ctx.session.shard_channels)
+
+
+@pubsub_command(
+    "sunsubscribe [shardchannel [shardchannel ...]]",
+    since="7.0.0",
+    keys=_SHARD_CHANNELS,
+    access="not_key",
+    complexity="O(channels)",
+)
+def sunsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
+    """Unsubscribes from all or some shard channels."""
+    heard = ctx.session.shard_channels
+    names: list[bytes | None] = [*(argv[1:] or heard)] or [None]
+    return _answers(ctx, b"sunsubscribe", names, ctx.pubsub.unsubscribe_shard, heard)
+
+
+@pubsub_command(
+    "spublish shardchannel message",
+    "pubsub loading stale fast",
+    since="7.0.0",
+    keys=Keys(1, 1, 1, are_channels=True),
+    access="not_key",
+    channels=Channels(1),
+    complexity="O(listeners)",
+)
+def spublish(ctx: Context, argv: list[bytes]) -> Reply:
+    """Publishes a message to a shard channel, and returns how many clients received it."""
+    ctx.replication.publish(argv, within=ctx.session.in_exec)
+    return ctx.pubsub.publish_to_shard(argv[1], argv[2])
+
+
+# -- who listens ------------------------------------------------------------------------------------------------------
 
 
 pubsub_subcommand = container(
@@ -80,19 +143,25 @@ pubsub_subcommand = container(
 )
 
 
+def _channels(argv: list[bytes], channels: Collection[bytes]) -> Reply:
+    at_most(argv, 3)
+    return list(channels if len(argv) == 2 else filter(matcher(argv[2]), channels))
+
+
+def _listeners(argv: list[bytes], channels: Mapping[bytes, Collection[Session]]) -> Reply:
+    return [part for name in argv[2:] for part in (name, len(channels.get(name, ())))]
+
+
 @pubsub_subcommand("channels [pattern]", complexity="O(channels)")
 def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the channels that have subscribers."""
-    at_most(argv, 3)
-    channels = ctx.pubsub.channels
-    return list(channels if len(argv) == 2 else filter(matcher(argv[2]), channels))
+    return _channels(argv, ctx.pubsub.channels)
 
 
 @pubsub_subcommand("numsub [channel [channel ...]]", complexity="O(channels named)")
 def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of subscribers of each channel."""
-    channels = ctx.pubsub.channels
-    return [part for name in argv[2:] for part in (name, len(channels.get(name, ())))]
+    return _listeners(argv, ctx.pubsub.channels)
 
 
 @pubsub_subcommand("numpat")
@@ -101,14 +170,13 @@ def pubsub_numpat(ctx: Context, argv: list[bytes]) -> Reply:
     return len(ctx.pubsub.patterns)
 
 
-@pubsub_subcommand("shardchannels [pattern]", since="7.0.0")
+@pubsub_subcommand("shardchannels [pattern]", since="7.0.0", complexity="O(channels)")
 def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns no channel: the engine has no shards."""
-    at_most(argv, 3)
-    return []
+    """Returns the shard channels that have subscribers."""
+    return _channels(argv, ctx.pubsub.shard_channels)
 
 
-@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]", since="7.0.0")
+@pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]", since="7.0.0", complexity="O(channels named)")
 def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns 0 for each shard channel: the engine has no shards."""
-    return [part for name in argv[2:] for part in (name, 0)]
+    """Returns the number of subscribers of each shard channel."""
+    return _listeners(argv, ctx.pubsub.shard_channels)

@@ -79,14 +79,18 @@ def test_a_replica_gets_all_that_is_there_and_all_that_comes(master, engine, dis
 
 
 def test_a_transaction_arrives_whole(master, replica):
-    """MULTI ... EXEC over two databases is one transaction for the replica too; PUBLISH reaches subscribers there."""
+    """MULTI ... EXEC over two databases is one transaction for the replica too; messages reach subscribers there."""
     replica.run("SUBSCRIBE", "news")
+    replica.run("SSUBSCRIBE", "shard")
     for words in (["MULTI"], ["SET", "a", "1"], ["SELECT", "2"], ["XADD", "s", "*", "f", "v"], ["DEL", "a"], ["EXEC"]):
         master.run(*words)
     master.run("SELECT", 0)
     master.run("PUBLISH", "news", "hello")
     assert replica.receive() == [b"message", b"news", b"hello"]
+    master.run("SPUBLISH", "shard", "hello")
+    assert replica.receive() == [b"smessage", b"shard", b"hello"]
     replica.run("UNSUBSCRIBE")
+    replica.run("SUNSUBSCRIBE")
     assert_same(master, replica)
 
 

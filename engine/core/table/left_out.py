@@ -1,0 +1,78 @@
+"""Commands of Redis that the engine leaves out, and why: what their errors and the reference are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Commands about one subject. A name that ends in a dot stands for all that begin with it."""
+
+    subject: str
+    #: What can be used in place of them, or why they have no place here.
+    instead: str
+    commands: tuple[str, ...]
+
+
+LEFT_OUT = (
+    LeftOut(
+        "bit commands",
+        "a Redis beside the engine; flags fit into a hash or a set",
+        ("bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"),
+    ),
+    LeftOut(
+        "HyperLogLog",
+        "`approx_count_distinct` of Spark over the stream",
+        ("pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest"),
+    ),
+    LeftOut(
+        "geo commands",
+        "a Redis beside the engine",
+        (
+            *("geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember"),
+            *("georadiusbymember_ro", "geosearch", "geosearchstore"),
+        ),
+    ),
+    LeftOut("the longest common subsequence", "the client computes it from two GETs", ("lcs",)),
+    LeftOut(
+        "vector sets",
+        "a Redis beside the engine",
+        (
+            *("vadd", "vcard", "vdim", "vemb", "vgetattr", "vinfo", "vismember", "vlinks", "vrandmember", "vrange"),
+            *("vrem", "vsetattr", "vsim"),
+        ),
+    ),
+    LeftOut(
+        "modules",
+        "the engine loads no foreign code; what modules store is refused by name when a file is loaded",
+        (
+            *("module|load", "module|loadex", "module|unload", "json.", "ft.", "bf.", "cf.", "cms.", "topk."),
+            *("tdigest.", "ts."),
+        ),
+    ),
+    LeftOut("moving keys to another server", "DUMP and RESTORE, or replication", ("migrate",)),
+    LeftOut(
+        "client-side caching",
+        "keyspace events (`notify-keyspace-events`); CLIENT TRACKING ON is refused",
+        ("client|tracking",),
+    ),
+    LeftOut(
+        "eviction",
+        "`maxmemory` refuses writes; every `maxmemory-policy` means noeviction, and the log says so",
+        (),
+    ),
+    LeftOut(
+        "the cluster bus",
+        "one engine is one shard; CLUSTER and its kin are refused",
+        ("restore-asking", "trimslots", "hotkeys"),
+    ),
+)
+_SUBJECTS = {name: one.subject for one in LEFT_OUT for name in one.commands}
+
+
+def subject_of(name: bytes) -> bytes | None:
+    """The subject of a command that is left out, given its name in any case; None for another one."""
+    word = name.decode("latin-1").lower()
+    found = _SUBJECTS.get(word) or _SUBJECTS.get(word.partition(".")[0] + ".")
+    return found.encode() if found is not None else None
