@@ -13,9 +13,10 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.core.formats.damage import DamagedError, ForeignError
-from engine.core.formats.rdb import stream_reader, value_reader
+from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
+from engine.core.formats.rdb.streams.reader import load_rest
 from engine.core.formats.rdb.value_reader import Makers, Unknown
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
@@ -323,7 +324,7 @@ class Loading:
         if rest:
             if not isinstance(value, Stream):
                 raise BadFormatError
-            stream_reader.load_rest(rest, value, self._makers.idmp_defaults)
+            load_rest(rest, value, self._makers.idmp_defaults)
         if value.__class__ is Unknown:
             self._leave_out(value.kind, f"key '{_shown(key)}' of database {db.index}")
             return

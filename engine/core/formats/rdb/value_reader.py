@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.formats.rdb import stream_forms, stream_reader
 from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
+from engine.core.formats.rdb.streams import forms
+from engine.core.formats.rdb.streams import reader as stream_reader
 from engine.core.formats.rdb.value_forms import (
     ELEMENTS,
     EXPIRING_HASH,
@@ -88,7 +89,7 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     """
     if kind == STRING:
         return (yield from whole(reader, reader.string))
-    if kind in stream_forms.FORMS:
+    if kind in forms.FORMS:
         return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
     if kind == MODULE:
         number = yield from whole(reader, reader.length)

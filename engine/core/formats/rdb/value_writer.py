@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from engine.core.formats.rdb import stream_forms, stream_writer
 from engine.core.formats.rdb.packed import intset
 from engine.core.formats.rdb.primitives import length, listpack, string
+from engine.core.formats.rdb.streams import forms, writer
 from engine.core.formats.rdb.value_forms import (
     ELEMENTS,
     HASH,
@@ -39,8 +39,8 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
     The value must not change before the last piece is made.
     """
     if isinstance(value, Stream):
-        form = stream_forms.form_of(value)
-        return stream_forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
+        form = forms.form_of(value)
+        return forms.RDB_VERSIONS[form], chain((bytes((form,)),), writer.encode(value, form))
     if isinstance(value, deque):
         return 10, _list_pieces(value)
     kind, pieces = encoded(value, 10)
@@ -60,8 +60,8 @@ def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[by
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """The type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
-        form = min(stream_forms.newest_form(version), stream_forms.form_of(value))
-        return form, stream_writer.encode(value, form)
+        form = min(forms.newest_form(version), forms.form_of(value))
+        return form, writer.encode(value, form)
     if isinstance(value, Hash):
         if not value.big:
             packed = listpack([word for pair in value.items() for word in pair])

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.core.formats.rdb import stream_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.rdb.streams.writer import rest
 from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
@@ -98,7 +98,7 @@ def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
     kind, pieces = encoded(value, version)
     head = bytes((kind,)) + string(key)
     if isinstance(value, Stream):
-        more = stream_writer.rest(value, kind)
+        more = rest(value, kind)
         if more:
             head = _aux(REST_OF_STREAM, more.hex().encode()) + head
     yield head

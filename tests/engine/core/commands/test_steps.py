@@ -12,7 +12,8 @@ from engine.core.commands.data import dump, hashes, keys, scan, set_algebra, set
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
-from engine.core.formats.rdb import stream_writer, value_writer
+from engine.core.formats.rdb import value_writer
+from engine.core.formats.rdb.streams import writer as stream_writer
 from engine.core.keyspace import changes, elements
 from engine.core.keyspace.members import Members
 from engine.core.protocol.replies import OK, CommandError, Steps

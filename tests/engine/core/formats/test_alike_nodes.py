@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from random import Random
 
-from engine.core.formats.rdb.alike_nodes import alike_nodes
-from engine.core.formats.rdb.stream_writer import _node
+from engine.core.formats.rdb.streams.alike_writer import alike_nodes
+from engine.core.formats.rdb.streams.writer import _node
 from engine.core.streams.frames import frame
 
 WORDS = [

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb import checksum, primitives, stream_forms
+from engine.core.formats.rdb import checksum, primitives
+from engine.core.formats.rdb.streams import forms
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError, Pages
 from engine.shell.durability.files import Files
@@ -116,7 +117,7 @@ def test_what_only_new_servers_know_is_kept_too():
     assert not isinstance(one.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
     one.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
     stream = one.core.databases[0].stream(b"stream")
-    assert stream_forms.form_of(stream) == stream_forms.V8_8
+    assert forms.form_of(stream) == forms.V8_8
     payload = one.run("DUMP", "stream")
     assert two.run("RESTORE", "stream", "0", payload) == OK
     assert two.run("DUMP", "stream") == payload

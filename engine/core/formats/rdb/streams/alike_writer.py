@@ -1,6 +1,6 @@
 """Nodes of a stream whose entries all have the same field names and no very long values, as RDB: the quick way.
 
-It says the same as the writer's entry by entry way (:mod:`engine.core.formats.rdb.stream_writer`), which stands in
+It says the same as the writer's entry by entry way (:mod:`engine.core.formats.rdb.streams.writer`), which stands in
 where this one declines. A frame has what a listpack has of its entry, in the same order, with more bytes in between.
 So the frames are copied, the elements' heads and tails are written around the values where these stand, for all
 entries at once, and of the copy only the elements are kept.
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.formats.rdb.primitives import add_elements, element, length
-from engine.core.formats.rdb.stream_forms import SAME_FIELDS
+from engine.core.formats.rdb.streams.forms import SAME_FIELDS
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]

@@ -3,7 +3,7 @@
 The form of 7.0 lacks a consumer's active time (7.2), which matters where it differs from its seen time, idempotent
 producers (8.6), and entries given back by XNACK (8.8). DUMP writes the oldest form that keeps everything. A file has a
 version, which says what its reader knows: there a record of our own has what the form does not keep.
-:mod:`~engine.core.formats.rdb.stream_writer` and :mod:`~engine.core.formats.rdb.stream_reader` are each other's
+:mod:`~engine.core.formats.rdb.streams.writer` and :mod:`~engine.core.formats.rdb.streams.reader` are each other's
 inverse: what is changed in one is changed in both.
 """
 

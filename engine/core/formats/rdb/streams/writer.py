@@ -10,9 +10,9 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from engine.core.formats.rdb.alike_nodes import alike_nodes
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
-from engine.core.formats.rdb.stream_forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
+from engine.core.formats.rdb.streams.alike_writer import alike_nodes
+from engine.core.formats.rdb.streams.forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
 from engine.core.protocol import ids
 from engine.core.streams.frames import fields_of
 from engine.core.streams.group import Consumer, Group

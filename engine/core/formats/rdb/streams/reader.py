@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from operator import lt
 from typing import Any
 
-from engine.core.formats.rdb.pending_reader import Pending
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
-from engine.core.formats.rdb.stream_forms import (
+from engine.core.formats.rdb.streams.forms import (
     DELETED,
     REST_VERSION,
     SAME_FIELDS,
@@ -22,6 +21,7 @@ from engine.core.formats.rdb.stream_forms import (
     V8_8,
     signed,
 )
+from engine.core.formats.rdb.streams.pending_reader import Pending
 from engine.core.protocol import ids
 from engine.core.streams.frames import frame
 from engine.core.streams.group import Group
@@ -59,7 +59,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
 
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
-    """Give a stream that was loaded what :func:`~engine.core.formats.rdb.stream_writer.rest` has of it."""
+    """Give a stream that was loaded what :func:`~engine.core.formats.rdb.streams.writer.rest` has of it."""
     reader = Reader(data)
     if reader.length() != REST_VERSION:
         raise BadFormatError("it holds more of a stream than is known here")
