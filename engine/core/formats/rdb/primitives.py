@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
+from engine.core.formats.rdb import lzf
+
 T = TypeVar("T")
 #: Reading in steps: True where it needs more bytes, False where it could go on and somebody else may have his turn.
 Steps = Generator[bool, None, T]
@@ -189,48 +191,20 @@ class Reader:
             if len(part) == first[0]:
                 self.at = end
                 return part
-        if first < b"\xc0":
-            return self.read(self.length())
+        word, size = self.stored()
+        return word if size < 0 else lzf.decompressed(word, size)
+
+    def stored(self) -> tuple[bytes, int]:
+        """A string as it stands there, and its size in bytes if it is compressed, else -1."""
+        if self.data[self.at : self.at + 1] < b"\xc0":
+            return self.read(self.length()), -1
         code = self.byte()
         if code in _STRING_NUMBERS:
-            return b"%d" % self.unpack(_STRING_NUMBERS[code])
+            return b"%d" % self.unpack(_STRING_NUMBERS[code]), -1
         if code != _COMPRESSED:
             raise BadFormatError
         packed, raw = self.length(), self.length()
-        return _decompressed(self.read(packed), raw)
-
-
-def _decompressed(data: bytes, size: int) -> bytes:
-    """LZF: literal runs, and copies of what came before."""
-    out = bytearray()
-    at, end = 0, len(data)
-    try:
-        while at < end:
-            control = data[at]
-            at += 1
-            if control < 32:
-                out += data[at : at + control + 1]
-                at += control + 1
-                continue
-            count = (control >> 5) + 2
-            if count == 9:
-                count += data[at]
-                at += 1
-            back = ((control & 31) << 8 | data[at]) + 1
-            at += 1
-            start = len(out) - back
-            if start < 0 or len(out) + count > size:
-                raise BadFormatError
-            if back >= count:
-                out += out[start : start + count]
-            else:
-                # It copies what it is writing.
-                out += (out[start:] * (count // back + 1))[:count]
-    except IndexError:
-        raise BadFormatError from None
-    if at != end or len(out) != size:
-        raise BadFormatError
-    return bytes(out)
+        return self.read(packed), raw
 
 
 _SIZES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}

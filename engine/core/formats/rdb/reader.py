@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb import value_reader
-from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.reader import load_rest
 from engine.core.formats.rdb.value_reader import Makers, Unknown
@@ -104,14 +104,14 @@ def _version(header: bytes) -> tuple[bytes, int]:
 class _Source(Reader):
     """The bytes that were fed and not read yet."""
 
-    __slots__ = ("_pieces", "_size", "base", "is_whole", "total", "wanted")
+    __slots__ = ("_pieces", "_size", "base", "is_whole", "sum", "wanted")
 
     def __init__(self) -> None:
         super().__init__(b"")
         #: Where ``data`` begins in the file.
         self.base = 0
         #: The check sum of what comes before.
-        self.total = 0
+        self.sum = RunningSum()
         #: No more will be fed.
         self.is_whole = False
         #: How far ``data`` must reach before reading on makes sense.
@@ -131,7 +131,7 @@ class _Source(Reader):
     def drop_read(self) -> None:
         """Forget what has been read, and sum it up."""
         if self.at:
-            self.total = crc64(self.data[: self.at], self.total)
+            self.sum.add(self.data[: self.at])
             self.data, self.base, self.wanted = self.data[self.at :], self.base + self.at, self.wanted - self.at
             self.at = 0
 
@@ -229,7 +229,7 @@ class Loading:
         yield from self._items()
         source.drop_read()
         if summary.version >= _SUMMED_SINCE:
-            expected, self._began = source.total, source.offset
+            expected, self._began = source.sum.total(), source.offset
             total = int.from_bytes((yield from whole(source, lambda: source.read(_SUM_BYTES))), "little")
             summary.has_sum = bool(total)
             if total and total != expected:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams.writer import rest
 from engine.core.formats.rdb.value_writer import encoded
@@ -27,7 +27,6 @@ TAKEN_AT, REST_OF_STREAM = b"pystreams-ms", b"pystreams-stream"
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
 #: Short values are put together to pieces of about this many bytes.
 _PIECE = 4096
-_CHECKED = 1 << 16
 
 
 def write(
@@ -36,18 +35,12 @@ def write(
     """The file, in pieces; without ``checksum`` its sum is 0, which says that there is none. ``about`` are more
     auxiliary fields.
     """
-    total = 0
-    waiting: list[bytes] = []
-    size = 0
+    total = RunningSum()
     for piece in _pieces(image, version, about or {}):
         yield piece
         if checksum:
-            waiting.append(piece)
-            size += len(piece)
-            if size >= _CHECKED:
-                total = crc64(b"".join(waiting), total)
-                waiting, size = [], 0
-    yield crc64(b"".join(waiting), total).to_bytes(8, "little")
+            total.add(piece)
+    yield total.total().to_bytes(8, "little")
 
 
 def _pieces(image: Image, version: int, about: Mapping[bytes, bytes]) -> Iterator[bytes]:

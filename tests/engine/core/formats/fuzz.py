@@ -17,12 +17,14 @@ from collections.abc import Sequence
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.checksum import crc64
+from engine.core.formats.rdb.streams import reader as streams
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.replay import state
 
 #: How much the process may grow over any number of inputs.
 GROWTH_MB = 96
 _NUMBERS = [0, 1, 63, 64, 16383, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1_700_000_000_000]
+_FEWEST = streams._FEWEST
 _PIECES = [
     *(b"\x81" + number.to_bytes(8, "big") for number in _NUMBERS),
     *(number.to_bytes(8, "little") for number in _NUMBERS),
@@ -61,7 +63,11 @@ def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
 
 
 def try_one(data: bytes) -> bool:
-    """Whether the input was taken; an AssertionError, or any other, where something is wrong."""
+    """Whether the input was taken; an AssertionError, or any other, where something is wrong.
+
+    Some are read the quick way, which is for many nodes, whatever they are.
+    """
+    streams._FEWEST = 1 if len(data) % 2 else _FEWEST
     try:
         core, _ = read(data, skip=True, now=None, piece=0 if len(data) % 3 else 37)
     except DamagedError as error:

@@ -208,14 +208,10 @@ def _nodes(
     buffer: _Bytes, ids: _IdColumns, size: int, spans: list[tuple[_Ints, _Ints]], names: list[bytes], tail: bytes
 ) -> list[bytes]:
     """The nodes whose elements are in these spans of the buffer, a pair of columns for each value."""
-    changes = np.zeros(len(buffer) + 1, np.int8)
-    sizes = np.zeros(len(ids[0]), np.int64)
-    for begins, ends in spans:
-        changes[begins] += 1
-        changes[ends] -= 1
-        sizes += ends - begins
-    kept = np.cumsum(changes[:-1], dtype=np.int8).view(np.bool_)
-    elements = buffer[kept].tobytes()
+    begins = np.array([span[0] for span in spans]).T
+    sizes = np.array([span[1] for span in spans]).T - begins
+    elements = _gathered(buffer, begins.ravel(), sizes.ravel())
+    sizes = sizes.sum(axis=1)
     cuts = [0, *np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), size))).tolist()]
     parts: list[bytes] = [element(0), element(len(names))]
     add_elements(parts, names)
@@ -236,3 +232,12 @@ def _nodes(
             tail + b"\xff",
         )
     return nodes
+
+
+def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
+    """What is in these spans of the buffer, back to back."""
+    ends = np.cumsum(sizes)
+    # How far each byte stands behind its place in the result.
+    moved = np.repeat(begins - ends + sizes, sizes)
+    moved += np.arange(len(moved))
+    return buffer[moved].tobytes()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from operator import lt
-from typing import Any
+from itertools import accumulate, groupby, pairwise
 
+from engine.core.formats.rdb import lzf
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
+from engine.core.formats.rdb.streams.alike_reader import AlikeNodes
 from engine.core.formats.rdb.streams.forms import (
     DELETED,
     REST_VERSION,
@@ -32,16 +33,17 @@ from engine.core.streams.stream import Stream
 
 _U64 = 1 << 64
 _ID_SIZE = 16
+#: Nodes that are read at once, and the bytes of their listpacks, about. Fewer are read one by one.
+_NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
 
 Defaults = Callable[[], tuple[int, int]]
 
 
 def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps[Stream]:
     """Fill an empty stream. ``defaults`` are the server's settings for idempotent producers: duration, most IDs."""
-    for _ in range((yield from whole(reader, reader.length))):
-        key, packed = yield from whole(reader, lambda: (reader.string(), reader.string()))
-        _add_node(stream, key, packed)
-        yield False
+    left = yield from whole(reader, reader.length)
+    while left:
+        left -= yield from _load_nodes(reader, stream, left)
     last_id, max_deleted, added, groups = yield from whole(reader, lambda: _load_counters(reader, form, stream))
     stream.last_id = last_id
     if form >= V7_0:
@@ -111,6 +113,47 @@ def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int,
     return last_id, max_deleted, added, reader.length()
 
 
+def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
+    """Read the next nodes, of so many that are left; how many."""
+    keys: list[bytes] = []
+    stored: list[tuple[bytes, int]] = []
+    size = 0
+    while len(keys) < min(left, _NODES) and size < _NODES_BYTES:
+        key, one = yield from whole(reader, lambda: (reader.string(), reader.stored()))
+        keys.append(key)
+        stored.append(one)
+        size += max(len(one[0]), one[1])
+    nodes = yield from _decompressed(stored)
+    alike = AlikeNodes(nodes)
+    if len(nodes) >= _FEWEST:
+        yield from alike.find(keys)
+    for are, group in groupby(range(len(nodes)), alike.are.tolist().__getitem__):
+        numbers = list(group)
+        if are:
+            for entries in alike.entries(numbers[0], numbers[-1] + 1):
+                _, _, ms, seq = entries
+                if ms[0] << 64 | seq[0] <= stream.last_id:
+                    raise BadFormatError
+                stream.extend(*entries)
+                yield False
+            continue
+        for number in numbers:
+            _add_node(stream, keys[number], nodes[number])
+            yield False
+    return len(nodes)
+
+
+def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
+    """Strings, given as they are stored, each with its size if it is compressed, else -1."""
+    packed = [(data, size) for data, size in stored if size > 0]
+    if len(packed) < _FEWEST:
+        return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
+    joined = yield from lzf.decompressed_many(*zip(*packed, strict=True))
+    cuts = accumulate((size for _, size in packed), initial=0)
+    words = (joined[begin:end] for begin, end in pairwise(cuts))
+    return [data if size < 0 else next(words) if size else lzf.decompressed(data, size) for data, size in stored]
+
+
 def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(key) != 16:
         raise BadFormatError
@@ -122,8 +165,6 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     at = 4 + fields
     if words[at - 1] or live <= 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
-    if not deleted and _add_alike(stream, words, at, names, first_ms, first_seq):
-        return
     ms_of, seq_of = array("Q"), array("Q")
     frames: list[bytes] = []
     last_id = stream.last_id
@@ -157,36 +198,6 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(frames) != live or at != len(words):
         raise BadFormatError
     stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
-
-
-def _add_alike(stream: Stream, words: list[Any], at: int, names: list[bytes], first_ms: int, first_seq: int) -> bool:
-    """Add the entries of a node, from ``words[at]`` on, that all have the node's fields: column by column.
-
-    False where there are others, or something is wrong: then nothing was done.
-    """
-    fields = len(names)
-    stride = fields + 4
-    live, rest = divmod(len(words) - at, stride)
-    if rest or live != words[0] or set(words[at::stride]) != {SAME_FIELDS} or not fields:
-        return False
-    if set(words[at + stride - 1 :: stride]) != {fields + 3}:
-        return False
-    try:
-        ms_of = array("Q", [first_ms + delta for delta in words[at + 1 :: stride]])
-        seq_of = array("Q", [first_seq + delta for delta in words[at + 2 :: stride]])
-    except (OverflowError, TypeError):
-        return False
-    pairs = list(zip(ms_of, seq_of, strict=True))
-    if not all(map(lt, pairs, pairs[1:])) or pairs[0] <= ids.split(stream.last_id):
-        return False
-    columns = [list(map(b"%d-%d".__mod__, pairs))]
-    for place in range(at + 3, at + 3 + fields):
-        column = words[place::stride]
-        columns.append(column if set(map(type, column)) == {bytes} else _texts(column))
-    sized = [one for column in columns for one in (map(len, column), column)]
-    frames = list(map(_shape_of(names).__mod__, zip(*sized, strict=True)))
-    stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
-    return True
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:

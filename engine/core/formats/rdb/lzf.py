@@ -1,0 +1,148 @@
+"""LZF, the compression of strings in Redis's RDB format: one string, or many at once.
+
+Compressed data are runs of literal bytes and copies of what came before::
+
+    000LLLLL  literals                     L + 1 bytes follow
+    LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
+    111ooooo  LLLLLLLL  oooooooo           copy L + 9 bytes from o + 1 bytes back
+
+Many strings are translated to Snappy's format, which says the same with other bytes, and decompressed by Arrow. Where
+each piece begins follows from the one before it; so the strings are walked side by side, a piece of each at a time.
+A ValueError says that the data are damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_Ints = npt.NDArray[np.int64]
+_Bytes = npt.NDArray[np.uint8]
+
+#: First bytes of short copies, and of long ones.
+_COPY, _LONG_COPY = 32, 224
+#: How many bytes a piece takes, by its first byte.
+_SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
+#: Pieces of each string between two looks whether all have ended.
+_PIECES = 16
+#: The longest copy of Snappy's, with an offset of two bytes.
+_SNAPPY_COPY = 64
+
+
+def decompressed(data: bytes, size: int) -> bytes:
+    """One string of ``size`` bytes."""
+    out = bytearray()
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            control = data[at]
+            at += 1
+            if control < _COPY:
+                out += data[at : at + control + 1]
+                at += control + 1
+                continue
+            count = (control >> 5) + 2
+            if count == 9:
+                count += data[at]
+                at += 1
+            back = ((control & 31) << 8 | data[at]) + 1
+            at += 1
+            start = len(out) - back
+            if start < 0 or len(out) + count > size:
+                raise ValueError("a copy of what is not there")
+            if back >= count:
+                out += out[start : start + count]
+            else:
+                # It copies what it is writing.
+                out += (out[start:] * (count // back + 1))[:count]
+    except IndexError:
+        raise ValueError("it ends within a piece") from None
+    if at != end or len(out) != size:
+        raise ValueError("its size is another")
+    return bytes(out)
+
+
+def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
+    """Strings of these sizes in bytes, joined; with pauses, in which somebody else may have his turn."""
+    if not all(parts):
+        raise ValueError("nothing stands for a string")
+    # Behind each string stands a byte at which the walk through it stays; one more is for a piece that has no end.
+    data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
+    lengths = np.array(list(map(len, parts)))
+    ends = np.cumsum(lengths + 1) - 1
+    at = yield from _pieces(data, ends - lengths, ends)
+    first = data[at]
+    are_copies, are_long = first >= _COPY, first >= _LONG_COPY
+    counts = np.where(are_copies, (first >> 5) + np.uint8(2), first + np.uint8(1)).astype(np.int64)
+    counts[are_long] = data[at[are_long] + 1] + np.int64(9)
+    begins = np.searchsorted(at, ends - lengths)
+    if (np.add.reduceat(counts, begins) != sizes).any():
+        raise ValueError("its size is another")
+    # Nothing is copied from before its string.
+    copies = np.flatnonzero(are_copies)
+    back = ((first[copies] & 31).astype(np.int64) << 8 | data[at[copies] + 1 + are_long[copies]]) + 1
+    there = np.cumsum(counts) - counts
+    if (back > (there - there[begins][np.searchsorted(ends, at)])[copies]).any():
+        raise ValueError("a copy of what is not there")
+    yield False
+    literals = at[~are_copies]
+    snappy = _translated(data, ends, literals, (at[copies], counts[copies], back), are_long[copies])
+    total = int(counts.sum())
+    return pa.Codec("snappy").decompress(_varint(total) + snappy, total, asbytes=True)  # type: ignore[no-any-return]
+
+
+def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _Ints]:
+    """Where the pieces of all strings begin, in ascending order."""
+    behind = np.minimum(np.arange(len(data)) + _SIZES[data], len(data) - 1)
+    behind[ends] = ends
+    rows = [begins]
+    while (rows[-1] < ends).any():
+        for _ in range(_PIECES):
+            rows.append(behind[rows[-1]])
+        yield False
+    if (rows[-1] != ends).any():
+        raise ValueError("it ends within a piece")
+    table = np.array(rows).T
+    return table[table < ends[:, None]]
+
+
+def _translated(
+    data: _Bytes, ends: _Ints, literals: _Ints, copies: tuple[_Ints, _Ints, _Ints], are_long: npt.NDArray[np.bool_]
+) -> bytes:
+    """The pieces as Snappy's: where literals begin; where copies do, how many bytes they copy, from how far back.
+
+    A copy of Snappy's takes three bytes: one with its count, two with its offset. It copies no more than 64 bytes.
+    """
+    at, counts, back = copies
+    source = data.copy()
+    source[literals] <<= np.uint8(2)
+    last = at + 1 + are_long
+    more = (counts - 1) // _SNAPPY_COPY
+    # How often each byte stands in the result: the place of the string's end not at all.
+    repeats = np.ones(len(data), np.int64)
+    repeats[ends] = repeats[-1] = 0
+    repeats[last] += ~are_long + 3 * more
+    out = np.repeat(source, repeats)
+    to = (np.cumsum(repeats) - repeats)[at]
+    for number in range(int(more.max(initial=0)) + 1):
+        some = more >= number
+        begin, count, offset = (
+            to[some] + 3 * number,
+            np.minimum(counts[some] - _SNAPPY_COPY * number, _SNAPPY_COPY),
+            back[some],
+        )
+        out[begin] = count - 1 << 2 | 2
+        out[begin + 1], out[begin + 2] = offset & 255, offset >> 8
+    return out.tobytes()
+
+
+def _varint(value: int) -> bytes:
+    """A number in groups of seven bits, the lowest first."""
+    groups = []
+    while value > 127:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*groups, value))

@@ -1,0 +1,319 @@
+"""Nodes of a stream whose entries all have the node's field names, from RDB: the quick way, many nodes at once.
+
+It says the same as the entry by entry way of :mod:`engine.core.formats.rdb.streams.reader`, which is for the nodes
+that are declined here, damaged ones among them. Where an element of a listpack begins follows from the one before it.
+So the nodes are walked side by side, an element of each at a time; all else is done for all entries at once. Frames are
+made as rows of a table in which every word has the room of the longest one; what words do not fill is left out at last.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.core.formats.rdb.primitives import BadFormatError, Steps, read_listpack
+from engine.core.formats.rdb.streams.forms import SAME_FIELDS
+
+_Ints = npt.NDArray[np.int64]
+_Unsigned = npt.NDArray[np.uint64]
+_Bytes = npt.NDArray[np.uint8]
+_Bools = npt.NDArray[np.bool_]
+#: Some columns of the table of frames: bytes that are the same in all rows; or a word in each, the words' sizes, and
+#: which bytes are the words', None if all are.
+_Block = bytes | tuple[_Bytes, _Ints, _Bools | None]
+#: What a stream is extended with: frames, their sizes, the IDs' two columns.
+Entries = tuple[bytes, list[int], "array[int]", "array[int]"]
+
+#: Nodes with more elements are declined, and with more fields.
+_MOST_ELEMENTS, _MOST_FIELDS = 8192, 120
+#: Elements of each node in one step, and entries.
+_AT_ONCE, _ENTRIES = 64, 1024
+#: The most bytes of a table of frames.
+_TABLE_BYTES = 1 << 20
+_SHORTEST = 7
+#: Behind the nodes, so that no element of a damaged one reaches behind the buffer.
+_BEHIND = b"\xff" * 16
+_END, _MINUS, _ZERO = b"\xff-0"
+#: The first byte of a number's element -> the bytes of the number.
+_NUMBER_BYTES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
+#: An element of more bytes than this, the byte behind it included, has two bytes behind it.
+_SHORT_ELEMENT = 128
+_POWERS = np.array([10**power for power in range(1, 20)], np.uint64)
+
+
+@cache
+def _element_sizes() -> _Ints:
+    """The bytes of an element, those behind it included, by its first two bytes; 0: it has another form, or is none."""
+    first, second = np.divmod(np.arange(1 << 16), 256)
+    sizes = np.zeros(1 << 16, np.int64)
+    sizes[first < 0x80] = 2
+    sizes = np.where((first >= 0x80) & (first < 0xC0), (first & 63) + 2, sizes)
+    sizes[(first >= 0xC0) & (first < 0xE0)] = 3
+    long = 2 + ((first & 15) << 8 | second)
+    sizes = np.where((first >= 0xE0) & (first < 0xF0), long + np.where(long < _SHORT_ELEMENT, 1, 2), sizes)
+    for code, size in _NUMBER_BYTES.items():
+        sizes[first == code] = size + 2
+    return sizes
+
+
+@cache
+def _four_digits() -> _Bytes:
+    """The four digits of each number below 10,000."""
+    return np.frombuffer(b"".join(b"%04d" % number for number in range(10_000)), np.uint8).reshape(-1, 4)
+
+
+class AlikeNodes:
+    """Some nodes of a stream, and what was found of those that are alike."""
+
+    def __init__(self, nodes: Sequence[bytes]) -> None:
+        self._buffer = np.frombuffer(b"".join((*nodes, _BEHIND)), np.uint8)
+        self._lengths = np.array(list(map(len, nodes)))
+        self._ends = np.cumsum(self._lengths)
+        self._behind = np.zeros(0, np.int64)
+        self._names: list[bytes] = []
+        #: Whether each node is alike.
+        self.are = np.zeros(len(nodes), np.bool_)
+        #: A row for each entry of these, a column for each element; the node of each row; the IDs.
+        self._rows = np.zeros((0, 0), np.int64)
+        self._node_of = np.zeros(0, np.int64)
+        self._ms = self._seq = np.zeros(0, np.uint64)
+
+    def find(self, keys: Sequence[bytes]) -> Steps[None]:
+        """Find which nodes are alike; ``keys`` are their IDs."""
+        if self._lengths.min() < _SHORTEST or set(map(len, keys)) != {16}:
+            return
+        buffer, begins = self._buffer, self._ends - self._lengths
+        header = [buffer[begins + at].astype(np.int64) for at in range(6)]
+        total = header[0] | header[1] << 8 | header[2] << 16 | header[3] << 24
+        elements = header[4] | header[5] << 8
+        are = (total == self._lengths) & (elements > 4) & (elements <= _MOST_ELEMENTS)
+        if not are.any():
+            return
+        table = yield from self._walked(begins + 6, int(elements[are].max()))
+        lanes = np.arange(len(are))
+        elements[~are] = 1
+        are &= (table[elements, lanes] == self._ends - 1) & (table[elements - 1, lanes] < self._ends - 1)
+        are &= buffer[self._ends - 1] == _END
+        entries = self._find_heads(table, elements, are)
+        if not are.any():
+            return
+        self._find_entries(table, entries, are)
+        yield False
+        self._find_ids(b"".join(keys))
+
+    def _walked(self, at: _Ints, elements: int) -> Steps[_Ints]:
+        """Where the elements of all nodes begin: a row for each element, a column for each node."""
+        buffer = self._buffer
+        pairs = buffer[:-1].astype(np.uint16) << 8 | buffer[1:]
+        behind = np.arange(len(pairs)) + _element_sizes()[pairs]
+        self._behind = behind = np.minimum(behind, len(buffer) - len(_BEHIND))
+        table = np.empty((elements + 1, len(at)), np.int64)
+        for number in range(elements):
+            table[number] = at
+            at = behind[at]
+            if not number % _AT_ONCE:
+                yield False
+        table[elements] = at
+        return table
+
+    def _find_heads(self, table: _Ints, elements: _Ints, are: _Bools) -> _Ints:
+        """Decline nodes whose field names are not those of the first one; how many entries each node has."""
+        buffer, none = self._buffer, np.zeros(0, np.int64)
+        if not are.any():
+            return none
+        first = int(np.argmax(are))
+        fields = int(buffer[table[2, first]])
+        begin, end = table[0, first], table[min(4 + fields, len(table) - 1), first]
+        are &= (buffer[table[2]] == fields) & (elements >= 4 + fields)
+        if not 0 < fields <= _MOST_FIELDS or not are[first]:
+            are[:] = False
+            return none
+        try:
+            head = buffer[begin:end].tobytes()
+            words = read_listpack(struct.pack("<IH", len(head) + _SHORTEST, 4 + fields) + head + bytes((_END,)))
+        except BadFormatError:
+            are[:] = False
+            return none
+        self._names = words[3:-1]
+        # From the number of fields on all heads are the same.
+        size = int(end - table[2, first])
+        are &= (table[4 + fields] - table[2] == size) & (buffer[table[3 + fields]] == 0)
+        at = np.minimum(table[2], len(buffer) - size)
+        are &= (buffer[at[:, None] + np.arange(size)] == buffer[table[2, first] : end]).all(axis=1)
+        entries, numbers = _numbers(buffer, table[0])
+        are &= numbers & (entries > 0) & (buffer[table[1]] == 0) & self._have_ends(table[:2]).all(axis=0)
+        are &= elements == 4 + fields + entries * (fields + 4)
+        return entries
+
+    def _find_entries(self, table: _Ints, entries: _Ints, are: _Bools) -> None:
+        """Decline nodes with an entry that is deleted, or has other fields, or is damaged."""
+        fields, most = len(self._names), int(entries[are].max())
+        rows = table[4 + fields : 4 + fields + most * (fields + 4)].T.reshape(len(are), most, fields + 4)
+        rows = rows[(np.arange(most) < entries[:, None]) & are[:, None]]
+        node_of = np.repeat(np.flatnonzero(are), entries[are])
+        good = (self._buffer[rows[:, 0]] == SAME_FIELDS) & (self._buffer[rows[:, -1]] == fields + 3)
+        good &= self._have_ends(rows).all(axis=1)
+        for column in (1, 2):
+            good &= _numbers(self._buffer, rows[:, column])[1]
+        are[node_of[~good]] = False
+        kept = are[node_of]
+        self.are, self._rows, self._node_of = are, rows[kept], node_of[kept]
+
+    def _have_ends(self, at: _Ints) -> _Bools:
+        """Whether behind each of these elements stands how long it is."""
+        buffer, behind = self._buffer, self._behind[at]
+        sizes = behind - at
+        good: _Bools = buffer[behind - 1] == sizes - 1
+        long = sizes > _SHORT_ELEMENT
+        if long.any():
+            sizes = sizes - 2
+            good[long] = ((buffer[behind - 2] == sizes >> 7) & (buffer[behind - 1] == (sizes & 127 | 128)))[long]
+        return good
+
+    def _find_ids(self, keys: bytes) -> None:
+        """Decline nodes whose IDs do not ascend."""
+        halves = np.frombuffer(keys, ">u8").astype(np.uint64).reshape(-1, 2)[self._node_of]
+        ms, seq = (
+            halves[:, half] + _numbers(self._buffer, self._rows[:, 1 + half])[0].view(np.uint64) for half in (0, 1)
+        )
+        falls = (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
+        if falls.any():
+            self.are[self._node_of[1:][falls]] = False
+            kept = self.are[self._node_of]
+            self._rows, self._node_of, ms, seq = self._rows[kept], self._node_of[kept], ms[kept], seq[kept]
+        self._ms, self._seq = ms, seq
+
+    # -- entries ------------------------------------------------------------------------------------------------------
+
+    def entries(self, first: int, last: int) -> Iterator[Entries]:
+        """The entries of the nodes [first, last), which are alike, some at a time."""
+        begin, end = np.searchsorted(self._node_of, (first, last)).tolist()
+        while begin < end:
+            behind = min(begin + _ENTRIES, end)
+            while behind - begin > 1 and self._room(begin, behind) > _TABLE_BYTES:
+                behind = (begin + behind) // 2
+            ms, seq = self._ms[begin:behind], self._seq[begin:behind]
+            data, sizes = self._frames(self._rows[begin:behind], ms, seq)
+            yield data, sizes, array("Q", ms.tobytes()), array("Q", seq.tobytes())
+            begin = behind
+
+    def _room(self, begin: int, end: int) -> int:
+        """About how many bytes the table for these entries' frames has."""
+        rows = self._rows[begin:end, 3:-1]
+        return int((self._behind[rows] - rows).max(axis=0).sum()) * (end - begin)
+
+    def _frames(self, rows: _Ints, ms: _Unsigned, seq: _Unsigned) -> tuple[bytes, list[int]]:
+        """Frames, and their sizes."""
+        times, numbers = _digits(ms), _digits(seq)
+        blocks: list[_Block] = [b"*2\r\n$", _digits(times[1] + numbers[1] + 1), b"\r\n", times, b"-", numbers]
+        before = b"\r\n*%d" % (2 * len(self._names))
+        for number, name in enumerate(self._names):
+            words = _words(self._buffer, rows[:, 3 + number])
+            blocks.append(b"%b\r\n$%d\r\n%b\r\n$" % (before, len(name), name))
+            blocks += (_digits(words[1]), b"\r\n", words)
+            before = b""
+        blocks.append(b"\r\n")
+        return _joined(len(rows), blocks)
+
+
+def _joined(count: int, blocks: list[_Block]) -> tuple[bytes, list[int]]:
+    """The rows of a table that consists of these blocks, back to back, and the size of each."""
+    width = sum(len(block) if isinstance(block, bytes) else block[0].shape[1] for block in blocks)
+    table, counts_of = np.empty((count, width), np.uint8), np.ones((count, width), np.bool_)
+    sizes = np.full(count, width)
+    at = 0
+    for block in blocks:
+        if isinstance(block, bytes):
+            end = at + len(block)
+            table[:, at:end] = np.frombuffer(block, np.uint8)
+        else:
+            end = at + block[0].shape[1]
+            table[:, at:end] = block[0]
+            if block[2] is not None:
+                counts_of[:, at:end] = block[2]
+                sizes -= end - at - block[1]
+        at = end
+    return table[counts_of].tobytes(), sizes.tolist()
+
+
+def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
+    """The numbers whose elements begin there, and where there are some."""
+    first = buffer[at]
+    values, are = first.astype(np.int64), first < 0x80
+    if are.all():
+        return values, are
+    some = np.flatnonzero((first & 0xE0) == 0xC0)
+    found = (values[some] & 31) << 8 | buffer[at[some] + 1]
+    values[some] = found - ((found >> 12) << 13)
+    are[some] = True
+    for code, size in _NUMBER_BYTES.items():
+        some = np.flatnonzero(first == code)
+        if len(some):
+            found = np.zeros(len(some), np.int64)
+            for place in range(size):
+                found |= buffer[at[some] + 1 + place].astype(np.int64) << 8 * place
+            # The highest bit is the sign.
+            values[some] = found << 64 - 8 * size >> 64 - 8 * size
+            are[some] = True
+    return values, are
+
+
+def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
+    """The texts of numbers that are not negative, as a block: they stand at the right of its rows."""
+    least, most = int(numbers.min()), int(numbers.max())
+    width = len(str(most))
+    if width == 1:
+        return (numbers + _ZERO).astype(np.uint8)[:, None], np.ones(len(numbers), np.int64), None
+    groups = -(-width // 4)
+    table = np.empty((len(numbers), 4 * groups), np.uint8)
+    numbers = numbers.astype(np.uint64, copy=False)
+    sizes, mask = np.full(len(numbers), width), None
+    if len(str(least)) < width:
+        sizes = np.searchsorted(_POWERS, numbers, side="right") + 1
+        mask = np.arange(width) >= (width - sizes)[:, None]
+    for group in range(groups, 1, -1):
+        # (Division by one number is quick, its remainder is not.)
+        higher = numbers // np.uint64(10_000)
+        table[:, 4 * group - 4 : 4 * group] = _four_digits()[(numbers - higher * np.uint64(10_000)).astype(np.intp)]
+        numbers = higher
+    table[:, :4] = _four_digits()[numbers.astype(np.intp)]
+    return table[:, 4 * groups - width :], sizes, mask
+
+
+def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
+    """The words whose elements begin there, numbers as text, as a block."""
+    first = buffer[at].astype(np.int64)
+    short, long = (first & 0xC0) == 0x80, (first & 0xF0) == 0xE0
+    sizes, begins = first & 63, at + 1
+    if long.any():
+        begins = begins + long
+        sizes = np.where(long, (first & 15) << 8 | buffer[at + 1], sizes)
+    strings = short | long
+    if strings.all():
+        width = int(sizes.max())
+        places = np.arange(width)
+        # (What a shorter word does not fill is taken from behind it, within the buffer.)
+        table = buffer[np.minimum(begins[:, None] + places, len(buffer) - 1)]
+        return table, sizes, None if int(sizes.min()) == width else places < sizes[:, None]
+    numbers = np.flatnonzero(~strings)
+    values, _ = _numbers(buffer, at[numbers])
+    minus = values < 0
+    text, digits, _ = _digits(np.where(minus, -values, values).view(np.uint64))
+    sizes[numbers] = digits + minus
+    width = int(sizes.max())
+    places = np.arange(width)
+    table = np.empty((len(at), width), np.uint8)
+    counts_of = np.zeros((len(at), width), np.bool_)
+    rest = np.flatnonzero(strings)
+    table[rest] = buffer[np.minimum(begins[rest][:, None] + places, len(buffer) - 1)]
+    counts_of[rest] = places < sizes[rest][:, None]
+    table[numbers, width - text.shape[1] :] = text
+    counts_of[numbers] = places >= width - sizes[numbers][:, None]
+    below = numbers[minus]
+    table[below, width - sizes[below]] = _MINUS
+    return table, sizes, counts_of
