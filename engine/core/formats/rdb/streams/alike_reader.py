@@ -100,9 +100,10 @@ class AlikeNodes:
         are &= (table[elements, lanes] == self._ends - 1) & (table[elements - 1, lanes] < self._ends - 1)
         are &= buffer[self._ends - 1] == _END
         entries = self._find_heads(table, elements, are)
+        yield False
         if not are.any():
             return
-        self._find_entries(table, entries, are)
+        yield from self._find_entries(table, entries, are)
         yield False
         self._find_ids(b"".join(keys))
 
@@ -150,14 +151,16 @@ class AlikeNodes:
         are &= elements == 4 + fields + entries * (fields + 4)
         return entries
 
-    def _find_entries(self, table: _Ints, entries: _Ints, are: _Bools) -> None:
+    def _find_entries(self, table: _Ints, entries: _Ints, are: _Bools) -> Steps[None]:
         """Decline nodes with an entry that is deleted, or has other fields, or is damaged."""
         fields, most = len(self._names), int(entries[are].max())
         rows = table[4 + fields : 4 + fields + most * (fields + 4)].T.reshape(len(are), most, fields + 4)
         rows = rows[(np.arange(most) < entries[:, None]) & are[:, None]]
         node_of = np.repeat(np.flatnonzero(are), entries[are])
         good = (self._buffer[rows[:, 0]] == SAME_FIELDS) & (self._buffer[rows[:, -1]] == fields + 3)
+        yield False
         good &= self._have_ends(rows).all(axis=1)
+        yield False
         for column in (1, 2):
             good &= _numbers(self._buffer, rows[:, column])[1]
         are[node_of[~good]] = False
