@@ -71,6 +71,9 @@ class Replication(Protocol):
         ``caller``, if it is one, waits. Otherwise whoever asks ends it now.
         """
 
+    def shutdown_left(self) -> int | None:
+        """How many milliseconds the end waits for replicas at most from now on; None where nobody waits."""
+
     def abort_shutdown(self) -> None:
         """Do not end, after all."""
 
@@ -140,6 +143,9 @@ class WithoutReplicas:
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
         del words, caller
         return False
+
+    def shutdown_left(self) -> int | None:
+        return None
 
     def abort_shutdown(self) -> None:
         raise CommandError(persistence.NO_SHUTDOWN)

@@ -88,13 +88,13 @@ class Failover:
         self._core = core
         self._master = master
         self._roles = roles
-        self._loop = loop
         self._offset = offset
         self._machine = failover()
         self._target: tuple[str, int] | None = None
         self._force = False
-        self._held = HeldWrites(core, loop, "failover")
-        self._is_due = False
+        self._held = HeldWrites(core, loop, "failover", self._look)
+        #: A replica may have everything now.
+        self.look_soon = self._held.look_soon
 
     @property
     def is_on(self) -> bool:
@@ -130,7 +130,7 @@ class Failover:
         self._target, self._force = address, force
         self._held.begin(timeout / 1000, self._time_out)
         self._master.ask_soon()
-        self.look_soon()
+        self._held.look_soon()
 
     def abort(self) -> None:
         """FAILOVER ABORT."""
@@ -140,16 +140,7 @@ class Failover:
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def look_soon(self) -> None:
-        """A replica may have everything now. (Looked at when the present command has left its effects.)"""
-        if self._machine.state is Stage.WAITING and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._look)
-
     def _look(self) -> None:
-        self._is_due = False
-        if self._machine.state is not Stage.WAITING:
-            return
         offset = self._offset()
         for replica in self._master.roster.reachable():
             if replica.offset >= offset and self._target in (None, replica.address):
@@ -169,7 +160,7 @@ class Failover:
 
     def _hand_over_to(self, host: str, port: int) -> None:
         self._machine.fire(FailoverEvent.SYNCED)
-        self._held.forget_time()
+        self._held.stop_waiting()
         self._roles.hand_over(host.encode(), port)
 
     def accepted(self) -> None:
@@ -191,7 +182,7 @@ class Failover:
 
     def stop(self) -> None:
         """The process ends."""
-        self._held.forget_time()
+        self._held.stop_waiting()
 
 
 def _named(address: tuple[str, int] | None) -> str:

@@ -10,30 +10,54 @@ from engine.core.keyspace.changes import NEVER
 
 
 class HeldWrites:
-    """One reason for which writes wait. ``owner`` is its name among all that hold them."""
+    """One reason for which writes wait, and the waiting for replicas behind it. ``owner`` is its name among all that
+    hold them; ``look`` is called when a replica may have caught up.
+    """
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str, look: Callable[[], None]) -> None:
         self._core = core
         self._loop = loop
         self._owner = owner
+        self._look = look
         self._timer: asyncio.TimerHandle | None = None
+        self._waits = self._is_due = False
 
     def begin(self, seconds: float, over: Callable[[], None]) -> None:
-        """Hold them; after so many seconds ``over`` is called, if it is not forgotten before. 0: never."""
+        """Hold them and wait for replicas; after so many seconds ``over`` is called, if waiting has not stopped before.
+        0: never.
+        """
         self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
         self._core.changes.hold_expiry(self._owner, NEVER)
+        self._waits = True
         if seconds:
             self._timer = self._loop.call_later(seconds, over)
 
-    def forget_time(self) -> None:
-        """The time does not matter any more; writes wait on."""
+    @property
+    def left(self) -> float:
+        """The seconds until the waiting is over; 0 where nobody waits, or without end."""
+        return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
+
+    def look_soon(self) -> None:
+        """A replica may have caught up. (It is looked when the present command has left its effects.)"""
+        if self._waits and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look_now)
+
+    def _look_now(self) -> None:
+        self._is_due = False
+        if self._waits:
+            self._look()
+
+    def stop_waiting(self) -> None:
+        """Wait for replicas no more; writes wait on."""
+        self._waits = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def end(self) -> None:
         """Let the clients go on."""
-        self.forget_time()
+        self.stop_waiting()
         self._core.pause.end(self._owner)
         self._core.changes.hold_expiry(self._owner, 0)
         self._core.host.follow_pause()

@@ -154,6 +154,9 @@ class Node:
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
         return self._shutdown.delays(words, caller)
 
+    def shutdown_left(self) -> int | None:
+        return self._shutdown.left
+
     def abort_shutdown(self) -> None:
         self._shutdown.abort()
 

@@ -77,8 +77,9 @@ class Shutdown:
         self._words: frozenset[bytes] = frozenset()
         #: Clients that have called SHUTDOWN, and get an error where it comes to nothing.
         self._callers: dict[Session, None] = {}
-        self._held = HeldWrites(core, loop, "shutdown")
-        self._is_due = False
+        self._held = HeldWrites(core, loop, "shutdown", self._look)
+        #: A replica may have everything now, or has gone.
+        self.look_soon = self._held.look_soon
 
     # -- commands and signals -----------------------------------------------------------------------------------------
 
@@ -100,6 +101,11 @@ class Shutdown:
             self._callers[caller] = None
         return True
 
+    @property
+    def left(self) -> int | None:
+        """How many milliseconds it waits at most from now on; None where it does not."""
+        return round(1000 * self._held.left) if self._machine.state is Stage.WAITING else None
+
     def abort(self) -> None:
         """SHUTDOWN ABORT."""
         if self._machine.state is not Stage.WAITING:
@@ -117,15 +123,8 @@ class Shutdown:
         self._held.begin(seconds, self._time_out)
         self._master.ask_soon()
 
-    def look_soon(self) -> None:
-        """A replica may have everything now, or has gone."""
-        if self._machine.state is Stage.WAITING and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._look)
-
     def _look(self) -> None:
-        self._is_due = False
-        if self._machine.state is Stage.WAITING and not self._lagging():
+        if not self._lagging():
             self._finish(ShutdownEvent.LEVEL)
 
     def _time_out(self) -> None:
@@ -134,7 +133,7 @@ class Shutdown:
     def _finish(self, event: ShutdownEvent) -> None:
         if self._machine.state is not Stage.WAITING:
             return
-        self._held.forget_time()
+        self._held.stop_waiting()
         self._machine.fire(event)
         self._report()
         try:
@@ -156,7 +155,7 @@ class Shutdown:
 
     def stop(self) -> None:
         """The process ends."""
-        self._held.forget_time()
+        self._held.stop_waiting()
 
     # -- who lags -----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ def _human(size: int) -> str:
 def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
     now_us = facts.now_us or ctx.now_us
     uptime = max(now_us - (facts.started_us or now_us), 0) // 1_000_000
+    left = ctx.replication.shutdown_left()
     return [
         ("redis_version", REDIS_VERSION),
         ("redis_git_sha1", "00000000"),
@@ -55,6 +56,7 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("executable", facts.executable),
         ("config_file", facts.config_file),
         ("io_threads_active", 0),
+        *([("shutdown_in_milliseconds", left)] if left is not None else []),
         ("engine_name", "pystreams"),
         ("engine_release", ENGINE_VERSION),
         ("engine_python", facts.python),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +67,11 @@ def test_the_end_waits_for_a_replica_that_lags():
                 wait_for(lambda: client.run("INFO", "clients").find(b"blocked_clients:1") > 0, "the end to begin")
                 writer.send("SET", "k", "2")
                 assert client.run("GET", "k") == b"1"
+                left = re.search(rb"shutdown_in_milliseconds:(\d+)", client.run("INFO", "server"))
+                assert left is not None
+                assert 0 < int(left[1]) <= 10_000
                 assert client.run("SHUTDOWN", "ABORT") == b"OK"
+                assert b"shutdown_in" not in client.run("INFO", "server")
                 assert "Errors trying to SHUTDOWN" in str(caller.receive())
                 assert writer.receive() == b"OK"
                 assert "No shutdown in progress" in str(client.run("SHUTDOWN", "ABORT"))
