@@ -67,6 +67,8 @@ def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> No
         assert row[3:6] == [one.keys.first, one.keys.last, one.keys.step], one.name
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in row[8]]
         told = [{word.decode() for word in spec[b"flags"]} for spec in specs]
+        if one.name in ("sort", "sort_ro"):
+            del told[1]  # the keys of BY and GET, which nobody can find in the command
         if one.name == "sinterstore" and {"RW", "update"} in told:
             told[0] = {"OW", "update"}  # before 7.2 it alone of its kind was said to read what it writes
         has_keys = bool(one.keys.first or not one.keys.is_fixed)

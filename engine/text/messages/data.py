@@ -60,6 +60,11 @@ NUMKEYS = b"ERR numkeys should be greater than 0"
 NUMKEYS_TOO_MANY = b"ERR Number of keys can't be greater than number of args"
 LIMIT_NEGATIVE = b"ERR LIMIT can't be negative"
 
+# -- SORT ---------------------------------------------------------------------------------------------------------
+NOT_A_SCORE = b"ERR One or more scores can't be converted into double"
+SORT_BY_DENIED = b"ERR BY option of SORT denied due to insufficient ACL permissions."
+SORT_GET_DENIED = b"ERR GET option of SORT denied due to insufficient ACL permissions."
+
 # -- lists --------------------------------------------------------------------------------------------------------
 INDEX_RANGE = b"ERR index out of range"
 RANK_ZERO = (

@@ -45,6 +45,7 @@ WRITES = """
     LPUSH list x | RPUSH list x | LPUSHX list x | RPUSHX list x | LPOP list | RPOP list 2 | LMOVE list other LEFT RIGHT
     RPOPLPUSH list other | BLPOP list 0 | BRPOP list 0 | BLMOVE list other LEFT LEFT 0 | BRPOPLPUSH list other 0
     LMPOP 2 none list LEFT COUNT 2 | BLMPOP 0 2 list other RIGHT
+    SORT list ALPHA STORE list | SORT none STORE string | SORT set ALPHA GET * STORE other
     LSET list 0 x | LINSERT list BEFORE a x | LREM list 0 a | LTRIM list 1 1
     XADD stream 9-1 f v | XADD other * f v | XADD stream MAXLEN = 2 * f v | XADD stream IDMP producer iid * f v
     XADD stream NOMKSTREAM DELREF MAXLEN = 1 * f v

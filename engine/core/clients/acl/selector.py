@@ -256,6 +256,11 @@ class Selector:
                     return Denial("channel", channel, (3, number))
         return None
 
+    def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
+        """Whether it allows to call ``argv``, and to read every key."""
+        reads = self.all_keys or bool(self.patterns.get(b"*", 0) & READ)
+        return reads and (self.all_commands or self._may_call(command, argv))
+
     def _may_call(self, command: Command, argv: list[bytes]) -> bool:
         if command.full_name in self.allowed or "no_auth" in command.flags:
             return True

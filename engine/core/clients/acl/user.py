@@ -133,6 +133,10 @@ class User:
                 worst = denial
         return worst
 
+    def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
+        """Whether it may call ``argv`` with the right to read every key."""
+        return any(one.may_read_all(command, argv) for one in self.selectors)
+
     def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
         """Whether it may be subscribed to all of these."""
         return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(

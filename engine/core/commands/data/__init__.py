@@ -13,6 +13,7 @@ from engine.core.commands.data import (
     scan,
     set_algebra,
     sets,
+    sort,
     string_parts,
     strings,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "scan",
     "set_algebra",
     "sets",
+    "sort",
     "string_parts",
     "strings",
 ]

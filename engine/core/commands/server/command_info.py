@@ -31,6 +31,10 @@ def _access(use: Use) -> Set:
 
 def _key_specs(one: Command) -> Set:
     keys = one.keys
+    if keys.find is not None and keys.first:
+        # What follows the first key is found by its words.
+        found = [_key_spec_unknown(use) for use in one.uses[1:]]
+        return Set([_range(one.uses[0], keys.first, 0, 1), *found])
     if len(one.uses) > 1:
         last = len(one.uses) - 1
         return Set(
@@ -49,12 +53,16 @@ def _key_specs(one: Command) -> Set:
         begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
         return Set([_spec(one.uses[0], begin, -1, 1, 2)])
     if keys.find is not None:
-        unknown = Map.of({b"type": b"unknown", b"spec": Map()})
-        return Set([Map.of({b"flags": _access(one.uses[0]), b"begin_search": unknown, b"find_keys": unknown})])
+        return Set([_key_spec_unknown(one.uses[0])])
     if not keys.first:
         return Set()
     last = keys.last if keys.last < 0 else keys.last - keys.first
     return Set([_range(one.uses[0], keys.first, last, keys.step)])
+
+
+def _key_spec_unknown(use: Use) -> Map:
+    unknown = Map.of({b"type": b"unknown", b"spec": Map()})
+    return Map.of({b"flags": _access(use), b"begin_search": unknown, b"find_keys": unknown})
 
 
 def _range(use: Use, first: int, last: int, step: int) -> Map:

@@ -8,7 +8,7 @@ import hiredis
 import pytest
 
 from engine.core.admission import Refusal
-from engine.core.commands.data import dump, hashes, keys, scan, set_algebra, sets
+from engine.core.commands.data import dump, hashes, keys, scan, set_algebra, sets, sort
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import deleting
 from engine.core.commands.streams.groups import claims, pending_entries
@@ -458,3 +458,28 @@ def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small
         assert text in reply.text
     assert side.run("GET new") == b"value"
     assert dump.dumped(side.core.databases[0].stream(b"s")) == payload
+
+
+@pytest.mark.parametrize("key", ["l", "x"])
+@pytest.mark.parametrize(
+    "options", ["", "ALPHA DESC", "BY w:* LIMIT 5 60", "GET w:* GET #", "BY nosort STORE to", "DESC STORE to"]
+)
+def test_many_elements_are_sorted_in_steps(monkeypatch, options, key):
+    """SORT of many elements gives what it gives at once, of the moment at which it was called; the log has it too."""
+    words = " ".join(str(number * 37 % 101) for number in range(101))
+    given = [f"DEL l x; RPUSH l {words}; SADD x {words} a; SREM x a; CONFIG SET set-max-listpack-entries 5"]
+    given += [f"SET w:{number} {number % 7}" for number in range(101)]
+    at_once, side = Side(), Side()
+    side.core.take_steps()
+    for line in given:
+        at_once.run(line), side.run(line)
+    expected = at_once.run(f"SORT {key} {options}")
+    for name, value in {"_MANY": 20, "_AT_ONCE": 10}.items():
+        monkeypatch.setattr(sort, name, value)
+    monkeypatch.setattr(elements, "_PART", 10)
+    steps = side.run(f"SORT {key} {options}")
+    assert type(steps) is Steps
+    came, count = finished(side, steps, {1: f"DEL {key}"})
+    assert (came, count > 10) == (expected, True)
+    assert side.run("LRANGE to 0 -1") == at_once.run("LRANGE to 0 -1")
+    check_replay(side.core, NOW_US + 5000)

@@ -1,0 +1,253 @@
+"""SORT and SORT_RO: the elements of a list or a set in order, by themselves or by the values of other keys.
+
+Words are compared byte by byte, as Redis does in the C locale. Many elements are sorted in steps, other clients'
+commands in between: the elements are those of one moment, the keys that BY and GET name are looked at as it comes to
+them. The log gets what STORE stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from functools import partial
+from heapq import merge
+from itertools import chain, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from engine.core.commands.families import sort_command
+from engine.core.keyspace.elements import gathered
+from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.members import Members
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply, Steps, paged
+from engine.core.table.registry import ONE_KEY, Keys, find
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: More elements are sorted in steps of so many.
+_MANY, _AT_ONCE = 5000, 2000
+#: Elements of a stored list in one effect.
+_IN_EFFECT = 1000
+#: What C's strtod reads as a whole, but for hexadecimal digits and what is no number.
+_NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.IGNORECASE)
+_first: Any = itemgetter(0)
+
+
+class _Pattern:
+    """A pattern of BY or GET: for each element the name of a key, perhaps with a field of the hash there."""
+
+    __slots__ = ("_after", "_before", "_field", "_names_keys", "is_element")
+
+    def __init__(self, pattern: bytes) -> None:
+        self.is_element = pattern == b"#"
+        self._before, star, rest = pattern.partition(b"*")
+        self._names_keys = bool(star)
+        self._after, _, self._field = rest.partition(b"->")
+        if not self._field:
+            self._after = rest
+
+    def value(self, ctx: Context, element: bytes) -> bytes | None:
+        """What stands there; None where there is nothing, or something of another type."""
+        if self.is_element:
+            return element
+        if not self._names_keys:
+            return None
+        value = ctx.db.read(self._before + element + self._after)
+        if self._field:
+            return value.get(self._field) if type(value) is Hash else None
+        return bytes(value) if isinstance(value, bytes | bytearray) else None
+
+
+class _Options:
+    """The words behind the key."""
+
+    def __init__(self, ctx: Context, argv: list[bytes], *, may_store: bool) -> None:
+        self.by: _Pattern | None = None
+        self.sorts = True
+        self.get: list[_Pattern] = []
+        self.descending = self.alpha = False
+        self.target: bytes | None = None
+        self._offset, self._count = 0, -1
+        args = Args(argv, 2)
+        while len(args):
+            if args.flag(b"ASC"):
+                self.descending = False
+            elif args.flag(b"DESC"):
+                self.descending = True
+            elif args.flag(b"ALPHA"):
+                self.alpha = True
+            elif len(args) > 2 and args.flag(b"LIMIT"):
+                self._offset, self._count = args.take_int(), args.take_int()
+            elif may_store and args.option(b"STORE"):
+                self.target = args.take()
+            elif args.option(b"BY"):
+                self._take_by(ctx, argv, args.take())
+            elif args.option(b"GET"):
+                _check_rights(ctx, argv, data.SORT_GET_DENIED)
+                self.get.append(_Pattern(args.take()))
+            else:
+                raise CommandError(general.SYNTAX)
+
+    def _take_by(self, ctx: Context, argv: list[bytes], pattern: bytes) -> None:
+        if b"*" in pattern:
+            _check_rights(ctx, argv, data.SORT_BY_DENIED)
+            self.by = _Pattern(pattern)
+        else:
+            # One name for all elements says nothing of their order.
+            self.sorts = False
+
+    def limits(self, length: int) -> tuple[int, int]:
+        """From where to where, of so many elements, LIMIT wants them."""
+        start = max(self._offset, 0)
+        stop = length if self._count < 0 else min(start + self._count, length)
+        return start, max(stop, start)
+
+
+def _check_rights(ctx: Context, argv: list[bytes], error: bytes) -> None:
+    """BY and GET name keys that nobody can know before: a user needs the right to read all keys."""
+    session = ctx.session
+    if session.limited:
+        command = find(argv[0])
+        if command is None or not session.user.may_read_all(command, argv):
+            raise CommandError(error)
+
+
+# -- sorting ----------------------------------------------------------------------------------------------------------
+
+
+def _number(word: bytes) -> float:
+    word = word.partition(b"\0")[0]
+    if not word:
+        return 0.0
+    if _NUMBER.fullmatch(word) is None:
+        raise CommandError(data.NOT_A_SCORE)
+    return float(word)
+
+
+def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
+    """What is compared in place of each word, with the word."""
+    by = options.by
+    if options.alpha:
+        if by is None:
+            return words
+        weights = [by.value(ctx, word) for word in words]
+        return [((weight is not None, weight or b""), word) for weight, word in zip(weights, words, strict=True)]
+    if by is None:
+        return [(_number(word), word) for word in words]
+    return [(_number(by.value(ctx, word) or b""), word) for word in words]
+
+
+def _ordered(ctx: Context, options: _Options, words: list[bytes]) -> Generator[None, None, Iterator[bytes]]:
+    """The words in order."""
+    # Equal numbers are in the order of their elements; elements of equal words in that in which they were found.
+    key = _first if options.alpha and options.by is not None else None
+    down = options.descending
+    runs = []
+    for at in range(0, len(words), _AT_ONCE):
+        runs.append(sorted(_weighed(ctx, options, words[at : at + _AT_ONCE]), key=key, reverse=down))
+        yield
+    merged = merge(*runs, key=key, reverse=down) if len(runs) > 1 else iter(runs[0] if runs else ())
+    return iter(merged) if options.alpha and options.by is None else (word for _, word in merged)
+
+
+def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
+    """The elements of a value, those alone that LIMIT wants where they are not sorted; of a large set in steps."""
+    if type(value) is Members:
+        return value.shown() if len(value) <= _MANY else gathered(value, iter)
+    if options.sorts or value is None:
+        return list(value or ())
+    start, stop = options.limits(len(value))
+    return list(islice(reversed(value) if options.descending else value, start, stop))
+
+
+def _results(
+    ctx: Context, options: _Options, found: list[bytes] | Generator[None, None, list[list[bytes]]], *, is_set: bool
+) -> Generator[None, None, list[bytes | None]]:
+    """What SORT answers with, or stores."""
+    words = found if isinstance(found, list) else list(chain.from_iterable(reversed((yield from found))))
+    ordered: Iterable[bytes] = words
+    start, stop = 0, len(words)
+    if options.sorts:
+        ordered = yield from _ordered(ctx, options, words)
+    if options.sorts or is_set:
+        start, stop = options.limits(len(words))
+    ordered = islice(ordered, start, stop)
+    results: list[bytes | None] = []
+    while part := list(islice(ordered, _AT_ONCE)):
+        results += [one.value(ctx, word) for word in part for one in options.get] if options.get else part
+        yield
+    return results
+
+
+def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> int:
+    db = ctx.db
+    if not results:
+        if db.delete(target):
+            ctx.effect(b"DEL", target)
+            ctx.changes.notify("g", b"del", target, db.index)
+        return 0
+    items = deque(word or b"" for word in results)
+    if db.get(target) is not None:
+        ctx.effect(b"DEL", target)
+    db.set(target, items, changes=len(items))
+    ctx.changes.notify("l", b"sortstore", target, db.index)
+    words = iter(items)
+    while part := list(islice(words, _IN_EFFECT)):
+        ctx.effect(b"RPUSH", target, *part)
+    return len(items)
+
+
+def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
+    options = _Options(ctx, argv, may_store=may_store)
+    value = ctx.db.read(argv[1])
+    if value is not None and type(value) not in (deque, Members):
+        raise CommandError(general.WRONG_TYPE)
+
+    is_set = type(value) is Members
+    if is_set and options.target is not None and not options.sorts:
+        # So that what is stored does not depend on chance.
+        options.sorts = options.alpha = True
+    found = _found(value, options)
+
+    def work() -> Generator[None, None, Reply]:
+        results = yield from _results(ctx, options, found, is_set=is_set)
+        return paged(list(results)) if options.target is None else _store(ctx, options.target, results)
+
+    if len(value or ()) <= _MANY:
+        return Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
+
+
+def _keys(argv: list[bytes]) -> list[bytes]:
+    """The key, and that of the last STORE."""
+    keys, at = argv[1:2], 2
+    while at < len(argv):
+        word = argv[at].upper()
+        if word == b"STORE" and at + 1 < len(argv):
+            keys[1:] = [argv[at + 1]]
+        at += {b"LIMIT": 3, b"BY": 2, b"GET": 2, b"STORE": 2}.get(word, 1)
+    return keys
+
+
+_SYNTAX = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA]"
+_COST = "O(N log N) of N elements, O(N) where they are not sorted"
+sort_command(
+    f"sort {_SYNTAX} [STORE destination]",
+    "write denyoom movablekeys",
+    keys=Keys(1, 1, 1, find=_keys),
+    access="RO access, OW update",
+    complexity=_COST,
+    summary="Returns the elements of a list or a set in order, or stores them as a list.",
+)(partial(_sort, may_store=True))
+sort_command(
+    f"sort_ro {_SYNTAX}",
+    "readonly movablekeys",
+    keys=ONE_KEY,
+    since="7.0.0",
+    complexity=_COST,
+    summary="Returns the elements of a list or a set in order.",
+)(partial(_sort, may_store=False))
