@@ -1,14 +1,15 @@
 """A server as a replica: it follows a master, from REPLICAOF host port to REPLICAOF NO ONE.
 
 It owns the link and drives it (:mod:`engine.shell.replication.replica.link_states`): who is who
-(:mod:`engine.shell.replication.replica.handshake`), all data, read into databases of their own
-(:mod:`engine.shell.replication.replica.transfer`), then what the master does from there on
-(:mod:`engine.shell.replication.replica.intake`). Everything is done a little at a time. Clients are served in between:
-from the data that were there before, or with an error, as ``replica-serve-stale-data`` and ``repl-diskless-load`` say.
+(:mod:`engine.shell.replication.replica.handshake`), all data
+(:mod:`engine.shell.replication.replica.full_sync`), then what the master does from there on
+(:mod:`engine.shell.replication.replica.applying`). Everything is done a little at a time. Clients are served in
+between: from the data that were there before, or with an error, as ``replica-serve-stale-data`` and
+``repl-diskless-load`` say.
 
 What breaks is tried again, after a pause that grows. What cannot be taken at all, because the engine has no such
 command or type, is not: the server stops following, and INFO says why, until the next REPLICAOF. It never goes on with
-data that differ from its master's. It is one file of more than 400 lines because each step hands over to the next.
+data that differ from its master's. It is one file of more than 400 lines because all states of the link are left here.
 """
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ import time
 from collections.abc import Callable
 
 from engine.core.admission import Refusal
-from engine.core.clients.session import Session
 from engine.core.dispatch import Core
-from engine.core.environment.failures import FatalError
-from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
-from engine.shell.clock import now_us
 from engine.shell.durability.formats.position import Position
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.history import History
+from engine.shell.replication.replica.applying import Applying
+from engine.shell.replication.replica.full_sync import FullSync, tell_what_is_discarded
 from engine.shell.replication.replica.handshake import (
     LINE_LIMIT,
     Continue,
@@ -36,15 +35,13 @@ from engine.shell.replication.replica.handshake import (
     Handshake,
     HandshakeError,
     Introduction,
-    command,
 )
-from engine.shell.replication.replica.intake import Intake
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link, LinkEvent, link
 from engine.shell.replication.replica.logged import Logged
 from engine.shell.replication.replica.situation import Situation
 from engine.shell.replication.replica.surroundings import Downstream, Handover, Surroundings
-from engine.shell.replication.replica.transfer import Transfer, TransferError
+from engine.shell.replication.replica.transfer import TransferError
 from engine.shell.tls import client_context
 from engine.text.messages import server
 from engine.version import REDIS_VERSION
@@ -84,14 +81,10 @@ class Following:
         #: This server was the master until now, and hands over to the one that it follows.
         self._handover: Handover | None = None
         self._lines = b""
-        self._transfer: Transfer | None = None
-        #: The data that there are are served until those being transferred are whole (repl-diskless-load swapdb).
-        self._is_beside = False
-        #: The history that the data being transferred belong to.
-        self._full = Full(b"", 0)
-        self._intake: Intake | None = None
-        self._session: Session | None = None
-        #: The database that the master's next command is about.
+        #: All data, on their way; what the master does behind them.
+        self._sync: FullSync | None = None
+        self._applying: Applying | None = None
+        #: The database that the master's next command is about, while there is no link.
         self._db = 0
         #: What came behind the data while they were read.
         self._early: list[bytes] = []
@@ -102,7 +95,6 @@ class Following:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
-        self._works = False
         #: Why the link is down, as far as that is known; since when, -1: it never was up.
         self.trouble = ""
         self._down_since = -1.0
@@ -143,7 +135,12 @@ class Following:
     @property
     def stream_db(self) -> int:
         """The database that the master's next command is about."""
-        return self._db if self._session is None else self._session.db
+        return self._db if self._applying is None else self._applying.db
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether the data that there are are served until those on their way are whole (repl-diskless-load swapdb)."""
+        return self._sync is not None and self._sync.is_beside
 
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
         """Be a replica of another server from now on. The link is opened after the present command.
@@ -214,7 +211,7 @@ class Following:
         read_only = state is not Link.OFF and config.flag("replica-read-only")
         stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
         loading = state is Link.LOADING
-        beside = loading and self._transfer is not None and self._is_beside
+        beside = loading and self._is_beside
         admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
         admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
         admission.refuse(Refusal.LOADING, server.LOADING if loading and not beside else b"")
@@ -260,17 +257,17 @@ class Following:
     def received(self, data: bytes) -> None:
         """Bytes of the master."""
         state = self._machine.state
-        if state is Link.FOLLOWING and self._intake is not None:
-            self._intake.feed(data)
-            if not self._works:
-                self._work()
+        if state is Link.FOLLOWING and self._applying is not None:
+            self._applying.feed(data)
         elif state is Link.HANDSHAKE:
             self._talk(data)
-        elif state is Link.TRANSFER:
-            self._receive(data)
+        elif state is Link.TRANSFER and self._sync is not None:
+            rest = self._sync.feed(data)
+            if rest:
+                self.received(rest)
         elif state is Link.LOADING:
             self._early.append(data)
-            self._restrain()
+            self.restrain()
 
     def lost(self, why: str, *, costly: bool = False) -> None:
         """The link is broken, or the master says nothing more, or nothing that can be used: try again later."""
@@ -297,7 +294,7 @@ class Following:
         if self._handover is not None and is_rejected:
             self._handover.rejected(why)
 
-    def _refuse(self, why: str) -> None:
+    def refuse(self, why: str) -> None:
         """Follow no further: what the master sends cannot be taken."""
         LOG.error(
             "the master %s:%d is followed no further: %s; REPLICAOF tries again",
@@ -321,28 +318,26 @@ class Following:
         if self._link is not None:
             self._link.drop()
             self._link = None
-        self._handshake, self._intake, self._early = None, None, []
-        if self._session is not None:
-            self._db = self._session.db
-            self._core.close_session(self._session)
-            self._session = None
-        if self._transfer is not None:
-            self._transfer.close()
-            self._transfer = None
-            if self._machine.state is Link.LOADING and not self._is_beside:
+        self._handshake, self._early = None, []
+        if self._applying is not None:
+            self._db = self._applying.db
+            self._applying.close()
+            self._applying = None
+        if self._sync is not None:
+            if self._sync.close():
                 # What was here has been freed to make room.
                 self._has_history = False
-                self._core.durability.end_replacing()
+            self._sync = None
 
     def _send(self, data: bytes) -> None:
         if self._link is not None:
             self._link.send(data)
 
-    def _restrain(self) -> None:
+    def restrain(self) -> None:
         """Take no more bytes of the master than can be used."""
         if self._link is not None:
-            waiting = self._intake.waiting if self._intake is not None else sum(map(len, self._early))
-            too_many = self._transfer is not None and self._transfer.is_full
+            waiting = self._applying.intake.waiting if self._applying is not None else sum(map(len, self._early))
+            too_many = self._sync is not None and self._sync.transfer.is_full
             self._link.pause(too_many or waiting > _MOST_WAITING)
 
     # -- handshake ----------------------------------------------------------------------------------------------------
@@ -366,7 +361,7 @@ class Following:
         self._handshake = None
         handover, self._handover = self._handover, None
         if isinstance(outcome, Full):
-            self._begin_transfer(outcome)
+            self._begin_full_sync(outcome)
         else:
             self._go_on(outcome)
         if handover is not None:
@@ -382,122 +377,41 @@ class Following:
         if outcome.id and outcome.id != self._history.id:
             self._history.rename(outcome.id)
             self._downstream.cut_off_all()
-        self._begin_intake()
+        self._begin_applying()
 
     # -- all data -----------------------------------------------------------------------------------------------------
 
-    def _begin_transfer(self, full: Full) -> None:
+    def _begin_full_sync(self, full: Full) -> None:
         self._machine.fire(LinkEvent.FULL)
-        self._full = full
-        self._tell_what_is_discarded(full)
-        load = self._core.config.text("repl-diskless-load")
-        empty = not any(len(db) for db in self._core.databases)
-        self._is_beside = load == b"swapdb"
+        tell_what_is_discarded(self._core, full, self._history if self._has_history else None, self._unconfirmed)
         try:
-            self._transfer = Transfer(
-                self._core, self._clock, directly=self._is_beside or (load == b"on-empty-db" and empty)
-            )
+            self._sync = FullSync(self._core, self._clock, full, self)
         except TransferError as error:
             self.lost(str(error), costly=True)
-        else:
-            self._transfer.on_loaded = self._load
 
-    def _tell_what_is_discarded(self, full: Full) -> None:
-        keys = sum(len(db) for db in self._core.databases)
-        LOG.info(
-            "full synchronisation: the master sends all data at offset %d of its history %s",
-            full.offset,
-            full.id.decode(),
-        )
-        if self._has_history and keys:
-            LOG.warning(
-                "discarded: %d keys at offset %d of the history %s, which the master does not continue%s",
-                keys,
-                self._history.offset,
-                self._history.id.decode(),
-                f" ({self._history.offset - full.offset} bytes beyond where it is)"
-                if self._history.offset > full.offset
-                else "",
-            )
-            if self._unconfirmed:
-                LOG.warning(
-                    "discarded: the last %d bytes of that history no replica has acknowledged", self._unconfirmed
-                )
-        elif keys:
-            LOG.warning("discarded: %d keys, which this server had before it followed a master", keys)
+    def data_came(self) -> None:
+        """All bytes are here: they are read from now on."""
+        self._machine.fire(LinkEvent.RECEIVED)
+        self._follow_directives()
 
-    def _receive(self, data: bytes) -> None:
-        transfer = self._transfer
-        assert transfer is not None
-        try:
-            rest = transfer.feed(data)
-        except TransferError as error:
-            self.lost(str(error), costly=True)
-            return
-        if transfer.is_received:
-            self._machine.fire(LinkEvent.RECEIVED)
-            LOG.info("all data of the master have come: %d bytes", transfer.received)
-            if not self._is_beside:
-                self._core.durability.begin_replacing()
-                for db in self._core.databases:
-                    db.clear()
-            self._follow_directives()
-        if transfer.is_received or transfer.is_direct:
-            self._restrain()
-            if not self._works:
-                self._works = True
-                self._load()
-        if rest:
-            self.received(rest)
-
-    def _load(self) -> None:
-        """Read a little of the data, and go on in the next event-loop iteration."""
-        transfer = self._transfer
-        self._works = False
-        if transfer is None or self._machine.state not in (Link.TRANSFER, Link.LOADING):
-            return
-        try:
-            self._works = transfer.work()
-        except TransferError as error:
-            self.lost(str(error), costly=True)
-            return
-        except ForeignError as error:
-            self._refuse(f"byte {error.offset} of its data: {error.what}")
-            return
-        except DamagedError as error:
-            self.lost(f"byte {error.offset} of its data: {error.what}", costly=True)
-            return
-        except Exception as error:  # noqa: BLE001 - the data are thrown away, nothing else knows them
-            LOG.exception("unforeseen error while the master's data were read")
-            self.lost(f"its data cannot be read: {error!r}", costly=True)
-            return
-        if transfer.is_done:
-            self._put_in_place(transfer)
-        elif self._works:
-            asyncio.get_running_loop().call_soon(self._load)
-        if self._transfer is not None:
-            self._restrain()
-
-    def _put_in_place(self, transfer: Transfer) -> None:
-        core, summary = self._core, transfer.summary
+    def data_read(self) -> None:
+        """All has been read, and is to be put in place."""
+        sync = self._sync
+        assert sync is not None
         self._around.settle()
-        if self._is_beside:
-            core.durability.begin_replacing()
-        transfer.put_in_place()
-        core.durability.end_replacing()
-        transfer.close()
-        self._transfer = None
-        self._history.adopt(self._full.id, self._full.offset)
+        summary = sync.put_in_place()
+        self._sync = None
+        self._history.adopt(sync.full.id, sync.full.offset)
         self._has_history, self._unconfirmed = True, 0
         selected = summary.about.get(b"repl-stream-db", b"")
-        self._db = int(selected) if selected.isdigit() and int(selected) < len(core.databases) else 0
+        self._db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)
         self._costly_pause = _SHORTEST_COSTLY_PAUSE
         LOG.info("%d keys of the master are here", summary.keys)
         for kind, count in summary.left_out.items():
             LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)
         self._downstream.cut_off_all()
-        self._begin_intake()
+        self._begin_applying()
         early, self._early = self._early, []
         for data in early:
             self.received(data)
@@ -506,63 +420,22 @@ class Following:
 
     # -- what the master does -----------------------------------------------------------------------------------------
 
-    def _begin_intake(self) -> None:
-        core = self._core
+    def _begin_applying(self) -> None:
         self._history.keep()
         self._pause = _SHORTEST_PAUSE
         self.trouble = ""
-        self._logged.clear()
-        session = self._session = core.open_session(now_us())
-        core.accounts.trust(session)
-        session.is_master, session.db = True, self._db
-        if self._link is not None:
-            session.addr, session.laddr = self._link.address
-        skips = core.config.text("load-unknown") == b"skip"
-        self._intake = Intake(core, session, self._history.offset, self._downstream.send, skip_unknown=skips)
+        address = self._link.address if self._link is not None else (b"", b"")
+        self._applying = Applying(
+            self._core, self._around, self._downstream, self._history, self._logged, self, self._db, address
+        )
         self._follow_directives()
         self._around.settle()
         self.tell_master()
 
-    def _work(self) -> None:
-        """Do a little of what the master did, and go on in the next event-loop iteration."""
-        intake, session = self._intake, self._session
-        self._works = False
-        if intake is None or session is None or self._around.failed:
-            return
-        try:
-            intake.work()
-        except DamagedError as error:
-            self._settle()
-            self._refuse(f"at offset {error.offset} of the stream: {error.what}")
-            return
-        except (FatalError, Exception) as error:  # noqa: BLE001 - the data may be half changed
-            self._around.fail(error)
-            return
-        self._settle()
-        if session.close_requested:
-            self.lost("a client has closed the connection to the master")
-            return
-        if intake.is_asked:
-            intake.is_asked = False
-            self.tell_master()
-        if not intake.is_idle:
-            self._works = True
-            asyncio.get_running_loop().call_soon(self._work)
-        self._restrain()
-
-    def _settle(self) -> None:
-        self._around.settle()
-        self._logged.note(self._core.durability, self._history.offset)
-
     def tell_master(self) -> None:
-        """Say how far this server is, in memory and, where there is a log, on the disk."""
-        if not self.is_up:
-            return
-        words = [b"REPLCONF", b"ACK", b"%d" % self._history.offset]
-        durability = self._core.durability
-        if durability.logging:
-            words += [b"FACK", b"%d" % self._logged.on_disk(durability, self._history.offset)]
-        self._send(command(*words))
+        """Say how far this server is."""
+        if self.is_up and self._applying is not None:
+            self._send(self._applying.acknowledgement())
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -571,7 +444,7 @@ class Following:
         state = self._machine.state
         if state is Link.FOLLOWING:
             self.tell_master()
-            if self._session is not None and self._session.close_requested:
+            if self._applying is not None and self._applying.is_closed_by_client:
                 self.lost("a client has closed the connection to the master")
                 return
         elif state in (Link.TRANSFER, Link.LOADING):
@@ -591,9 +464,9 @@ class Following:
             state=self._machine.state,
             offset=self._history.offset if self._has_history else None,
             link=self._link,
-            transfer=self._transfer,
+            transfer=self._sync.transfer if self._sync is not None else None,
             is_beside=self._is_beside,
-            intake=self._intake,
+            intake=self._applying.intake if self._applying is not None else None,
             trouble=self.trouble,
             down_since=self._down_since,
             now=self._clock(),

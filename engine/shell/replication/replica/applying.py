@@ -1,0 +1,121 @@
+"""What a master does is done here, while one link to it holds: bytes come in, commands run, acknowledgements go out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from engine.core.dispatch import Core
+from engine.core.environment.failures import FatalError
+from engine.core.formats.damage import DamagedError
+from engine.shell.clock import now_us
+from engine.shell.replication.history import History
+from engine.shell.replication.replica.handshake import command
+from engine.shell.replication.replica.intake import Intake
+from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.surroundings import Downstream, Surroundings
+
+
+class ApplyingOwner(Protocol):
+    """Who has the link."""
+
+    def tell_master(self) -> None:
+        """The master asks how far this server is."""
+
+    def restrain(self) -> None:
+        """Some bytes have been used: it may have changed whether more are to be taken."""
+
+    def lost(self, why: str) -> None:
+        """A client has closed the connection."""
+
+    def refuse(self, why: str) -> None:
+        """The master does what the engine cannot do."""
+
+
+class Applying:
+    """One link's. The master's commands are about the database ``db`` at first; ``address`` are the link's two."""
+
+    def __init__(
+        self,
+        core: Core,
+        around: Surroundings,
+        downstream: Downstream,
+        history: History,
+        logged: Logged,
+        owner: ApplyingOwner,
+        db: int,
+        address: tuple[bytes, bytes],
+    ) -> None:
+        self._core = core
+        self._around = around
+        self._history = history
+        self._logged = logged
+        self._owner = owner
+        self._is_due = self._is_over = False
+        logged.clear()
+        session = self._session = core.open_session(now_us())
+        core.accounts.trust(session)
+        session.is_master, session.db = True, db
+        session.addr, session.laddr = address
+        skips = core.config.text("load-unknown") == b"skip"
+        self.intake = Intake(core, session, history.offset, downstream.send, skip_unknown=skips)
+
+    @property
+    def db(self) -> int:
+        """The database that the master's next command is about."""
+        return self._session.db
+
+    @property
+    def is_closed_by_client(self) -> bool:
+        """Whether a client has closed the connection (CLIENT KILL)."""
+        return self._session.close_requested
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the master."""
+        self.intake.feed(data)
+        if not self._is_due:
+            self._work()
+
+    def _work(self) -> None:
+        """Do a little of what the master did, and go on in the next event-loop iteration."""
+        self._is_due = False
+        if self._is_over or self._around.failed:
+            return
+        intake = self.intake
+        try:
+            intake.work()
+        except DamagedError as error:
+            self._settle()
+            self._owner.refuse(f"at offset {error.offset} of the stream: {error.what}")
+            return
+        except (FatalError, Exception) as error:  # noqa: BLE001 - the data may be half changed
+            self._around.fail(error)
+            return
+        self._settle()
+        if self.is_closed_by_client:
+            self._owner.lost("a client has closed the connection to the master")
+            return
+        if intake.is_asked:
+            intake.is_asked = False
+            self._owner.tell_master()
+        if not intake.is_idle:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._work)
+        self._owner.restrain()
+
+    def _settle(self) -> None:
+        self._around.settle()
+        self._logged.note(self._core.durability, self._history.offset)
+
+    def acknowledgement(self) -> bytes:
+        """How far this server is, in memory and, where there is a log, on the disk."""
+        offset, durability = self._history.offset, self._core.durability
+        words = [b"REPLCONF", b"ACK", b"%d" % offset]
+        if durability.logging:
+            words += [b"FACK", b"%d" % self._logged.on_disk(durability, offset)]
+        return command(*words)
+
+    def close(self) -> None:
+        """The link is gone."""
+        self._is_over = True
+        self._core.close_session(self._session)
