@@ -269,7 +269,7 @@ class LimitOptions:
         None,
         "Maximum partitions per micro-batch or batch; small ranges of several streams share one. With "
         "`maxEntriesPerPartition` there may be more.",
-        default_text="three for each core of the driver's machine; one more for every 50,000 entries",
+        default_text="one for each core of the driver's machine, or one for every 100,000 entries if that is more",
     )
     max_per_partition: int | None = option(
         "maxEntriesPerPartition",

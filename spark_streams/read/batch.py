@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_streams import worker
 from spark_streams.client.pool import borrow
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
@@ -130,6 +131,7 @@ class BatchReader(DataSourceReader):
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """A partition's rows as record batches. Called in the worker."""
+        worker.spare_modules()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, RangePartition):
             yield from partition_.batches(self._schema)

@@ -38,6 +38,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from spark_streams import worker
 from spark_streams.client import pool
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
@@ -157,6 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """A partition's rows as record batches. Called in the worker."""
+        worker.spare_modules()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, (RangePartition, SharedPartition)):
             yield from partition_.batches(self._schema)

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from spark_streams import worker
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.pool import borrow
 from spark_streams.columns.write_schema import WriteSchema
@@ -179,6 +180,7 @@ class BatchWriter(DataSourceArrowWriter):
     @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
+        worker.spare_modules()
         return self._sink.write(iterator)
 
     @headed
@@ -196,6 +198,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
+        worker.spare_modules()
         return self._sink.write(iterator)
 
     @headed

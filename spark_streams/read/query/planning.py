@@ -16,8 +16,7 @@ from spark_streams.server.model import Cut, Range
 from spark_streams.stream_id import StreamId
 
 _RANGE_COST = 30  # what a range costs besides its entries, as a number of entries
-_TASKS_PER_CORE = 3
-_TASK_COST = 50_000  # more than this is worth a task of its own
+_TASK_COST = 100_000  # entries that take about as long as all that Spark does for a task, on both its sides
 
 Part = TypeVar("Part")
 Nths = Callable[[Sequence[tuple[str, StreamId, int, StreamId]]], Sequence[tuple[StreamId, int]]]
@@ -53,15 +52,15 @@ def ranges(
 def tasks(ranges: Sequence[Range], options: LimitOptions, cores: int | None = None) -> list[int]:
     """How many of the ranges, which stay in their order, each task reads. No task is empty.
 
-    The options limit the number of tasks and the entries of each. Without a limit there are a few tasks for each core,
-    or more if there are so many entries that they are worth it. `cores` are those of this machine by default.
+    The options limit the number of tasks and the entries of each. Without a limit there is a task for each core, or
+    more if there are so many entries that they are worth it. `cores` are those of this machine by default.
     """
     most, limit = options.max_per_partition, options.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]
     total = sum(costs)
     if limit is None:
         cores = cores or os.cpu_count() or 1
-        limit = max(options.min_partitions, _TASKS_PER_CORE * cores, total // _TASK_COST)
+        limit = max(options.min_partitions, cores, total // _TASK_COST)
     if most is None and len(ranges) <= limit:
         return [1] * len(ranges)
     found: list[int] = []
