@@ -26,6 +26,7 @@ from spark_streams.stream_id import LAST, StreamId
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
 _SAMPLE = 100  # entries read to learn their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
+_MARKS_PER_PART = 100  # how fine a range is cut: to a hundredth of a part. Each mark's ID has to be parsed.
 _SCAN_PAGE = 10_000
 _ALL = 2**62  # more entries than a stream has
 
@@ -291,15 +292,16 @@ class RedisStreams:
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         states = self.states([whole.stream for whole, _ in wholes], None)
         counted: dict[Range, _Asked] = {}
-        for whole, _ in wholes:
+        for whole, parts in wholes:
             state = states[whole.stream]
-            if state is not None and state.length < _SHORT:  # it is read whole, together with others
-                counted[whole] = whole.stream, whole.after, whole.upto, 1, max(1, state.length)
-            elif state is not None:
-                about, _ = state.backlog(whole.after)
-                if exact or most is not None or about <= _COUNTED:
-                    grid = max(1, about // (2 * _COUNTED))
-                    counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), _ALL
+            if state is None:
+                continue
+            about, _ = state.backlog(whole.after)
+            is_short = state.length < _SHORT  # it is read whole, together with others
+            if exact or most is not None or is_short or about <= _COUNTED:
+                grid = max(1, about // (parts * _MARKS_PER_PART))
+                entries = max(1, state.length) if is_short else _ALL
+                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries
         marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
         found: list[list[Cut]] = []
         for whole, parts in wholes:

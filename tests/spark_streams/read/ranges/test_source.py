@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spark_streams.errors import StreamError
+from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
 
@@ -41,6 +42,19 @@ def test_a_stream_is_split(site: Site, group: str | None) -> None:
         assert site.group()["pending"] == 0
 
 
+def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts are equal to a hundredth; what the driver spends on a split does not grow with the entries."""
+    site.add("s", 3000)
+    parsed: list[bytes | str] = []
+    parse = StreamId.parse
+    monkeypatch.setattr(StreamId, "parse", lambda text: parsed.append(text) or parse(text))
+    query = site.query(stream="s", minPartitions=2, group="g")
+    query.plan()
+    assert len(parsed) < 500
+    assert numbers(query.run()) == list(range(3000))
+    assert all(abs(size - 1500) <= 15 for size in query.partitions[0])
+
+
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
     """maxEntriesPerPartition is kept exactly; a replay has the same partitions, whatever the option says by then."""
     site.add("s", 1001)
@@ -56,13 +70,14 @@ def test_no_partition_has_more_than_its_limit(site: Site) -> None:
 
 
 def test_streams_share_partitions(site: Site) -> None:
-    """Each stream has at least one partition; large ones get more."""
+    """A large stream is in as many partitions as are wanted; a small one shares one with a part of it."""
     site.add("big", 900)
     site.add("small", 10)
     query = site.query(streams="big,small", minPartitions=4)
     query.trigger()
-    assert query.partitions[0][-1] == 10
-    assert len(query.partitions[0]) >= 4
+    assert sum(query.partitions[0]) == 910
+    assert len(query.partitions[0]) == 4
+    assert max(query.partitions[0]) < 250
 
 
 def test_cursor_moves_the_group_alone(site: Site) -> None:
