@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import add_completion_class
 
 from pystreams.commands import (
     archiving,
     checkpoint,
     cleaning,
+    completion,
     dashboard,
     groups,
     jobs,
@@ -71,6 +73,7 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     remember(ctx, **given)
 
 
+add_completion_class(completion.Bash)
 for _verb in (
     *streams.VERBS,
     *reading.VERBS,

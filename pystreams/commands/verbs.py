@@ -225,8 +225,10 @@ def remember(ctx: click.Context, **given: Any) -> None:
 
 
 def _wanted(ctx: click.Context) -> Wanted:
-    """The server that this command line names so far."""
-    level = {**ctx.meta.get(_LEVEL, {}), **{name: value for name, value in ctx.params.items() if value}}
+    """The server that this command line names so far: before the verb's name too, where a shell completes as well."""
+    level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
+    for each in (ctx.find_root(), ctx):
+        level |= {name: value for name, value in each.params.items() if value}
     given: dict[str, str] = {}
     for text in level.get("options", ()):
         name, equals, value = str(text).partition("=")

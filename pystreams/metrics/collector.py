@@ -33,7 +33,6 @@ _ANSWER_SECONDS = 10.0  # for a reply; a server that hangs keeps a scrape no lon
 _RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
 _SCAN_SECONDS = 0.5  # of each scrape; a key space that takes longer is looked through over several
 _GROUPS = 20_000  # groups of all streams together
-_CONSUMERS = 10_000  # consumers of a group that are asked for: XINFO CONSUMERS has no pages
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
 
 
@@ -127,6 +126,13 @@ class Collector:
         yield from of_queries(self._queries.latest.values(), now)
         chosen, more = self._names.now(connection)
         shown = group_count = 0
+        room = groups.Asked()
+
+        def asks(group: Group) -> bool:
+            """Whether the consumers are asked for: for samples of their own, or where the group's status needs them."""
+            needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
+            return needed and group.consumer_count > 0 and room(group)
+
         for page in asking.pages(chosen):
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
@@ -135,18 +141,13 @@ class Collector:
             shown += len(looked)
             for stream in looked:
                 yield from of_streams.of_stream(stream, database)
-            for group in groups.groups_of(connection, looked, now, consumers=self._asks_consumers):
+            for group in groups.groups_of(connection, looked, now, consumers=asks):
                 group_count += 1
                 status = self._history.judge(group)
                 yield from of_streams.of_group(group, status, database, consumers=self._chosen.consumers)
         self._history.sweep(now)
         yield Sample(table.STREAMS_SHOWN, shown)
         yield Sample(table.STREAMS_MORE, int(more))
-
-    def _asks_consumers(self, group: Group) -> bool:
-        """Whether the consumers are asked for: for their own samples, or where the group's status depends on them."""
-        needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
-        return needed and 0 < group.consumer_count <= _CONSUMERS
 
 
 class _Names:

@@ -22,6 +22,8 @@ from rich.text import Text
 from pystreams.errors import fail
 from spark_streams.errors import PystreamsError
 
+_WIDEST = 120  # places to which the cells of a column are padded
+
 
 class ReaderGoneError(Exception):
     """Whoever read the output has closed it: there is nobody to work for."""
@@ -98,8 +100,10 @@ class Output:
         if not found:
             self.note(empty)
             return
+        # A cell that is longer stands whole, and moves what is behind it in its own row alone.
         widths = [
-            max(cell_len(column.title), *(cell_len(row[at]) for row in found)) for at, column in enumerate(columns)
+            min(_WIDEST, max(cell_len(column.title), *(cell_len(row[at]) for row in found)))
+            for at, column in enumerate(columns)
         ]
         titles = [column.title for column in columns]
         console = _Console(file=self._out, highlight=False, markup=False, soft_wrap=True) if self.on_terminal else None

@@ -87,6 +87,25 @@ def _always(_: Group) -> bool:
     return True
 
 
+class Asked:
+    """Of which groups the consumers are asked for in one look: as many as have so many consumers together.
+
+    XINFO CONSUMERS has no pages, so a group of very many is left out as well.
+    """
+
+    MOST_OF_A_GROUP = 10_000
+    MOST = 100_000
+
+    def __init__(self) -> None:
+        self._left = self.MOST
+
+    def __call__(self, group: Group) -> bool:
+        if group.consumer_count > min(self._left, self.MOST_OF_A_GROUP):
+            return False
+        self._left -= group.consumer_count
+        return True
+
+
 def groups(connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True) -> Iterator[Group]:
     """The groups of these streams; see `groups_of`."""
     return groups_of(connection, look(connection, names, memory=False), now, details=details)

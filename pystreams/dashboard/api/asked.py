@@ -14,6 +14,7 @@ from pystreams.errors import fail
 from spark_streams.stream_id import StreamId
 
 PAGE, MOST = 50, 200
+_MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # pages of a list
 _WALK, _STEP = 10_000, 500  # rows that are looked through for those that a session may see
 
@@ -52,9 +53,12 @@ class Asked:
         )
 
     def key(self, name: str) -> bytes:
-        """The name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be there."""
+        """The name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be there.
+
+        A stream and a group may be called by an empty name; of a consumer that is a form that was not filled in.
+        """
         value = self.text(name)
-        if not value:
+        if not value and (name not in _MAY_BE_EMPTY or name not in self.given):
             fail("INVALID_VALUE", name=name, value="", expected="it must be given")
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import redis
 
-from tests.pystreams.dashboard.conftest import Dashboard
+from pystreams.streams import groups as of_groups
+from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 
 def _names(rows: list[dict]) -> list[str]:
@@ -155,3 +156,19 @@ def test_what_the_server_says_of_itself(client: redis.Redis, dashboard: Dashboar
     assert {each["command"] for each in found["commands"]} >= {"XADD", "INFO"}
     assert found["sections"]["replication"]["role"] == "master"
     assert found["facts"]["role"] == "master"
+
+
+def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, started: Started) -> None:
+    """Groups with few are asked about first; one that has too many still has its lag and its pending entries."""
+    client.xadd("s", {"n": 1})
+    for group, count in (("few", 2), ("many", 30)):
+        client.xgroup_create("s", group, "0")
+        for number in range(count):
+            client.xgroup_createconsumer("s", group, f"c{number}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of_groups.Asked, "MOST", 31)
+        dashboard = started()
+        dashboard.log_in()
+        rows = {each["name"]["text"]: each for each in dashboard.get("groups")["rows"]}
+        assert (rows["few"]["idle_ms"] is None, rows["many"]["idle_ms"] is None) == (False, True)
+        assert (rows["many"]["lag"], rows["many"]["consumers"]) == (1, 30)

@@ -333,6 +333,13 @@ def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -
     expect(row(page, "<img")).to_be_visible()
     assert page.locator("main img, main script").count() == 0
     assert page.evaluate("window.owned") is None
+    client.xadd("", {"": "nothing"})
+    client.xgroup_create("", "", "0")
+    page = shown("stream/")
+    expect(row(page, "nothing")).to_be_visible()
+    page.get_by_role("link", name="Groups (1)").click()
+    page.locator("main tbody").get_by_role("link", name="(no name)").first.click()
+    expect(page.get_by_role("button", name="Preview")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.run import Server, Watch, listen
 from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling import sampler as sampler_module
 from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
@@ -157,3 +159,19 @@ def test_a_tail_that_fails_says_why_and_ends() -> None:
         live.event("entries", {"rows": []}),
         live.event("failure", {"message": "gone"}),
     ]
+
+
+def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts connections and answers nothing: after a while that is told, and over when it answers again."""
+    monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
+    with servers.redis() as one:
+        sampler = Sampler(address_of(one.url), 0.05)
+        sampler.start()
+        try:
+            wait_for(lambda: sampler.state.problem is None, "the first look")
+            one.process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: sampler.state.problem is not None, "the server to be missed")
+        finally:
+            one.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: sampler.state.problem is None, "the server to be back")
+        sampler.stop()

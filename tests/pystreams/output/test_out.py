@@ -42,6 +42,14 @@ def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+def test_a_long_cell_widens_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of thousands of characters stands whole, and does not fill every other row with spaces."""
+    stdout = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stdout)
+    Output(json=False).table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
+    assert [len(line) for line in stdout.getvalue().splitlines()] == [123, 5003, 123]
+
+
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the same columns; NO_COLOR takes the colours away."""
     monkeypatch.setenv("TERM", "xterm")

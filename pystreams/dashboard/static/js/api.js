@@ -9,6 +9,7 @@ export class Failure extends Error {
 }
 
 export const state = { session: null, server: "", changes: false };
+const NAMES = ["stream", "group"]; // which may be empty
 const LOST = "The dashboard does not answer. Is 'pystreams ui' still running?";
 
 let whenLoggedOut = () => {};
@@ -31,7 +32,7 @@ async function answer(path, options) {
 }
 
 export function address(path, given = {}) {
-  const known = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const known = Object.entries(given).filter(([name, value]) => value !== null && value !== undefined && (value !== "" || NAMES.includes(name)));
   const query = new URLSearchParams(known).toString();
   return query ? `${path}?${query}` : path;
 }
