@@ -73,6 +73,8 @@ class Refusal(Enum):
     LOADING = auto()
     #: Other data are being loaded, which will take the place of these.
     LOADING_BESIDE = auto()
+    #: A script takes long, and is not over.
+    BUSY = auto()
 
 
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
@@ -81,6 +83,7 @@ _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
     Refusal.LOADING_BESIDE: ("no_async_loading", True),
+    Refusal.BUSY: ("allow_busy", False),
 }
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
-from engine.core.admission import NOT_QUEUED, Admission, look_up
+from engine.core.admission import NOT_QUEUED, Admission, Refusal, look_up
 from engine.core.bulk_add import Added, add_run
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.monitors import Monitors
@@ -37,6 +37,8 @@ from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import XaddRun
+from engine.core.scripting.functions import Functions
+from engine.core.scripting.scripts import Scripts
 from engine.core.streams.appending import Streams
 from engine.core.table.registry import COMMANDS, Command, called_by
 from engine.core.waiting import Blocked
@@ -55,10 +57,12 @@ class Core:
         "changes",
         "config",
         "databases",
+        "functions",
         "monitors",
         "outbox",
         "pause",
         "pubsub",
+        "scripts",
         "serve_later",
         "sessions",
         "streams",
@@ -95,6 +99,8 @@ class Core:
             run_queued=self._run_queued,
             config=config,
         )
+        self.scripts = self._ctx.scripts = Scripts(self._ctx, self.admission)
+        self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
         self.blocked = Blocked(self._ctx, self._call_late)
         #: Those whom a command wakes are served later, by whoever set this: more of the kind is about to come.
         self.serve_later = False
@@ -139,6 +145,11 @@ class Core:
     @replication.setter
     def replication(self, replication: Replication) -> None:
         self._ctx.replication = replication
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a script is not over that takes long: the data are in the middle of a command, for a while."""
+        return bool(self.admission.refusal(Refusal.BUSY))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -230,7 +241,8 @@ class Core:
         failed = False
         try:
             try:
-                self.admission.check_step(session, command)
+                if not steps.is_whole:
+                    self.admission.check_step(session, command)
                 reply = steps.next()
             except CommandError as error:
                 failed = True

@@ -42,10 +42,11 @@ class AclLog:
         #: How often what was refused.
         self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0}
 
-    def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int) -> None:
+    def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
         """Something was refused: the password of ``user``, or a command, key or channel ``name``."""
         self.denied[reason] += 1
-        context = "multi" if session.multi is not None or session.in_exec else "toplevel"
+        if not context:
+            context = "multi" if session.multi is not None or session.in_exec else "toplevel"
         client = describe(session, now)
         kind = (reason, context, name, user)
         for entry in self.entries[:_LOOK_BACK]:

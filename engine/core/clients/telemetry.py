@@ -184,6 +184,8 @@ class Telemetry:
 
     def count_error(self, error: CommandError) -> None:
         """Count an error reply by its code."""
+        if error.counted:
+            return
         code = error.text.partition(b" ")[0]
         self.errors[code] = self.errors.get(code, 0) + 1
 

@@ -19,6 +19,7 @@ from engine.core.clients.telemetry import Telemetry
 from engine.core.environment.durability import Durability, WithoutDisk
 from engine.core.environment.host import Host, WithoutProcess
 from engine.core.environment.replication import Replication, WithoutReplicas
+from engine.core.environment.scripting import FunctionLibraries, ScriptCache
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
@@ -57,6 +58,9 @@ class Context:
     run_queued: RunQueued
     #: Whether somebody does the steps of long commands one by one.
     takes_steps: bool = False
+    #: Lua: the core puts its own here, above this room.
+    scripts: ScriptCache = field(init=False)
+    functions: FunctionLibraries = field(init=False)
     #: What is outside the core.
     config: Config
     host: Host = field(default_factory=WithoutProcess)

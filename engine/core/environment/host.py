@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.core.clients.session import Session
-from engine.core.protocol.replies import CommandError
+from engine.core.protocol.replies import CommandError, Reply
 from engine.text.messages import settings
 
 
@@ -58,6 +58,19 @@ class ProcessFacts:
     kbps_out: float = 0.0
 
 
+class Apart(Protocol):
+    """Work on a stack of its own. ``is_over``: it has ended; then ``reply`` is what it gave."""
+
+    reply: Reply
+    is_over: bool
+
+    def go(self) -> bool:
+        """Begin the work, or go on with it: whether it is over. What it raises is raised here."""
+
+    def pause(self) -> None:
+        """Called by the work itself: let whoever called :meth:`go` go on, until it is called again."""
+
+
 class Host(Protocol):
     """The process around a core."""
 
@@ -82,6 +95,12 @@ class Host(Protocol):
 
     def log(self, text: bytes) -> None:
         """Write a line that a client wants into the log."""
+
+    def script_log(self, level: int, text: bytes) -> None:
+        """Write a line that a script wants into the log; the level is 0 (debug) to 3 (warning)."""
+
+    def apart(self, work: Callable[[], Reply]) -> Apart | None:
+        """Prepare ``work``, which may take long, so that it can be put aside; None where this is not possible."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed with an error that is no reply, and that everything goes on."""
@@ -128,6 +147,14 @@ class WithoutProcess:
 
     def log(self, text: bytes) -> None:
         """There is no log."""
+
+    def script_log(self, level: int, text: bytes) -> None:
+        """There is no log."""
+
+    def apart(self, work: Callable[[], Reply]) -> Apart | None:
+        """Nobody else is waiting."""
+        del work
+        return None
 
     def report_failure(self, command: str, error: Exception) -> None:
         del command

@@ -38,6 +38,9 @@ T = TypeVar("T")
 class CommandError(Exception):
     """An error reply. ``args[0]`` is the text behind the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
 
+    #: It has been counted with the command that caused it.
+    counted = False
+
     @property
     def text(self) -> bytes:
         """The text of the reply, without ``-`` and line end."""
@@ -126,12 +129,16 @@ class Steps:
 
     Each step leaves the data as a command of its own would: somebody sees it, and the log gets it. The next one may
     find anything changed. ``argv`` are the command's words, ``spent_ns`` the nanoseconds that it has taken so far.
+
+    With ``is_whole`` the steps are one command all the same (a script): others see nothing of it before the last one,
+    most of them are refused until then, and it goes on whatever has come to be refused.
     """
 
-    __slots__ = ("argv", "spent_ns", "work")
+    __slots__ = ("argv", "is_whole", "spent_ns", "work")
 
-    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply]) -> None:
+    def __init__(self, argv: list[bytes], work: Generator[None, None, Reply], *, is_whole: bool = False) -> None:
         self.argv = argv
+        self.is_whole = is_whole
         self.work = work
         self.spent_ns = 0
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
 
 from engine.core.clients.session import Session
-from engine.core.environment.host import ProcessFacts
-from engine.core.protocol.replies import CommandError
+from engine.core.environment.host import Apart, ProcessFacts
+from engine.core.protocol.replies import CommandError, Reply
 from engine.settings.config import Config
+from engine.shell.network.aside import Aside
 from engine.shell.network.runner import Runner
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import settings
+
+#: Python's levels for those of `redis.log`.
+_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
 
 class ServerHost:
@@ -24,6 +29,7 @@ class ServerHost:
         self._runner = runner
         self._facts = facts
         self._stop = stop
+        self._aside: Aside | None = None
 
     # -- after the reply ----------------------------------------------------------------------------------------------
 
@@ -48,6 +54,14 @@ class ServerHost:
 
     def log(self, text: bytes) -> None:
         LOG.warning("DEBUG LOG: %r", text)
+
+    def script_log(self, level: int, text: bytes) -> None:
+        LOG.log(_LEVELS[level], "a script: %s", text.decode(errors="backslashreplace"))
+
+    def apart(self, work: Callable[[], Reply]) -> Apart | None:
+        if self._aside is None:
+            self._aside = Aside()
+        return self._aside.take(work) if self._aside.is_over else None
 
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unforeseen error in the command %s, its client gets an error", command, exc_info=error)

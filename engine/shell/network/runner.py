@@ -378,7 +378,8 @@ class Runner:
         """Once a second: what depends on nothing happening."""
         if self.failed:
             return
-        self.core.tick(now_us())
+        if not self.core.is_busy:
+            self.core.tick(now_us())
         self._free()
         if self.client_memory.limit:
             self.client_memory.look(now_us())

@@ -20,6 +20,8 @@ from engine.shell.observation.watchdog import Watchdog
 #: A timer for expiry is set for so many microseconds at least and at most: keys that expire one after the other go
 #: together, and where the system's clock is set forward that is noticed.
 _SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
+#: Seconds after which is looked again whether a script that takes long is over.
+_BUSY_S = 0.05
 
 
 class Timers:
@@ -81,7 +83,9 @@ class Timers:
         if waiter is None or waiter.wake_at is None:
             return
         now = now_us()
-        if now // 1000 >= waiter.wake_at:
+        if self._core.is_busy:
+            connection.timer = self._loop.call_later(_BUSY_S, self._wake, connection)
+        elif now // 1000 >= waiter.wake_at:
             self._core.telemetry.measured_ns = now * 1000
             try:
                 self._core.wake(session, now)
@@ -114,6 +118,9 @@ class Timers:
         self._expiry = None
         self.expiry_at = NEVER
         now = now_us()
+        if self._core.is_busy:
+            self._expiry = self._loop.call_later(_BUSY_S, self._expire)
+            return
         try:
             self._core.expire_due(now)
         except (FatalError, Exception) as error:  # noqa: BLE001 - as above

@@ -76,11 +76,3 @@ def unknown_replconf(option: bytes) -> bytes:
 def unknown_rdb_filter(word: bytes) -> bytes:
     """REPLCONF rdb-filter-only with a part of the data that is none."""
     return b"ERR Unsupported rdb-filter-only option: " + word
-
-
-# -- scripts, functions, modules ----------------------------------------------------------------------------------
-NOT_BUSY = b"NOTBUSY No scripts in execution right now."
-NO_SCRIPTS = b"ERR the engine runs no scripts and no functions"
-LIBRARY_NOT_FOUND = b"ERR Library not found"
-FUNCTION_FLUSH = b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
-SCRIPT_FLUSH = b"ERR SCRIPT FLUSH only support SYNC|ASYNC option"

@@ -14,7 +14,7 @@ from engine.core.table.registry import ALL_KEYS
 from engine.text.messages import clients
 
 if TYPE_CHECKING:
-    from engine.core.clients.session import Session
+    from engine.core.clients.session import Queued, Session
     from engine.core.environment.context import Context
 
 
@@ -52,6 +52,12 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(clients.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
+    if ctx.scripts.used and any(one.group == "scripting" for one, _ in queued):
+        return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
+    return _run(ctx, session, queued)
+
+
+def _run(ctx: Context, session: Session, queued: list[Queued]) -> Reply:
     session.in_exec = True
     try:
         replies = Array()

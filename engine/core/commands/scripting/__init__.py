@@ -1,0 +1,5 @@
+"""Commands that run Lua, and that manage scripts and libraries of functions. `engine.core.scripting` does the work."""
+
+from engine.core.commands.scripting import functions, scripts
+
+__all__ = ["functions", "scripts"]

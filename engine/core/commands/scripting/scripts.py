@@ -1,0 +1,112 @@
+"""EVAL, EVALSHA, their variants that only read, and SCRIPT."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.core.commands.families import script_command
+from engine.core.protocol.args import parse_int
+from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.table.declare import container
+from engine.core.table.registry import Keys
+from engine.text.messages import scripting
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: What EVAL, EVALSHA and FCALL have in common, and those that only read.
+FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
+ONLY_READS = f"readonly {FLAGS}"
+KEYS = Keys(count_at=2)
+COMPLEXITY = "Depends on the script."
+
+script_subcommand = container(
+    "script",
+    "Commands that manage scripts.",
+    group="scripting",
+    acl="scripting",
+    since="2.6.0",
+    flags="noscript",
+    help_since="5.0.0",
+)
+
+
+def check_keys(argv: list[bytes]) -> None:
+    """Raise a CommandError where the number of keys does not fit."""
+    count = parse_int(argv[2])
+    if count > len(argv) - 3:
+        raise CommandError(scripting.TOO_MANY_KEYS)
+    if count < 0:
+        raise CommandError(scripting.NEGATIVE_KEYS)
+
+
+def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
+    """Runs a Lua script."""
+    check_keys(argv)
+    return ctx.scripts.run_script(ctx, argv, ctx.scripts.load(argv[1]), read_only=read_only)
+
+
+def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
+    """Runs a Lua script that the server knows by its SHA-1."""
+    check_keys(argv)
+    return ctx.scripts.run_script(ctx, argv, argv[1], read_only=read_only)
+
+
+for _name, _word, _handler, _summary in (
+    ("eval", "script", _eval, "Runs a Lua script."),
+    ("evalsha", "sha1", _evalsha, "Runs a Lua script that the server knows by its SHA-1."),
+):
+    _syntax = f"{_word} numkeys [key [key ...]] [arg [arg ...]]"
+    script_command(
+        f"{_name} {_syntax}",
+        FLAGS,
+        since="2.6.0",
+        keys=KEYS,
+        access="RW access update",
+        summary=_summary,
+        complexity=COMPLEXITY,
+    )(partial(_handler, read_only=False))
+    script_command(
+        f"{_name}_ro {_syntax}",
+        ONLY_READS,
+        since="7.0.0",
+        keys=KEYS,
+        access="RO access",
+        summary=f"{_summary[:-1]}, which may not write.",
+        complexity=COMPLEXITY,
+    )(partial(_handler, read_only=True))
+
+
+@script_subcommand("load script", "noscript stale", complexity="O(N) with N bytes of the script.")
+def script_load(ctx: Context, argv: list[bytes]) -> Reply:
+    """Loads a script, so that EVALSHA can run it."""
+    return ctx.scripts.load(argv[2])
+
+
+@script_subcommand("exists sha1 [sha1 ...]", complexity="O(scripts asked for)")
+def script_exists(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns for each SHA-1 whether the server knows such a script."""
+    return [int(ctx.scripts.has(sha)) for sha in argv[2:]]
+
+
+@script_subcommand("flush [ASYNC | SYNC]", complexity="O(scripts)")
+def script_flush(ctx: Context, argv: list[bytes]) -> Reply:
+    """Forgets all scripts."""
+    if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC")):
+        raise CommandError(scripting.SCRIPT_FLUSH)
+    ctx.scripts.flush()
+    return OK
+
+
+@script_subcommand("kill", "noscript allow_busy")
+def script_kill(ctx: Context, argv: list[bytes]) -> Reply:
+    """Ends the script that is running, if it has not written yet."""
+    ctx.scripts.kill(function=False)
+    return OK
+
+
+@script_subcommand("debug <YES | SYNC | NO>", since="3.2.0")
+def script_debug(ctx: Context, argv: list[bytes]) -> Reply:
+    """Refuses: the engine has no debugger of scripts."""
+    raise CommandError(scripting.NO_DEBUGGER)

@@ -1,0 +1,335 @@
+"""What a script can ask of the server: `redis.call` and `redis.pcall`, and the other functions of `redis` in Python.
+
+A command that a script calls runs as any other: the same handler, its effects among the effects of the script's own
+command, its time among those of its kind. It runs for a session of the scripts' own, which never blocks and speaks what
+the script has asked for, with the caller's user, database and rights. What may refuse it is asked here, because the
+texts and the rules differ from a client's command.
+
+Nothing that Python raises may be seen by a script. What is to be an error there is kept here as a text, and
+:class:`RaisedError` is raised, whose object the sandbox exchanges for a table with that text before a script sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from engine.core.admission import Admission, Refusal
+from engine.core.clients.session import Session
+from engine.core.environment.context import Context
+from engine.core.environment.failures import FatalError, is_fatal
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.scripting.lua_values import converted, size_of
+from engine.core.scripting.running import Running, Verdict
+from engine.core.table.registry import COMMANDS, Command
+from engine.text.messages import general, scripting
+from engine.version import REDIS_VERSION
+
+_WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
+#: Replies of fewer bytes are not measured while so much memory is left.
+_SMALL, _PLENTY = 1 << 20, 8 << 20
+#: Whole numbers of fewer digits are written without an exponent.
+_EXACT = 10**17
+
+
+class RaisedError(Exception):
+    """An error for the script; its text waits in :attr:`Calls.error`."""
+
+
+_RAISED = RaisedError()
+
+
+class Memory(Protocol):
+    """The memory of the interpreter that runs."""
+
+    def left(self) -> int:
+        """How many bytes the script may still allocate."""
+
+    def make_room(self, size: int) -> bool:
+        """Allow so many bytes for a reply, whatever the limit says; False where it is passed already."""
+
+    def limit(self) -> None:
+        """The script begins: from now on the limit holds."""
+
+    def table(self, value: Any) -> Any:
+        """A Lua table of a list or dict."""
+
+
+class Calls:
+    """One core's. ``running`` and ``memory`` are set for each run; ``tick`` is what the interpreter's hook calls."""
+
+    def __init__(self, ctx: Context, admission: Admission) -> None:
+        self._ctx = ctx
+        self._admission = admission
+        #: What commands called by scripts have as their client.
+        self.session = Session(0, 0)
+        self.session.in_exec = True
+        self.session.addr = b"lua"
+        self.running: Running | None = None
+        self.memory: Memory | None = None
+        self.resp = 2
+        #: The text of the error that was raised last.
+        self.error = b""
+        #: An error that nobody foresaw: the script ends, and the command that called it fails with this.
+        self.broken: BaseException | None = None
+        self.version = REDIS_VERSION.encode()
+        major, minor, patch = map(int, REDIS_VERSION.split("."))
+        self.version_number = major << 16 | minor << 8 | patch
+        self.on_tick: Callable[[], None] = lambda: None
+
+    # -- the interpreter's ------------------------------------------------------------------------------------------
+
+    def arm(self) -> None:
+        """The script begins."""
+        assert self.memory is not None
+        self.memory.limit()
+
+    def tick(self) -> int:
+        """Called every so many instructions: whether the script shall end."""
+        try:
+            self.on_tick()
+        except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
+            self._break(error)
+        return self.running.verdict if self.running is not None else Verdict.KILLED
+
+    def resp_now(self) -> int:
+        """The protocol that the script has asked for."""
+        return self.resp
+
+    def take_error(self) -> bytes:
+        """The text of what was raised last."""
+        return self.error
+
+    def _break(self, error: BaseException) -> None:
+        self.broken = self.broken or error
+        if self.running is not None:
+            self.running.verdict = Verdict.KILLED
+
+    def _raise(self, text: bytes) -> None:
+        self.error = text
+        raise _RAISED.with_traceback(None)
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def call(self, *words: Any) -> Any:
+        """`redis.call`: the reply, or an error."""
+        try:
+            reply = self._run(words)
+            if type(reply) is not CommandError:
+                return self._as_value(reply)
+            self.error = reply.text
+        except CommandError as error:
+            self.error = error.text
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._break(error)
+            self.error = general.INTERNAL_ERROR
+        raise _RAISED.with_traceback(None)
+
+    def pcall(self, *words: Any) -> Any:
+        """`redis.pcall`: the reply, or a table with the error."""
+        try:
+            try:
+                reply = self._run(words)
+                if type(reply) is not CommandError:
+                    return self._as_value(reply)
+            except CommandError as error:
+                reply = error
+            return self._as_value({b"err": reply.text, b"ignore_error_stats_update": True}, is_made=True)
+        except CommandError as error:
+            self.error = error.text
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._break(error)
+            self.error = general.INTERNAL_ERROR
+        raise _RAISED.with_traceback(None)
+
+    def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
+        kind = type(reply)
+        if kind is int:
+            return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
+        memory = self.memory
+        assert memory is not None
+        if kind is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
+            return reply
+        value = reply if is_made else converted(reply, self.resp)
+        if value is None or value is False:
+            return value
+        if not memory.make_room(size_of(value)):
+            raise CommandError(scripting.OUT_OF_MEMORY)
+        return memory.table(value) if isinstance(value, list | dict) else value
+
+    def _words(self, words: tuple[Any, ...]) -> list[bytes]:
+        if not words:
+            raise CommandError(scripting.NO_ARGUMENTS)
+        argv = list(words)
+        for at, word in enumerate(argv):
+            kind = type(word)
+            if kind is bytes:
+                continue
+            if kind is int or kind is float:
+                argv[at] = _shown(word)
+            else:
+                raise CommandError(scripting.BAD_ARGUMENTS)
+        return argv
+
+    def _run(self, words: tuple[Any, ...]) -> Reply:
+        """The reply of a command, a CommandError too; it is counted as those of clients are."""
+        argv = self._words(words)
+        ctx, running = self._ctx, self.running
+        if running is None or running.verdict:
+            raise CommandError(scripting.KILLED)
+        command = self._command(argv)
+        telemetry = ctx.telemetry
+        stat = telemetry.stat(command.full_name)
+        try:
+            self._check(running, command, argv)
+        except CommandError as error:
+            stat.rejected += 1
+            telemetry.count_error(error)
+            raise
+        session = self.session
+        ctx.session, ctx.db, ctx.retry = session, ctx.databases[session.db], None
+        began = telemetry.stopwatch()
+        failed = False
+        reply: Reply
+        try:
+            reply = command.handler(ctx, argv)
+        except CommandError as error:
+            telemetry.count_error(error)
+            reply = error
+            failed = True
+        except Exception as error:
+            if is_fatal(command, error):
+                raise FatalError(command.name, argv, running.caller.id) from error
+            ctx.host.report_failure(command.name, error)
+            reply = CommandError(general.INTERNAL_ERROR)
+            telemetry.count_error(reply)
+            failed = True
+        spent = max(telemetry.stopwatch() - began, 0)
+        stat.ns += spent
+        stat.buckets[spent.bit_length()] += 1
+        stat.failed += failed
+        telemetry.commands += 1
+        if spent >= telemetry.threshold_ns:
+            telemetry.note_slow(session, command, argv, spent // 1000, ctx.changes.now)
+            if ctx.monitors.sessions:
+                ctx.monitors.show(session, command, argv)
+        return reply
+
+    def _command(self, argv: list[bytes]) -> Command:
+        command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
+        if command is not None and command.subcommands and len(argv) > 1:
+            command = command.subcommands.get(argv[1].upper())
+        if command is not None and command.arity_fits(len(argv)):
+            return command
+        error = CommandError(scripting.UNKNOWN_COMMAND if command is None else scripting.WRONG_ARITY)
+        self._ctx.telemetry.count_error(error)
+        raise error
+
+    def _check(self, running: Running, command: Command, argv: list[bytes]) -> None:
+        """Raise a CommandError where the script may not call the command now."""
+        flags, admission, caller = command.flags, self._admission, running.caller
+        obeys_all = caller.is_master or self._ctx.changes.replaying
+        if "noscript" in flags:
+            raise CommandError(scripting.NOT_FROM_SCRIPT)
+        if admission.refuses and not obeys_all and admission.refusal(Refusal.STALE) and "stale" not in flags:
+            raise CommandError(scripting.STALE)
+        if caller.limited:
+            denial = caller.user.denial(command, argv)
+            if denial is not None:
+                log = self._ctx.accounts.log
+                log.add(denial.reason, caller, denial.name, caller.user.name, self._ctx.changes.now, context="lua")
+                raise CommandError(scripting.DENIED[denial.reason])
+        if command.writes:
+            if running.read_only:
+                raise CommandError(scripting.READ_ONLY)
+            if admission.refuses and not obeys_all:
+                for why in _WRITING:
+                    text = admission.refusal(why)
+                    if text:
+                        raise CommandError(text)
+        may_fill = running.flags.allow_oom or running.wrote or not running.memory_full or obeys_all
+        if not may_fill and "denyoom" in flags:
+            raise CommandError(scripting.MEMORY_FULL)
+        if command.name in ("xread", "xreadgroup") and _blocks(argv):
+            raise CommandError(scripting.blocking_option(command.full_name))
+        running.wrote = running.wrote or command.writes
+
+    def acl_check_cmd(self, *words: Any) -> Any:
+        """`redis.acl_check_cmd`: whether the caller may call a command."""
+        try:
+            argv = self._words(words)
+            command = COMMANDS.get(argv[0].upper())
+            if command is not None and command.subcommands and len(argv) > 1:
+                command = command.subcommands.get(argv[1].upper())
+            if command is None:
+                raise CommandError(scripting.ACL_CHECK)
+            assert self.running is not None
+            return self.running.caller.user.denial(command, argv) is None
+        except CommandError as error:
+            self.error = error.text
+        raise _RAISED.with_traceback(None)
+
+    # -- the other functions ----------------------------------------------------------------------------------------
+
+    def sha1hex(self, *words: Any) -> Any:
+        """`redis.sha1hex`: the SHA-1 of a text in hexadecimal digits."""
+        if len(words) != 1:
+            self._raise(scripting.ARGUMENT_COUNT)
+        word = words[0]
+        text = word if type(word) is bytes else b"%.14g" % word if type(word) in (int, float) else b""
+        return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+
+    def log(self, *words: Any) -> None:
+        """`redis.log`: a line in the log."""
+        if len(words) < 2:
+            self._raise(scripting.LOG_ARGUMENTS)
+        level, *parts = words
+        if type(level) not in (int, float):
+            self._raise(scripting.LOG_LEVEL_NUMBER)
+        if not 0 <= level <= 3:
+            self._raise(scripting.LOG_LEVEL)
+        texts = [
+            part if type(part) is bytes else b"%.14g" % part for part in parts if type(part) in (bytes, int, float)
+        ]
+        self._ctx.host.script_log(int(level), b" ".join(texts))
+
+    def setresp(self, *words: Any) -> None:
+        """`redis.setresp`: the protocol of the replies that the script gets."""
+        if len(words) != 1:
+            self._raise(scripting.SETRESP_ARGUMENTS)
+        word = words[0]
+        wanted = word if type(word) in (int, float) else int(word) if type(word) is bytes and word.isdigit() else 0
+        if wanted not in (2, 3):
+            self._raise(scripting.SETRESP_VERSION)
+        self.resp = self.session.proto = int(wanted)
+
+    def set_repl(self, *words: Any) -> None:
+        """`redis.set_repl`: accepted; what a script does is always replicated and logged."""
+        if len(words) != 1:
+            self._raise(scripting.SET_REPL_ARGUMENTS)
+        word = words[0]
+        number = int(word) if type(word) in (int, float) else 0
+        if number & ~3:
+            self._raise(scripting.SET_REPL_FLAGS)
+
+
+def _shown(number: float) -> bytes:
+    """A number as an argument of a command, with all its digits."""
+    if type(number) is int and -_EXACT < number < _EXACT:
+        return b"%d" % number
+    if math.isnan(number):
+        return b"-nan" if math.copysign(1, number) < 0 else b"nan"
+    return b"%.17g" % number
+
+
+def _blocks(argv: list[bytes]) -> bool:
+    """Whether an XREAD or XREADGROUP asks to wait."""
+    for word in argv[1:]:
+        name = word.upper()
+        if name == b"STREAMS":
+            return False
+        if name == b"BLOCK":
+            return True
+    return False

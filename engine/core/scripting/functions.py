@@ -1,0 +1,212 @@
+"""Libraries of functions: their code, which is data and kept as such, and what it has registered in the interpreter.
+
+What comes from a file is only noted (:meth:`Functions.restore_later`), and its code runs when somebody first asks for a
+library or function, so that loading a file needs no Lua.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from engine.core.environment.context import Context
+from engine.core.environment.scripting import Library
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.scripting.interpreter import Interpreter
+from engine.core.scripting.running import Flags, Running, Verdict, flags_of
+from engine.core.scripting.scripts import Scripts
+from engine.text.messages import scripting
+from engine.text.words import split_words
+
+_NAME = re.compile(rb"[A-Za-z0-9_]+")
+_COMPILE, _REGISTER = 1, 2
+_OVERHEAD = 200
+
+
+@dataclass(slots=True)
+class _Function:
+    library: Library
+    name: bytes
+    flags: Flags = field(default_factory=Flags)
+
+
+class Functions:
+    """One core's libraries. ``ctx`` and ``scripts`` are the core's."""
+
+    def __init__(self, ctx: Context, scripts: Scripts) -> None:
+        self._ctx = ctx
+        self._scripts = scripts
+        self._interpreter: Interpreter | None = None
+        self._libraries: dict[bytes, Library] = {}
+        #: By their names in small letters: they are the same function in any case.
+        self._functions: dict[bytes, _Function] = {}
+        #: Code that was read from a file, and has not run yet.
+        self._unread: list[bytes] = []
+
+    # -- figures ----------------------------------------------------------------------------------------------------
+
+    def codes(self) -> list[bytes]:
+        """The code of all libraries, as files keep it."""
+        return [*self._unread, *(one.code for one in self._libraries.values())]
+
+    @property
+    def count(self) -> int:
+        """How many functions there are."""
+        return len(self._functions)
+
+    @property
+    def interpreter_memory(self) -> int:
+        """The bytes that the interpreter of functions uses."""
+        return self._interpreter.used if self._interpreter is not None else 0
+
+    # -- libraries --------------------------------------------------------------------------------------------------
+
+    def libraries(self) -> Iterable[Library]:
+        """All libraries."""
+        self._read()
+        return self._libraries.values()
+
+    def load(self, code: bytes, *, replace: bool) -> bytes:
+        """Add a library, or replace the one of its name; the name. A CommandError where that is not possible."""
+        self._read()
+        return self._load(code, replace=replace)
+
+    def _load(self, code: bytes, *, replace: bool) -> bytes:
+        name, text = _metadata(code)
+        old = self._libraries.get(name)
+        if old is not None and not replace:
+            raise CommandError(scripting.library_exists(name))
+        library = Library(name, code)
+        interpreter = self._made()
+        for function, description, flags in self._registered(interpreter, text):
+            known = self._functions.get(function.lower())
+            if known is not None and known.library is not old:
+                raise CommandError(scripting.function_exists(function))
+            library.functions[function] = description, flags
+        if old is not None:
+            self._drop(old)
+        interpreter.adopt()
+        self._libraries[name] = library
+        for function, (_, flags) in library.functions.items():
+            self._functions[function.lower()] = _Function(library, function, flags_of(frozenset(flags)))
+        return name
+
+    def _made(self) -> Interpreter:
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self._scripts.calls, of_functions=True)
+        self._scripts.used = True
+        return self._interpreter
+
+    def _registered(self, interpreter: Interpreter, text: bytes) -> list[tuple[bytes, bytes | None, list[bytes]]]:
+        """The functions that a library's code registers: name, description, flags."""
+        ctx, scripts = self._ctx, self._scripts
+        running = Running(
+            ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch(), verdict=Verdict.GO_ON, is_loading=True
+        )
+        scripts.begin(running, interpreter)
+        try:
+            outcome = interpreter.load(text)
+        finally:
+            scripts.end(running)
+        code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
+        if code == _COMPILE:
+            raise CommandError(scripting.library_compile_failed(rest[0]))
+        if code == _REGISTER:
+            raise CommandError(scripting.registering_failed(rest[0]))
+        if not rest:
+            raise CommandError(scripting.NO_FUNCTIONS)
+        groups = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        return [(name, description or None, flags.split()) for name, description, flags in groups]
+
+    def _drop(self, library: Library) -> None:
+        del self._libraries[library.name]
+        for name in library.functions:
+            del self._functions[name.lower()]
+            if self._interpreter is not None:
+                self._interpreter.forget(name)
+
+    def delete(self, name: bytes) -> None:
+        """Delete a library; a CommandError where there is none of that name."""
+        self._read()
+        library = self._libraries.get(name)
+        if library is None:
+            raise CommandError(scripting.LIBRARY_NOT_FOUND)
+        self._drop(library)
+
+    def flush(self) -> None:
+        """Delete all libraries."""
+        self._unread.clear()
+        self._libraries.clear()
+        self._functions.clear()
+        self._interpreter = None
+
+    def restore(self, codes: list[bytes], *, replace: bool) -> None:
+        """Add libraries, all or none; a CommandError where one cannot be added."""
+        self._read()
+        names = {_metadata(code)[0] for code in codes}
+        before = [one.code for one in self._libraries.values() if one.name in names]
+        done: list[bytes] = []
+        try:
+            for code in codes:
+                name = self._load(code, replace=replace)
+                done.append(name)
+        except CommandError:
+            for name in done:
+                self._drop(self._libraries[name])
+            for code in before:
+                self._load(code, replace=True)
+            raise
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def restore_later(self, codes: Iterable[bytes]) -> None:
+        """Note libraries that a file has; their code runs when somebody asks for them."""
+        self._unread += codes
+
+    def _read(self) -> None:
+        unread, self._unread = self._unread, []
+        try:
+            while unread:
+                self._load(unread[0], replace=True)
+                del unread[0]
+        finally:
+            self._unread = unread
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def find(self, name: bytes) -> bool:
+        """Whether there is such a function."""
+        self._read()
+        return name.lower() in self._functions
+
+    def run(self, ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
+        """Run a function: ``argv`` are the words of FCALL."""
+        function = self._functions[argv[1].lower()]
+        interpreter = self._made()
+        name, flags = function.name, function.flags
+        return self._scripts.run(ctx, argv, name, flags, interpreter, read_only=read_only, is_function=True)
+
+
+def _metadata(code: bytes) -> tuple[bytes, bytes]:
+    """A library's name, and its Lua code, in which lines keep their numbers."""
+    if not code.startswith(b"#!"):
+        raise CommandError(scripting.NO_METADATA)
+    line, newline, _ = code.partition(b"\n")
+    words = split_words(line) if newline else None
+    if not words:
+        raise CommandError(scripting.BAD_METADATA)
+    name: bytes | None = None
+    for word in words[1:]:
+        if word[:5].lower() != b"name=":
+            raise CommandError(scripting.bad_metadata(word))
+        if name is not None:
+            raise CommandError(scripting.NAME_TWICE)
+        name = word[5:]
+    if name is None:
+        raise CommandError(scripting.NO_NAME)
+    if not _NAME.fullmatch(name):
+        raise CommandError(scripting.BAD_NAME)
+    if words[0][2:].lower() != b"lua":
+        raise CommandError(scripting.engine_not_found(words[0][2:]))
+    return name, code[len(line) :]

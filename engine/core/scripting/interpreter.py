@@ -1,0 +1,136 @@
+"""One Lua 5.1 interpreter with the sandbox in it, as Python's code uses it.
+
+lupa is imported with the first one: a server that runs no scripts pays nothing for them. The memory of the interpreter
+is limited while a script runs, and only then: what lupa allocates for Python while Lua is not in a protected call must
+not fail, because Lua would end the process. So the limit is set by the script's first act (:meth:`limit`) and lifted
+behind it, and a reply that is about to be handed over gets its room before (:meth:`make_room`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.core.protocol.replies import CommandError
+from engine.core.scripting.calls import Calls
+from engine.core.scripting.json_lua import JSON
+from engine.core.scripting.msgpack_lua import MSGPACK
+from engine.core.scripting.sandbox_lua import SANDBOX
+from engine.core.scripting.struct_lua import BIT, STRUCT
+from engine.text.messages import scripting
+
+#: The bytes that one interpreter may use, all scripts and libraries of functions together.
+MEMORY_LIMIT = 1 << 30
+_UNLIMITED = 1 << 50
+#: Beyond this much in use everything is collected after a script, and in the middle of one.
+_COLLECT_FROM = 64 << 20
+#: For what is not measured in replies: the places that lupa keeps for objects.
+_SLACK = 4096
+#: More arguments go over as one table: Lua's stack has 8,000 places.
+_MANY = 200
+#: As many objects of Lua as one call can have are named ahead, so that naming them allocates nothing.
+_NAMED_AHEAD = 8200
+
+
+class Interpreter:
+    """It has the scripts of one cache. ``of_functions``: they are libraries' functions."""
+
+    def __init__(self, calls: Calls, *, of_functions: bool) -> None:
+        try:
+            from lupa import lua51  # noqa: PLC0415 - only who runs scripts needs it
+        except ImportError:
+            raise CommandError(scripting.NO_LUA) from None
+        self._calls = calls
+        self._lua = lua = lua51.LuaRuntime(
+            encoding=None,
+            register_eval=False,
+            register_builtins=False,
+            unpack_returned_tuples=True,
+            max_memory=_UNLIMITED,
+        )
+        sources = lua.table_from({b"cjson": JSON, b"cmsgpack": MSGPACK, b"struct": STRUCT, b"bit": BIT})
+        start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
+        api = start(SANDBOX, calls, sources, not of_functions)
+        self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
+        self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]
+        names = [lua.table() for _ in range(_NAMED_AHEAD)]
+        del names
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    @property
+    def used(self) -> int:
+        """The bytes that it uses."""
+        used: int = self._lua.get_memory_used(total=True)
+        return used
+
+    def left(self) -> int:
+        """How many bytes a script may still allocate."""
+        return MEMORY_LIMIT - self.used
+
+    def limit(self) -> None:
+        """From now on the limit holds."""
+        self._lua.set_max_memory(MEMORY_LIMIT)
+
+    def make_room(self, size: int) -> bool:
+        """Allow so many bytes for a reply, whatever the limit says; False where it is passed already."""
+        used = self.used
+        if used >= MEMORY_LIMIT:
+            self._lua.set_max_memory(used + _SLACK)
+            return False
+        self._lua.set_max_memory(max(MEMORY_LIMIT, used + size + _SLACK))
+        return True
+
+    def lift_limit(self) -> None:
+        """No script runs."""
+        self._lua.set_max_memory(_UNLIMITED)
+
+    def collect(self, *, always: bool = False) -> None:
+        """Free what nobody uses any more, if there may be much of it."""
+        if always or self.used > _COLLECT_FROM:
+            self._lua.gccollect()
+
+    # -- values -----------------------------------------------------------------------------------------------------
+
+    def table(self, value: Any) -> Any:
+        """A Lua table of a list or dict, with all that is in it."""
+        return self._lua.table_from(value, recursive=True)
+
+    # -- scripts ----------------------------------------------------------------------------------------------------
+
+    def compile(self, name: bytes, text: bytes) -> bytes | None:
+        """Keep a script under a name; what is wrong with it, if it does not compile."""
+        wrong: bytes | None = self._compile(name, text)
+        return wrong
+
+    def forget(self, name: bytes) -> None:
+        """Forget a script or function."""
+        self._forget(name)
+
+    def run(self, name: bytes, proto: int, count: int, words: list[bytes], *, is_function: bool) -> Any:
+        """Run what has that name: a code that says what came of it, and what did.
+
+        ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 an error with
+        its source and line, 4 nil, 5 an error that the script returned, and whether it is counted already.
+        """
+        run = self._run_function if is_function else self._run
+        try:
+            if len(words) > _MANY:
+                return run(name, proto, count, self._lua.table_from(words))
+            return run(name, proto, count, *words)
+        finally:
+            self.lift_limit()
+            self.collect()
+
+    # -- libraries --------------------------------------------------------------------------------------------------
+
+    def load(self, text: bytes) -> Any:
+        """Run a library's code: 0, and name, description and flags of each function; else what is wrong with it."""
+        try:
+            return self._load(text)
+        finally:
+            self.lift_limit()
+            self.collect()
+
+    def adopt(self) -> None:
+        """Take over the functions that the last library has registered."""
+        self._adopt()

@@ -1,0 +1,192 @@
+"""Replies as Lua's values: what `redis.call` returns, as a script sees it, in RESP2 or RESP3.
+
+A command's reply is Python's (:mod:`engine.core.protocol.replies`). Text and numbers go over as they are; a list
+becomes a table at once, with all that is in it. What a reply has as bytes of the protocol already (entries, pages) is encoded
+and parsed again, because it has no other form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.protocol.replies import (
+    NIL_ARRAY,
+    Array,
+    ByKey,
+    CommandError,
+    Frames,
+    Map,
+    Pages,
+    Push,
+    Raw,
+    Reply,
+    Set,
+    Several,
+    Simple,
+    Verbatim,
+)
+from engine.text.messages import general
+
+
+class UnconvertibleError(Exception):
+    """The reply has no form in Lua."""
+
+
+def converted(reply: Reply, resp: int) -> Any:
+    """The reply as bytes, numbers, booleans, lists and dicts, which lupa turns into Lua's values; None is nil."""
+    kind = type(reply)
+    if kind is bytes or kind is int:
+        return reply
+    if reply is None or reply is NIL_ARRAY:
+        return None if resp == 3 else False
+    if kind is Simple:
+        return {b"ok": bytes(reply)}
+    if kind is list or kind is tuple or kind is Push:
+        return [converted(one, resp) for one in reply]
+    convert = _CONVERT.get(kind)
+    if convert is None:
+        raise UnconvertibleError(general.INTERNAL_ERROR)
+    return convert(reply, resp)
+
+
+def _double(reply: float, resp: int) -> Any:
+    text = b"%.17g" % reply
+    return {b"double": reply} if resp == 3 else text
+
+
+def _verbatim(reply: Verbatim, resp: int) -> Any:
+    return {b"verbatim_string": {b"format": b"txt", b"string": bytes(reply)}} if resp == 3 else bytes(reply)
+
+
+def _map(reply: list[Any], resp: int) -> Any:
+    flat = [converted(one, resp) for one in reply]
+    return {b"map": _table(flat)} if resp == 3 else flat
+
+
+def _table(flat: list[Any]) -> dict[Any, Any]:
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    return {key: value for key, value in pairs if isinstance(key, bytes | int | float)}
+
+
+def _set(reply: list[Any], resp: int) -> Any:
+    flat = [converted(one, resp) for one in reply]
+    return {b"set": {one: True for one in flat if isinstance(one, bytes | int | float)}} if resp == 3 else flat
+
+
+def _by_key(reply: list[Any], resp: int) -> Any:
+    if resp == 3:
+        return _map([part for pair in reply for part in pair], resp)
+    return [converted(list(pair), resp) for pair in reply]
+
+
+def _array(reply: list[Any], resp: int) -> Any:
+    found: list[Any] = []
+    for one in reply:
+        if type(one) is Several:
+            found += _parsed(one.count, b"".join(one.parts), resp)
+        else:
+            found.append(converted(one, resp))
+    return found
+
+
+def _frames(reply: Frames, resp: int) -> Any:
+    return _parsed(reply.count, b"".join(reply.parts), resp)
+
+
+def _raw(reply: Raw, resp: int) -> Any:
+    return _parsed(1, bytes(reply), resp)[0]
+
+
+def _pages(reply: Pages, resp: int) -> Any:
+    items = [item for page in reply.pages for item in page]
+    if reply.kind is bytes:
+        return b"".join(bytes(part) for item in items for part in (item.parts if type(item) is Several else (item,)))[
+            : reply.size
+        ]
+    if reply.kind is Raw:
+        data = b"".join(bytes(part) for item in items for part in (item.parts if type(item) is Several else (item,)))
+        return _parsed(1, data, resp)[0]
+    if reply.kind in (list, Array):
+        return _array(items, resp)
+    if any(type(item) is Several for item in items):
+        items = _array(items, resp)
+        return _wrapped(reply.kind, items, resp)
+    return converted(reply.kind(items), resp)
+
+
+def _wrapped(kind: Any, flat: list[Any], resp: int) -> Any:
+    if resp != 3 or kind is ByKey:
+        return flat
+    return {b"map": _table(flat)} if kind is Map else {b"set": dict.fromkeys(flat, True)}
+
+
+def _error(reply: CommandError, resp: int) -> Any:
+    del resp
+    return {b"err": reply.text}
+
+
+_CONVERT: dict[type, Callable[[Any, int], Any]] = {
+    float: _double,
+    bytearray: lambda reply, _: bytes(reply),
+    memoryview: lambda reply, _: bytes(reply),
+    bool: lambda reply, _: int(reply),
+    Verbatim: _verbatim,
+    Map: _map,
+    Set: _set,
+    ByKey: _by_key,
+    Array: _array,
+    Frames: _frames,
+    Raw: _raw,
+    Pages: _pages,
+    CommandError: _error,
+}
+
+
+def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
+    """Values from bytes of the protocol."""
+    at = 0
+
+    def value() -> Any:
+        nonlocal at
+        end = data.index(b"\r\n", at)
+        mark, text = data[at : at + 1], data[at + 1 : end]
+        at = end + 2
+        if mark == b"$":
+            size = int(text)
+            if size < 0:
+                return None if resp == 3 else False
+            found = data[at : at + size]
+            at += size + 2
+            return found
+        if mark == b":":
+            return int(text)
+        if mark in b"*~":
+            size = int(text)
+            if size < 0:
+                return None if resp == 3 else False
+            items = [value() for _ in range(size)]
+            return {b"set": dict.fromkeys(items, True)} if mark == b"~" and resp == 3 else items
+        if mark == b"%":
+            items = [value() for _ in range(2 * int(text))]
+            return {b"map": _table(items)} if resp == 3 else items
+        if mark == b"_":
+            return None if resp == 3 else False
+        if mark == b",":
+            return {b"double": float(text)} if resp == 3 else text
+        if mark == b"+":
+            return {b"ok": text}
+        raise UnconvertibleError(general.INTERNAL_ERROR)
+
+    return [value() for _ in range(count)]
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes the value takes in Lua."""
+    if isinstance(value, bytes):
+        return len(value) + 64
+    if isinstance(value, list):
+        return 128 + sum(map(size_of, value)) + 32 * len(value)
+    if isinstance(value, dict):
+        return 256 + sum(size_of(key) + size_of(item) + 80 for key, item in value.items())
+    return 32

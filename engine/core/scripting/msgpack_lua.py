@@ -1,0 +1,288 @@
+"""cmsgpack, in Lua: MessagePack for scripts. The chunk gets the sandbox's kit and returns the library's table."""
+
+from __future__ import annotations
+
+MSGPACK = rb"""
+local kit = ...
+local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local type, next, select, rawget, pcall, error = type, next, select, rawget, pcall, error
+local tostring, tonumber, unpack = tostring, tonumber, unpack
+local byte, char, sub = string.byte, string.char, string.sub
+local concat, floor, frexp, ldexp, huge = table.concat, math.floor, math.frexp, math.ldexp, math.huge
+
+local MAX_NESTING = 16
+
+local function big_endian(n, width)
+    if width == 1 then return char(n) end
+    if width == 2 then return char(floor(n / 256), n % 256) end
+    if width == 4 then
+        return char(floor(n / 16777216), floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
+    end
+    return big_endian(floor(n / 4294967296), 4) .. big_endian(n % 4294967296, 4)
+end
+-- Two's complement of a negative number, exact for 64 bits too.
+local function negative(n, width)
+    if width < 8 then return big_endian(n + 256 ^ width, width) end
+    local low = n % 4294967296
+    return big_endian((n - low) / 4294967296 + 4294967296, 4) .. big_endian(low, 4)
+end
+
+-- The bytes of a double (8) or float (4); nil where a float is not exact.
+local function ieee(n, width)
+    local exponent_bits, mantissa_bits, bias = 11, 52, 1023
+    if width == 4 then exponent_bits, mantissa_bits, bias = 8, 23, 127 end
+    local sign = 0
+    if n < 0 or (n == 0 and 1 / n < 0) then sign, n = 1, -n end
+    local top = 2 ^ exponent_bits - 1
+    local e, m
+    if n ~= n then
+        sign, e, m = 1, top, 2 ^ (mantissa_bits - 1)
+    elseif n == huge then
+        e, m = top, 0
+    elseif n == 0 then
+        e, m = 0, 0
+    else
+        local fraction, power = frexp(n)
+        e = power + bias - 1
+        if e >= top then return nil end
+        if e <= 0 then
+            m = ldexp(fraction, mantissa_bits + e)
+            e = 0
+        else
+            m = (fraction * 2 - 1) * 2 ^ mantissa_bits
+        end
+        if floor(m) ~= m then
+            if width == 4 then return nil end
+            m = floor(m)
+        end
+    end
+    if width == 4 then
+        return big_endian(sign * 2147483648 + e * 8388608 + m, 4)
+    end
+    return big_endian(sign * 2147483648 + e * 1048576 + floor(m / 4294967296), 4) .. big_endian(m % 4294967296, 4)
+end
+local function from_ieee(high, low, width)
+    local sign = high >= 2147483648 and -1 or 1
+    high = high % 2147483648
+    local e, m, bias, bits, top
+    if width == 4 then
+        e, m, bias, bits, top = floor(high / 8388608), high % 8388608, 127, 23, 255
+    else
+        e, m, bias, bits, top = floor(high / 1048576), high % 1048576 * 4294967296 + low, 1023, 52, 2047
+    end
+    if e == top then return m == 0 and sign * huge or 0 / 0 end
+    if e == 0 then return sign * ldexp(m, 1 - bias - bits) end
+    return sign * ldexp(m + 2 ^ bits, e - bias - bits)
+end
+
+-- -- packing ----------------------------------------------------------------------------------------------------------
+
+local pack
+local function integer(n)
+    if n >= 0 then
+        if n <= 127 then return char(n) end
+        if n <= 255 then return "\204" .. char(n) end
+        if n <= 65535 then return "\205" .. big_endian(n, 2) end
+        if n <= 4294967295 then return "\206" .. big_endian(n, 4) end
+        return "\207" .. big_endian(n, 8)
+    end
+    if n >= -32 then return char(n + 256) end
+    if n >= -128 then return "\208" .. negative(n, 1) end
+    if n >= -32768 then return "\209" .. negative(n, 2) end
+    if n >= -2147483648 then return "\210" .. negative(n, 4) end
+    return "\211" .. negative(n, 8)
+end
+local function header(n, fix, most, two, four)
+    if n <= most then return char(fix + n) end
+    if n <= 65535 then return char(two) .. big_endian(n, 2) end
+    return char(four) .. big_endian(n, 4)
+end
+local function is_array(t)
+    local count, longest = 0, 0
+    for k in next, t do
+        if type(k) ~= "number" or k <= 0 or floor(k) ~= k then return nil end
+        if k > longest then longest = k end
+        count = count + 1
+    end
+    if longest == count then return count end
+end
+function pack(out, v, level)
+    local kind = type(v)
+    local n = #out
+    if kind == "string" then
+        local size = #v
+        if size < 32 then out[n + 1] = char(160 + size)
+        elseif size <= 255 then out[n + 1] = "\217" .. char(size)
+        elseif size <= 65535 then out[n + 1] = "\218" .. big_endian(size, 2)
+        else out[n + 1] = "\219" .. big_endian(size, 4) end
+        out[n + 2] = v
+    elseif kind == "number" then
+        if v == floor(v) and v >= -9223372036854775808 and v < 9223372036854775808 then
+            out[n + 1] = integer(v)
+        else
+            local short = ieee(v, 4)
+            out[n + 1] = short and "\202" .. short or "\203" .. ieee(v, 8)
+        end
+    elseif kind == "boolean" then
+        out[n + 1] = v and "\195" or "\194"
+    elseif kind == "table" and level < MAX_NESTING then
+        local size = is_array(v)
+        if size then
+            out[n + 1] = header(size, 144, 15, 220, 221)
+            for i = 1, size do pack(out, rawget(v, i), level + 1) end
+        else
+            local pairs_count = 0
+            for _ in next, v do pairs_count = pairs_count + 1 end
+            out[n + 1] = header(pairs_count, 128, 15, 222, 223)
+            for k, item in next, v do
+                pack(out, k, level + 1)
+                pack(out, item, level + 1)
+            end
+        end
+    else
+        out[n + 1] = "\192"
+    end
+end
+
+local library = { _NAME = "cmsgpack", _VERSION = "lua-cmsgpack 0.4.0",
+    _COPYRIGHT = "Copyright (C) 2012, Salvatore Sanfilippo",
+    _DESCRIPTION = "MessagePack C implementation for Lua" }
+function library.pack(...)
+    local count = select("#", ...)
+    if count == 0 then bad_argument(0, "pack", "MessagePack pack needs input.") end
+    local out = {}
+    for i = 1, count do pack(out, (select(i, ...)), 0) end
+    return concat(out)
+end
+
+-- -- unpacking --------------------------------------------------------------------------------------------------------
+
+local MISSING, BAD = "Missing bytes in input.", "Bad data format in input."
+local s
+local value
+local function unsigned(at, width)
+    if at + width - 1 > #s then error({ MISSING }) end
+    if width == 1 then return byte(s, at) end
+    if width == 2 then
+        local a, b = byte(s, at, at + 1)
+        return a * 256 + b
+    end
+    local a, b, c, d = byte(s, at, at + 3)
+    return ((a * 256 + b) * 256 + c) * 256 + d
+end
+local function signed(at, width)
+    if width == 8 then
+        if at + 7 > #s then error({ MISSING }) end
+        local high, low = unsigned(at, 4), unsigned(at + 4, 4)
+        if high >= 2147483648 then
+            high = high - 4294967296
+        end
+        return high * 4294967296 + low
+    end
+    local n = unsigned(at, width)
+    return n >= 256 ^ width / 2 and n - 256 ^ width or n
+end
+local function text(at, size)
+    if at + size - 1 > #s then error({ MISSING }) end
+    return sub(s, at, at + size - 1), at + size
+end
+local function array(at, size)
+    local t = {}
+    for i = 1, size do t[i], at = value(at) end
+    return t, at
+end
+local function map(at, size)
+    local t = {}
+    for _ = 1, size do
+        local k, v
+        k, at = value(at)
+        v, at = value(at)
+        if k == nil or k ~= k then error({ BAD }) end
+        t[k] = v
+    end
+    return t, at
+end
+function value(at)
+    local c = byte(s, at)
+    if not c then error({ MISSING }) end
+    at = at + 1
+    if c < 128 then return c, at end
+    if c >= 224 then return c - 256, at end
+    if c < 144 then return map(at, c - 128) end
+    if c < 160 then return array(at, c - 144) end
+    if c < 192 then return text(at, c - 160) end
+    if c == 192 then return nil, at end
+    if c == 194 then return false, at end
+    if c == 195 then return true, at end
+    if c == 202 then return from_ieee(unsigned(at, 4), 0, 4), at + 4 end
+    if c == 203 then
+        if at + 7 > #s then error({ MISSING }) end
+        return from_ieee(unsigned(at, 4), unsigned(at + 4, 4), 8), at + 8
+    end
+    if c == 204 then return unsigned(at, 1), at + 1 end
+    if c == 205 then return unsigned(at, 2), at + 2 end
+    if c == 206 then return unsigned(at, 4), at + 4 end
+    if c == 207 then return signed(at, 8), at + 8 end
+    if c == 208 then return signed(at, 1), at + 1 end
+    if c == 209 then return signed(at, 2), at + 2 end
+    if c == 210 then return signed(at, 4), at + 4 end
+    if c == 211 then return signed(at, 8), at + 8 end
+    if c == 196 or c == 217 then return text(at + 1, unsigned(at, 1)) end
+    if c == 197 or c == 218 then return text(at + 2, unsigned(at, 2)) end
+    if c == 198 or c == 219 then return text(at + 4, unsigned(at, 4)) end
+    if c == 220 then return array(at + 2, unsigned(at, 2)) end
+    if c == 221 then return array(at + 4, unsigned(at, 4)) end
+    if c == 222 then return map(at + 2, unsigned(at, 2)) end
+    if c == 223 then return map(at + 4, unsigned(at, 4)) end
+    error({ BAD })
+end
+local function several(at, limit)
+    local values, n = {}, 0
+    while at <= #s and (limit == 0 or n < limit) do
+        n = n + 1
+        values[n], at = value(at)
+    end
+    return values, n, at
+end
+local function checked(limit, offset, name, ...)
+    local input = ...
+    if type(input) == "number" then input = tostring(input) end
+    if type(input) ~= "string" then expected(1, name, "string", ...) end
+    if limit < 0 or offset < 0 then
+        fail("Invalid request to unpack with offset of " .. offset .. " and limit of " .. #input .. ".")
+    end
+    if offset > #input then
+        fail("Start offset " .. offset .. " greater than input length " .. #input .. ".")
+    end
+    s = input
+    local ok, values, n, at = pcall(several, offset + 1, limit)
+    s = nil
+    if not ok then
+        if type(values) == "table" and type(values[1]) == "string" then fail(values[1]) end
+        error(values, 0)
+    end
+    return values, n, at > #input and -1 or at - 1
+end
+local function whole(name, n, value, otherwise)
+    if value == nil and otherwise then return otherwise end
+    if type(value) == "string" then value = tonumber(value) or value end
+    if type(value) ~= "number" then unfit(n, name, "number", value) end
+    return value < 0 and -floor(-value) or floor(value)
+end
+function library.unpack(...)
+    local values, n = checked(0, 0, "unpack", ...)
+    return unpack(values, 1, n)
+end
+function library.unpack_one(...)
+    local values, n, at = checked(1, whole("unpack_one", 2, select(2, ...), 0), "unpack_one", ...)
+    return at, unpack(values, 1, n)
+end
+function library.unpack_limit(...)
+    local _, limit, offset = ...
+    limit, offset = whole("unpack_limit", 2, limit), whole("unpack_limit", 3, offset, 0)
+    local values, n, at = checked(limit, offset, "unpack_limit", ...)
+    return at, unpack(values, 1, n)
+end
+
+return library
+"""

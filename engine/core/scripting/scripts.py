@@ -1,0 +1,315 @@
+"""Scripts and functions as commands use them: the caches, and the way of one run from its words to its reply.
+
+A run is one command of its caller. What it does are effects of that command, so they are one transaction in the log
+and for replicas. While it takes longer than ``busy-reply-threshold`` the host may let others speak in between
+(:meth:`Scripts._yield`): the effects, the messages and the keys that it has signalled are set aside meanwhile, because
+they belong to a command that is not over, and all but a few commands are refused (:attr:`Refusal.BUSY`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+from engine.core.admission import Admission, Refusal
+from engine.core.clients.session import Session
+from engine.core.environment.context import Context
+from engine.core.environment.host import Apart
+from engine.core.protocol.replies import CommandError, Raw, Reply, Steps
+from engine.core.scripting.calls import Calls
+from engine.core.scripting.interpreter import Interpreter
+from engine.core.scripting.running import KNOWN_FLAGS, UNDECLARED, Flags, Running, Verdict, flags_of
+from engine.text.messages import scripting
+from engine.text.words import split_words
+
+_WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
+#: What a script costs besides its text, and how many are kept that only EVAL has brought.
+_OVERHEAD = 200
+
+
+class ScriptError(CommandError):
+    """The error that a script ended with. ``counted``: the command that caused it has been counted with it already."""
+
+    def __init__(self, text: bytes, *, counted: bool) -> None:
+        super().__init__(text)
+        self.counted = counted
+
+
+class Scripts:
+    """One core's: the scripts by their SHA-1, and the one that runs."""
+
+    def __init__(self, ctx: Context, admission: Admission) -> None:
+        self._ctx = ctx
+        self._admission = admission
+        self.calls = Calls(ctx, admission)
+        self.calls.on_tick = self._tick
+        self._interpreter: Interpreter | None = None
+        self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
+        #: The script that runs.
+        self.running: Running | None = None
+        #: What puts the present run aside, if it can be.
+        self._apart: Apart | None = None
+        #: Some script has run since the server started.
+        self.used = False
+
+    # -- the cache --------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._scripts)
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the scripts in the cache."""
+        return sum(len(text) + _OVERHEAD for text, _ in self._scripts.values())
+
+    @property
+    def interpreter_memory(self) -> int:
+        """The bytes that the interpreter of scripts uses."""
+        return self._interpreter.used if self._interpreter is not None else 0
+
+    def has(self, sha: bytes) -> bool:
+        """Whether a script is there."""
+        return sha.lower() in self._scripts
+
+    def load(self, text: bytes) -> bytes:
+        """Put a script into the cache; its SHA-1. A CommandError where it is none."""
+        sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+        if sha not in self._scripts:
+            flags, code = _declared(text)
+            interpreter = self.interpreter()
+            wrong = interpreter.compile(sha, code)
+            if wrong is not None:
+                raise CommandError(scripting.compile_failed(wrong))
+            self._scripts[sha] = text, flags
+        return sha
+
+    def flush(self) -> None:
+        """Forget all scripts, and the interpreter with all that they have left in it."""
+        self._scripts.clear()
+        self._interpreter = None
+
+    def interpreter(self) -> Interpreter:
+        """The interpreter of scripts; a CommandError where there is no Lua."""
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self.calls, of_functions=False)
+        self.used = True
+        return self._interpreter
+
+    def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
+        """Run the script with that SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
+        sha = sha.lower()
+        if sha not in self._scripts:
+            raise CommandError(scripting.NO_SCRIPT)
+        return self.run(ctx, argv, sha, self._scripts[sha][1], self.interpreter(), read_only=read_only)
+
+    # -- a run ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        ctx: Context,
+        argv: list[bytes],
+        name: bytes,
+        flags: Flags,
+        interpreter: Interpreter,
+        *,
+        read_only: bool,
+        is_function: bool = False,
+    ) -> Reply:
+        """Run a script or function; a CommandError where it may not run now, or fails."""
+        count = int(argv[2])
+        words = argv[3:]
+        self._check(ctx.session, flags, read_only=read_only)
+        stopwatch = ctx.telemetry.stopwatch
+        running = Running(
+            ctx.session,
+            name,
+            argv,
+            flags,
+            is_function,
+            read_only or flags.no_writes,
+            stopwatch(),
+            self._admission.memory_full,
+        )
+
+        def work() -> Reply:
+            return self._run(running, interpreter, count, words)
+
+        return self.apart(ctx, argv, work)
+
+    def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
+        """Do ``work``, in which scripts run, so that it can be put aside: its reply, or Steps if it takes long."""
+        if self._apart is not None or not ctx.takes_steps or ctx.changes.replaying:
+            return work()
+        apart = self._apart = ctx.host.apart(work)
+        if apart is None:
+            return work()
+        is_over = False
+        first, messages = len(ctx.changes.effects), len(ctx.outbox)
+        try:
+            is_over = apart.go()
+        finally:
+            if is_over or apart.is_over:
+                self._apart = None
+        if is_over:
+            return apart.reply
+        return Steps(argv, self._rest(ctx, ctx.session, apart, first, messages), is_whole=True)
+
+    def _rest(
+        self, ctx: Context, session: Session, apart: Apart, first: int, messages: int
+    ) -> Generator[None, None, Reply]:
+        """Go on with what was put aside, until it is over; in between nothing of it is seen."""
+        changes, outbox = ctx.changes, ctx.outbox
+        now_us = changes.now_us
+        busy = (
+            scripting.BUSY_FUNCTION if self.running is not None and self.running.is_function else scripting.BUSY_SCRIPT
+        )
+        self._admission.refuse(Refusal.BUSY, busy)
+        try:
+            while True:
+                effects, told, ready = changes.effects[first:], outbox[messages:], changes.ready
+                del changes.effects[first:], outbox[messages:]
+                changes.ready = {}
+                yield
+                first, messages = len(changes.effects), len(outbox)
+                changes.effects += effects
+                outbox += told
+                ready.update(changes.ready)
+                changes.ready = ready
+                later_us = changes.now_us
+                changes.set_time(now_us)
+                try:
+                    is_over = apart.go()
+                finally:
+                    changes.set_time(later_us)
+                    ctx.enter(session)
+                if is_over:
+                    return apart.reply
+        finally:
+            self._apart = None
+            self._admission.refuse(Refusal.BUSY, b"")
+
+    def _tick(self) -> None:
+        """Called by the script's hook all along: let others speak if it takes long."""
+        running, apart = self.running, self._apart
+        if running is None:
+            return
+        ctx = self._ctx
+        elapsed = ctx.telemetry.stopwatch() - running.began_ns
+        if running.is_loading:
+            if elapsed > _LOAD_NS:
+                running.verdict = running.verdict or Verdict.LOAD_TIMEOUT
+            return
+        if running.verdict or apart is None:
+            return
+        if not running.is_slow:
+            limit = ctx.config.integer("busy-reply-threshold")
+            if not limit or elapsed < limit * 1_000_000:
+                return
+            running.is_slow = True
+        apart.pause()
+
+    def _check(self, session: Session, flags: Flags, *, read_only: bool) -> None:
+        """Raise a CommandError where the script may not run now, for what it says of itself."""
+        admission, changes = self._admission, self._ctx.changes
+        if flags.declared and not flags.no_writes and read_only:
+            raise CommandError(scripting.WRITES_UNDER_RO)
+        if changes.replaying or session.is_master:
+            return
+        if admission.refuses:
+            if flags.declared and not flags.no_writes:
+                for why in _WRITING:
+                    if admission.refusal(why):
+                        raise CommandError(admission.refusal(why))
+            if not flags.allow_stale and admission.refusal(Refusal.STALE):
+                raise CommandError(admission.refusal(Refusal.STALE))
+        if admission.memory_full and flags.declared and not (flags.no_writes or flags.allow_oom):
+            raise CommandError(scripting.MEMORY_FULL)
+
+    def _run(self, running: Running, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
+        caller = running.caller
+        self.begin(running, interpreter)
+        try:
+            outcome = interpreter.run(running.name, caller.proto, count, words, is_function=running.is_function)
+        finally:
+            self.end(running)
+        return self._reply(running, outcome)
+
+    def begin(self, running: Running, interpreter: Interpreter) -> None:
+        """From now on what is called belongs to this run."""
+        calls, session = self.calls, self.calls.session
+        session.id, session.db = running.caller.id, running.caller.db
+        session.name, session.user = running.caller.name, running.caller.user
+        session.is_master = running.caller.is_master
+        session.proto = calls.resp = 2
+        calls.running = self.running = running
+        calls.memory = interpreter
+        calls.broken = None
+
+    def end(self, running: Running) -> None:
+        """The run is over: the caller's command goes on. Raises the error that nobody foresaw, if there was one."""
+        ctx, calls = self._ctx, self.calls
+        self.running = calls.running = calls.memory = None
+        ctx.enter(running.caller)
+        if calls.broken is not None:
+            broken, calls.broken = calls.broken, None
+            raise broken
+
+    def _reply(self, running: Running, outcome: Any) -> Reply:
+        code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
+        if code == _TEXT:
+            return rest[0]
+        if code == _NUMBER:
+            number = rest[0]
+            return int(number) if -_LIMIT <= number < _LIMIT else -_LIMIT
+        if code == _BYTES:
+            return Raw(rest[0])
+        if code == _NIL:
+            return None
+        if code == _RETURNED_ERROR:
+            raise ScriptError(rest[0], counted=bool(rest[1]))
+        text, source, line = (*rest, None, None)[:3]
+        text = text.replace(b"\r", b" ").replace(b"\n", b" ")
+        if source is not None:
+            text = scripting.failed(text, running.name, source, int(line))
+        raise ScriptError(text, counted=bool(rest[3:] and rest[3]))
+
+    # -- ending a script --------------------------------------------------------------------------------------------
+
+    def kill(self, *, function: bool) -> None:
+        """End the script (or function) that runs and has not written yet; a CommandError where there is none."""
+        running = self.running
+        if running is None or not running.is_slow:
+            raise CommandError(scripting.NOT_BUSY)
+        if running.is_function is not function:
+            raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
+        if running.wrote:
+            raise CommandError(scripting.UNKILLABLE)
+        running.verdict = Verdict.KILLED
+
+
+_TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR = range(6)
+_LIMIT = 1 << 63
+#: How long a library's code may take, in nanoseconds.
+_LOAD_NS = 500_000_000
+
+
+def _declared(text: bytes) -> tuple[Flags, bytes]:
+    """What the first line of a script says, and its code, in which lines keep their numbers."""
+    if not text.startswith(b"#!"):
+        return UNDECLARED, text
+    line, newline, _ = text.partition(b"\n")
+    if not newline:
+        raise CommandError(scripting.BAD_SHEBANG)
+    words = split_words(line) or [b""]
+    if words[0] != b"#!lua":
+        raise CommandError(scripting.unexpected_engine(words[0]))
+    found: set[bytes] = set()
+    for word in words[1:]:
+        if not word.startswith(b"flags="):
+            raise CommandError(scripting.unknown_option(word))
+        for flag in filter(None, word[6:].split(b",")):
+            if flag not in KNOWN_FLAGS:
+                raise CommandError(scripting.unexpected_flag(flag))
+            found.add(flag)
+    return flags_of(frozenset(found)), text[len(line) :]

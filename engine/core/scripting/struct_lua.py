@@ -1,0 +1,355 @@
+"""struct and bit, in Lua: bytes of numbers, and operations on 32 bits. Each chunk gets the sandbox's kit."""
+
+from __future__ import annotations
+
+STRUCT = rb"""
+local kit = ...
+local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local type, select, tonumber, tostring, unpack, error = type, select, tonumber, tostring, unpack, error
+local byte, char, sub, find, match, rep, reverse = string.byte, string.char, string.sub, string.find, string.match,
+    string.rep, string.reverse
+local concat, floor, ceil, frexp, ldexp, huge = table.concat, math.floor, math.ceil, math.frexp, math.ldexp, math.huge
+
+local SIZES = { b = 1, B = 1, h = 2, H = 2, l = 8, L = 8, T = 8, i = 4, I = 4, f = 4, d = 8, x = 1 }
+local MAX_ALIGN, MOST_BYTES = 8, 32
+local MOST = 2147483647
+
+-- A step of a format: the letter, its size, and where the next one begins.
+local function option(format, at)
+    local letter = sub(format, at, at)
+    local digits = match(format, "^%d+", at + 1) or ""
+    if letter == "c" or letter == "i" or letter == "I" or letter == "!" then
+        local n = digits ~= "" and tonumber(digits)
+        if n and n > MOST then fail("integral size overflow") end
+        at = at + 1 + #digits
+        if letter == "c" then return letter, n or 1, at end
+        if letter == "!" then return letter, n or MAX_ALIGN, at end
+        n = n or 4
+        if n > MOST_BYTES then fail("integral size " .. n .. " is larger than limit of " .. MOST_BYTES) end
+        return letter, n, at
+    end
+    return letter, SIZES[letter] or 0, at + 1
+end
+local function padding(size, align, position, letter)
+    if size == 0 or letter == "c" then return 0 end
+    if size > align then size = align end
+    if size <= 1 then return 0 end
+    return (size - position % size) % size
+end
+-- Follows a switch of byte order or of alignment: order and alignment from here on.
+local function switched(name, letter, size, order, align)
+    if letter == ">" then return "big", align end
+    if letter == "<" or letter == "=" then return "little", align end
+    if letter == "!" then
+        if frexp(size) ~= 0.5 then fail("alignment " .. size .. " is not a power of 2") end
+        return order, size
+    end
+    if letter == " " then return order, align end
+    bad_argument(1, name, "invalid format option '" .. letter .. "'")
+end
+local function take_number(n, name, value)
+    if type(value) == "string" then value = tonumber(value) or value end
+    if type(value) ~= "number" then unfit(n, name, "number", value) end
+    return value
+end
+local function integer(value, size)
+    value = value < 0 and ceil(value) or floor(value)
+    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then
+        value = -9223372036854775808
+    end
+    local out = {}
+    local high, low = floor(value / 4294967296), value % 4294967296
+    for i = 1, size do
+        if i <= 4 then
+            out[i] = low % 256
+            low = floor(low / 256)
+        elseif i <= 8 then
+            out[i] = high % 256
+            high = floor(high / 256)
+        else
+            out[i] = 0
+        end
+    end
+    return char(unpack(out))
+end
+local function ieee(n, width)
+    local exponent_bits, mantissa_bits, bias = 11, 52, 1023
+    if width == 4 then exponent_bits, mantissa_bits, bias = 8, 23, 127 end
+    local sign = 0
+    if n < 0 or (n == 0 and 1 / n < 0) then sign, n = 1, -n end
+    local top = 2 ^ exponent_bits - 1
+    local e, m = top, 0
+    if n ~= n then
+        sign, m = 1, 2 ^ (mantissa_bits - 1)
+    elseif n == 0 then
+        e = 0
+    elseif n ~= huge then
+        local fraction, power = frexp(n)
+        e = power + bias - 1
+        if e <= 0 then
+            m, e = ldexp(fraction, mantissa_bits + e), 0
+        else
+            m = (fraction * 2 - 1) * 2 ^ mantissa_bits
+        end
+        local whole = floor(m)
+        local rest = m - whole
+        if rest > 0.5 or (rest == 0.5 and whole % 2 == 1) then whole = whole + 1 end
+        m = whole
+        if m >= 2 ^ mantissa_bits then m, e = m - 2 ^ mantissa_bits, e + 1 end
+        if e >= top then e, m = top, 0 end
+    end
+    local out = {}
+    local bits = m
+    local head = sign * 2 ^ exponent_bits + e
+    local low_bits = width == 4 and 16 or 48
+    local low, high = bits % 2 ^ low_bits, floor(bits / 2 ^ low_bits)
+    for i = 1, width - 2 do
+        out[i] = low % 256
+        low = floor(low / 256)
+    end
+    local rest = head * 2 ^ (mantissa_bits - low_bits) + high
+    out[width - 1], out[width] = rest % 256, floor(rest / 256)
+    return char(unpack(out))
+end
+local function from_ieee(text, width)
+    local n, scale = 0, 1
+    local bytes = { byte(text, 1, width) }
+    local mantissa_bits, bias, top = 52, 1023, 2047
+    if width == 4 then mantissa_bits, bias, top = 23, 127, 255 end
+    for i = 1, width - 2 do
+        n = n + bytes[i] * scale
+        scale = scale * 256
+    end
+    local rest = bytes[width] * 256 + bytes[width - 1]
+    local high_bits = mantissa_bits - 8 * (width - 2)
+    local m = n + rest % 2 ^ high_bits * scale
+    rest = floor(rest / 2 ^ high_bits)
+    local sign = rest > top and -1 or 1
+    local e = rest % (top + 1)
+    if e == top then return m == 0 and sign * huge or 0 / 0 end
+    if e == 0 then return sign * ldexp(m, 1 - bias - mantissa_bits) end
+    return sign * ldexp(m + 2 ^ mantissa_bits, e - bias - mantissa_bits)
+end
+local function ordered(text, order) return order == "big" and reverse(text) or text end
+
+local library = {}
+local function format_of(name, ...)
+    local format = ...
+    if type(format) == "number" then format = tostring(format) end
+    if type(format) ~= "string" then expected(1, name, "string", ...) end
+    return format
+end
+function library.pack(...)
+    local format = format_of("pack", ...)
+    local out, total, argument = {}, 0, 1
+    local order, align = "little", 1
+    local at = 1
+    while at <= #format and byte(format, at) ~= 0 do
+        local letter, size, behind = option(format, at)
+        at = behind
+        local pad = padding(size, align, total, letter)
+        if letter == "!" or letter == ">" or letter == "<" or letter == "=" or letter == " " then pad = 0 end
+        if pad > 0 then out[#out + 1] = rep("\0", pad) total = total + pad end
+        if find(letter, "[bBhHlLTiI]") then
+            argument = argument + 1
+            out[#out + 1] = ordered(integer(take_number(argument, "pack", (select(argument, ...))), size), order)
+        elseif letter == "x" then
+            out[#out + 1] = "\0"
+        elseif letter == "f" or letter == "d" then
+            argument = argument + 1
+            out[#out + 1] = ordered(ieee(take_number(argument, "pack", (select(argument, ...))), size), order)
+        elseif letter == "c" or letter == "s" then
+            argument = argument + 1
+            local text = (select(argument, ...))
+            if type(text) == "number" then text = tostring(text) end
+            if type(text) ~= "string" then unfit(argument, "pack", "string", text) end
+            if letter == "s" then
+                out[#out + 1] = text .. "\0"
+                size = #text + 1
+            else
+                if size == 0 then size = #text end
+                if #text < size then bad_argument(argument + 1, "pack", "string too short") end
+                out[#out + 1] = sub(text, 1, size)
+            end
+        else
+            order, align = switched("pack", letter, size, order, align)
+            size = 0
+        end
+        total = total + size
+    end
+    return concat(out)
+end
+function library.unpack(...)
+    local format, data, start = format_of("unpack", ...), select(2, ...)
+    if type(data) == "number" then data = tostring(data) end
+    if type(data) ~= "string" then expected(2, "unpack", "string", ...) end
+    local position = (start == nil and 1 or take_number(3, "unpack", start)) - 1
+    if position < 0 then bad_argument(3, "unpack", "offset must be 1 or greater") end
+    local out, n = {}, 0
+    local order, align = "little", 1
+    local at = 1
+    while at <= #format and byte(format, at) ~= 0 do
+        local letter, size, behind = option(format, at)
+        at = behind
+        local is_switch = letter == "!" or letter == ">" or letter == "<" or letter == "=" or letter == " "
+        if not is_switch then position = position + padding(size, align, position, letter) end
+        if not is_switch and position + size > #data then bad_argument(2, "unpack", "data string too short") end
+        if find(letter, "[bBhHlLTiI]") then
+            local text = ordered(sub(data, position + 1, position + size), order)
+            local value, scale = 0, 1
+            local high, low = 0, 0
+            for i = 1, size < 8 and size or 8 do
+                local b = byte(text, i)
+                if i <= 4 then low = low + b * 256 ^ (i - 1) else high = high + b * 256 ^ (i - 5) end
+            end
+            if find(letter, "[bhlTi]") and letter ~= "T" then
+                local width = size < 8 and size or 8
+                if width <= 4 then
+                    if low >= 256 ^ width / 2 then low = low - 256 ^ width end
+                elseif high >= 256 ^ (width - 4) / 2 then
+                    high = high - 256 ^ (width - 4)
+                end
+            end
+            n = n + 1
+            out[n] = high * 4294967296 + low
+        elseif letter == "f" or letter == "d" then
+            n = n + 1
+            out[n] = from_ieee(ordered(sub(data, position + 1, position + size), order), size)
+        elseif letter == "c" then
+            if size == 0 then
+                if n == 0 or type(out[n]) ~= "number" then fail("format 'c0' needs a previous size") end
+                size = out[n]
+                out[n] = nil
+                n = n - 1
+                if size < 0 or position + size > #data then bad_argument(2, "unpack", "data string too short") end
+            end
+            n = n + 1
+            out[n] = sub(data, position + 1, position + size)
+        elseif letter == "s" then
+            local stop = find(data, "\0", position + 1, true)
+            if not stop then fail("unfinished string in data") end
+            n = n + 1
+            out[n] = sub(data, position + 1, stop - 1)
+            size = stop - position
+        elseif letter ~= "x" then
+            order, align = switched("unpack", letter, size, order, align)
+            size = 0
+        end
+        position = position + size
+    end
+    out[n + 1] = position + 1
+    return unpack(out, 1, n + 1)
+end
+function library.size(...)
+    local format = format_of("size", ...)
+    local order, align, total = "little", 1, 0
+    local at = 1
+    while at <= #format and byte(format, at) ~= 0 do
+        local letter, size, behind = option(format, at)
+        at = behind
+        if letter == "s" then bad_argument(1, "size", "option 's' has no fixed size") end
+        if letter == "c" and size == 0 then bad_argument(1, "size", "option 'c0' has no fixed size") end
+        if SIZES[letter] or letter == "c" then
+            total = total + padding(size, align, total, letter) + size
+        else
+            order, align = switched("size", letter, size, order, align)
+        end
+    end
+    return total
+end
+
+return library
+"""
+
+BIT = rb"""
+local kit = ...
+local expected = kit.expected
+local type, select, tonumber, floor = type, select, tonumber, math.floor
+local format = string.format
+
+local function tobit(n)
+    n = n % 4294967296
+    local whole = floor(n)
+    local rest = n - whole
+    if rest > 0.5 or (rest == 0.5 and whole % 2 == 1) then whole = whole + 1 end
+    return whole % 4294967296
+end
+local function signed(n) return n >= 2147483648 and n - 4294967296 or n end
+local function taken(name, n, ...)
+    local value = (select(n, ...))
+    if type(value) == "string" then value = tonumber(value) or value end
+    if type(value) ~= "number" then expected(n, name, "number", ...) end
+    return tobit(value)
+end
+-- For each operation what it makes of two bytes.
+local function byte_table(one)
+    local t = {}
+    for a = 0, 255 do
+        local row = {}
+        for b = 0, 255 do
+            local x, y, n, place = a, b, 0, 1
+            for _ = 1, 8 do
+                if one(x % 2, y % 2) then n = n + place end
+                x, y, place = floor(x / 2), floor(y / 2), place * 2
+            end
+            row[b] = n
+        end
+        t[a] = row
+    end
+    return t
+end
+local function folded(name, one)
+    local bytes
+    return function(...)
+        local a = taken(name, 1, ...)
+        for i = 2, select("#", ...) do
+            bytes = bytes or byte_table(one)
+            local b = taken(name, i, ...)
+            a = bytes[a % 256][b % 256]
+                + bytes[floor(a / 256) % 256][floor(b / 256) % 256] * 256
+                + bytes[floor(a / 65536) % 256][floor(b / 65536) % 256] * 65536
+                + bytes[floor(a / 16777216)][floor(b / 16777216)] * 16777216
+        end
+        return signed(a)
+    end
+end
+local function shifting(name, shift)
+    return function(...)
+        return signed(shift(taken(name, 1, ...), taken(name, 2, ...) % 32))
+    end
+end
+local function left(a, n) return a * 2 ^ n % 4294967296 end
+local function right(a, n) return floor(a / 2 ^ n) end
+
+local library = {
+    band = folded("band", function(a, b) return a + b == 2 end),
+    bor = folded("bor", function(a, b) return a + b > 0 end),
+    bxor = folded("bxor", function(a, b) return a + b == 1 end),
+    lshift = shifting("lshift", left),
+    rshift = shifting("rshift", right),
+    arshift = shifting("arshift", function(a, n)
+        if a < 2147483648 then return right(a, n) end
+        return right(a, n) + 4294967296 - 2 ^ (32 - n)
+    end),
+    rol = shifting("rol", function(a, n) return left(a, n) + right(a, 32 - n) end),
+    ror = shifting("ror", function(a, n) return right(a, n) + left(a, 32 - n) end),
+}
+function library.tobit(...) return signed(taken("tobit", 1, ...)) end
+function library.bnot(...) return signed(4294967295 - taken("bnot", 1, ...)) end
+function library.bswap(...)
+    local a = taken("bswap", 1, ...)
+    local low = a % 256 * 16777216 + floor(a / 256) % 256 * 65536
+    return signed(low + floor(a / 65536) % 256 * 256 + floor(a / 16777216))
+end
+function library.tohex(...)
+    local a = taken("tohex", 1, ...)
+    local n = select("#", ...) > 1 and signed(taken("tohex", 2, ...)) or 8
+    local form = "%0" .. "8x"
+    if n < 0 then n, form = -n, "%08X" end
+    if n > 8 then n = 8 end
+    if n == 0 then return "" end
+    return format(form, a):sub(-n)
+end
+
+return library
+"""
