@@ -38,8 +38,11 @@ class Monitors:
 
     def show(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show all of them a command that ``session`` has run."""
-        if command.flags & {"admin", "skip_monitor"}:
-            return
+        if not command.flags & {"admin", "skip_monitor"}:
+            self.show_words(session, argv)
+
+    def show_words(self, session: Session, argv: list[bytes]) -> None:
+        """Show all of them the words of a command, whatever it is."""
         words = b" ".join(map(quoted, without_secrets(argv)))
         seconds, micros = divmod(self._changes.now_us, 1_000_000)
         line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))

@@ -145,6 +145,9 @@ class Functions:
         """Add libraries, all or none; a CommandError where one cannot be added."""
         self._read()
         names = {_metadata(code)[0] for code in codes}
+        if not replace:
+            for name in names & self._libraries.keys():
+                raise CommandError(scripting.restored_exists(name))
         before = [one.code for one in self._libraries.values() if one.name in names]
         done: list[bytes] = []
         try:

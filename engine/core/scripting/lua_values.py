@@ -1,8 +1,8 @@
 """Replies as Lua's values: what `redis.call` returns, as a script sees it, in RESP2 or RESP3.
 
 A command's reply is Python's (:mod:`engine.core.protocol.replies`). Text and numbers go over as they are; a list
-becomes a table at once, with all that is in it. What a reply has as bytes of the protocol already (entries, pages) is encoded
-and parsed again, because it has no other form.
+becomes a table at once, with all that is in it. What a reply has as bytes of the protocol already (entries, pages) is
+encoded and parsed again, because it has no other form.
 """
 
 from __future__ import annotations

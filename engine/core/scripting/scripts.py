@@ -120,6 +120,8 @@ class Scripts:
         count = int(argv[2])
         words = argv[3:]
         self._check(ctx.session, flags, read_only=read_only)
+        if ctx.monitors.sessions:
+            ctx.monitors.show_words(ctx.session, argv)
         stopwatch = ctx.telemetry.stopwatch
         running = Running(
             ctx.session,

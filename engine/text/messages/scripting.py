@@ -116,6 +116,11 @@ def library_exists(name: bytes) -> bytes:
     return b"ERR Library '%b' already exists" % name
 
 
+def restored_exists(name: bytes) -> bytes:
+    """FUNCTION RESTORE without REPLACE."""
+    return b"ERR Library %b already exists" % name
+
+
 def function_exists(name: bytes) -> bytes:
     """A function that another library has."""
     return b"ERR Function %b already exists" % name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.core.protocol.replies import CommandError
 from tests.replay import NOW_US, new_core
 
@@ -23,9 +21,3 @@ def test_hrandfield_draws_a_million_fields_at_the_most():
     for count in (-1_000_001, -999_999_999, -(1 << 63) + 1):
         assert "out of range" in answer("HSET h a 1", f"HRANDFIELD h {count}")
     assert answer("HSET h a 1", "HRANDFIELD h 999999999") == [b"a"]
-
-
-@pytest.mark.parametrize("line", ["EVAL x 0", "EVALSHA x 1 k", "FCALL f 0", "EVAL x nonsense"])
-def test_scripts_are_refused_in_plain_words(line):
-    """EVAL and its kin are commands that say that there are no scripts: they are not unknown, so nobody tries again."""
-    assert answer(line) == "ERR the engine runs no scripts and no functions"

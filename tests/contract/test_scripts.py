@@ -1,0 +1,262 @@
+"""Lua scripts: what they return and see in both protocols, what they may call, and what becomes of what they did."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp
+from tests.harness.replies import ANY, Error
+
+#: Each script with the reply's bytes in RESP2, and in RESP3 where they differ, as `redis-server` 7.0.15 gives them.
+TABLE: list[tuple[str, str, str | None]] = json.loads(Path(__file__).with_name("script_replies.json").read_text())
+INCR = "return redis.call('INCR', KEYS[1])"
+INCR_SHA = hashlib.sha1(INCR.encode()).hexdigest()
+NO_SCRIPT = Error("NOSCRIPT No matching script. Please use EVAL.")
+
+
+def _is_seven(server: Server) -> bool:
+    """Whether it answers as 7.0 does: the engine, and that release. (Newer ones changed some texts.)"""
+    return server.kind in ("core", "engine") or not server.since("7.2")
+
+
+def placed(text: str, script: str, line: int = 1) -> Error:
+    """The error of a script that failed, with its place."""
+    return Error(f"{text} script: {hashlib.sha1(script.encode()).hexdigest()}, on @user_script:{line}.")
+
+
+def test_the_table_of_replies(server: Server) -> None:
+    """Values of all kinds, errors with their places, and the libraries answer byte for byte what Redis answers."""
+    if not _is_seven(server):
+        pytest.skip("the table is that of 7.0")
+    wrong = []
+    for script, in_two, in_three in TABLE:
+        server.run("SET", "str", "abc")
+        came = server.wire("EVAL", script, "0")
+        wanted = in_three if in_three is not None and server.proto == 3 else in_two
+        if came != wanted.encode("latin-1"):
+            wrong.append((script, wanted, came))
+    assert wrong == []
+
+
+def test_keys_and_arguments(server: Server) -> None:
+    """The words behind the number of keys are KEYS, then ARGV; a wrong number of keys is an error."""
+    server.expect(("EVAL", "return {KEYS, ARGV}", 2, "a", "b", "c"), [["a", "b"], ["c"]])
+    server.expect(("EVAL", "return {KEYS, ARGV}", 0), [[], []])
+    server.expect(("EVAL", "return #ARGV", 1, "k", *map(str, range(500))), 500)
+    server.expect(("EVAL", "return #KEYS", 300, *map(str, range(500))), 300)
+    server.expect_error(("EVAL", "x", "y"), "ERR value is not an integer or out of range")
+    server.expect_error(("EVAL", "x", "-1"), "ERR Number of keys can't be negative")
+    server.expect_error(("EVAL", "x", "2", "a"), "ERR Number of keys can't be greater than number of args")
+
+
+def test_the_cache_of_scripts(server: Server) -> None:
+    """EVALSHA runs what SCRIPT LOAD or EVAL has brought, until SCRIPT FLUSH."""
+    server.run("SCRIPT FLUSH")
+    server.expect(("EVALSHA", INCR_SHA, 1, "n"), NO_SCRIPT)
+    server.expect(("SCRIPT", "LOAD", INCR), INCR_SHA)
+    server.expect(("EVALSHA", INCR_SHA.upper(), 1, "n"), 1)
+    server.expect(("SCRIPT", "EXISTS", INCR_SHA, "x", INCR_SHA.upper()), [1, 0, 1])
+    server.expect("SCRIPT FLUSH ASYNC", "OK")
+    server.expect(("EVALSHA_RO", INCR_SHA, 1, "n"), NO_SCRIPT)
+    server.expect(("EVAL", INCR, 1, "n"), 2)
+    server.expect(("EVALSHA", INCR_SHA, 1, "n"), 3)
+    server.expect_error(
+        ("SCRIPT", "LOAD", "return )"),
+        "ERR Error compiling script (new function): user_script:1: unexpected symbol near ')'",
+    )
+
+
+def test_scripts_that_only_read(server: Server) -> None:
+    """EVAL_RO, and a script that says no-writes, refuse commands that write; the rest of the script has run."""
+    refused = "ERR Write commands are not allowed from read-only scripts."
+    server.expect(("EVAL_RO", INCR, 1, "n"), placed(refused, INCR))
+    declared = f"#!lua flags=no-writes\n{INCR}"
+    server.expect(("EVAL", declared, 1, "n"), placed(refused, declared, 2))
+    server.expect(("EVAL_RO", "return redis.call('GET', KEYS[1])", 1, "n"), None)
+    server.expect_error(
+        ("EVAL_RO", f"#!lua\n{INCR}", 1, "n"), "ERR Can not execute a script with write flag using *_ro command."
+    )
+
+
+def test_a_script_that_fails_keeps_what_it_did(server: Server) -> None:
+    """What it wrote before its error stays, as one step for others."""
+    script = "redis.call('SET', KEYS[1], '1') redis.call('NONSENSE')"
+    server.expect(("EVAL", script, 1, "k"), placed("ERR Unknown Redis command called from script", script))
+    server.expect("GET k", "1")
+
+
+def test_scripts_in_transactions(server: Server) -> None:
+    """A queued EVAL runs in its turn, and its errors are the replies of its place; WATCH sees what scripts change."""
+    server.expect("MULTI", "OK")
+    server.expect(("EVAL", INCR, 1, "n"), "QUEUED")
+    server.expect(("EVAL", "return redis.error_reply('MY no')", 0), "QUEUED")
+    server.expect("INCR n", "QUEUED")
+    server.expect("EXEC", [1, Error("MY no"), 2])
+    other = server.client()
+    other.expect("WATCH n", "OK")
+    server.expect(("EVAL", INCR, 1, "n"), 3)
+    other.run("MULTI")
+    other.run("GET n")
+    other.expect("EXEC", None)
+
+
+def test_what_a_script_adds_wakes_who_waits(server: Server) -> None:
+    """A client blocked on a list or stream gets what a script puts there, once the script is over."""
+    list_reader, stream_reader = server.client(), server.client()
+    list_reader.send("BLPOP l 0")
+    stream_reader.send("XREAD BLOCK 0 STREAMS s $")
+    list_reader.expect_blocked()
+    stream_reader.expect_blocked()
+    script = "redis.call('RPUSH','l','a','b') redis.call('LPOP','l') redis.call('XADD','s','1-1','f','v') return 1"
+    server.expect(("EVAL", script, 0), 1)
+    assert list_reader.receive() == [b"l", b"b"]
+    assert stream_reader.receive() is not None
+
+
+def test_a_script_has_its_own_database_and_protocol(server: Server) -> None:
+    """SELECT and setresp in a script end with it."""
+    server.expect(("EVAL", "redis.call('SELECT', 3) redis.call('SET','in3','x') redis.setresp(3) return 1", 0), 1)
+    server.expect("GET in3", None)
+    server.expect(("EVAL", "return redis.call('GET','in3')", 0), None)
+    server.expect(("EVAL", "redis.call('SELECT', 3) return redis.call('DEL','in3')", 0), 1)
+    server.expect(("EVAL", "return type(redis.call('GET','in3'))", 0), "boolean")
+
+
+def test_a_script_calls_what_its_user_may(server: Server) -> None:
+    """Each call is checked with the caller's rights, and ACL LOG says that it came from a script."""
+    server.expect("ACL SETUSER lua on nopass ~k* +@all -get", "OK")
+    user = server.client()
+    user.expect("AUTH lua x", "OK")
+    key = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+    command = "ERR The user executing the script can't run this command or subcommand"
+    for script, text in (
+        ("return redis.call('SET','other','1')", key),
+        ("return redis.call('GET','k')", command),
+    ):
+        reply = user.run("EVAL", script, 0)
+        assert isinstance(reply, Error)
+        if _is_seven(server):
+            assert reply == placed(text, script)
+    user.expect(("EVAL", "return redis.call('SET','k','1')", 0), "OK")
+    user.expect(("EVAL", "return redis.acl_check_cmd('SET','other','1')", 0), None)
+    user.expect(("EVAL", "return redis.acl_check_cmd('SET','k','1')", 0), 1)
+    entry = server.run("ACL LOG")[0]
+    about = entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True))
+    assert about[b"context"] == b"lua"
+    server.expect("ACL DELUSER lua", 1)
+
+
+def test_the_keys_of_a_script(server: Server) -> None:
+    """COMMAND GETKEYS finds the keys of EVAL by their number."""
+    server.expect(("COMMAND", "GETKEYS", "EVAL", "x", 2, "a", "b", "c"), ["a", "b"])
+
+
+def test_what_scripts_call_is_counted(server: Server) -> None:
+    """INFO commandstats counts EVAL and each command that it calls, refused ones too; an error is counted once."""
+    server.run("CONFIG RESETSTAT")
+    server.run("EVAL", "redis.call('SET','a','b') redis.pcall('NONSENSE') return redis.call('INCR','a')", 0)
+    found = server.run("INFO commandstats").decode()
+    for line in ("cmdstat_set:calls=1", "cmdstat_incr:calls=1", "cmdstat_eval:calls=1"):
+        assert line in found
+    assert "failed_calls=1" in next(one for one in found.splitlines() if one.startswith("cmdstat_incr"))
+
+
+@over_tcp
+def test_a_monitor_sees_what_scripts_call(server: Server) -> None:
+    """With `lua` in the place of an address."""
+    watcher = server.client()
+    watcher.expect("MONITOR", "OK")
+    server.run("EVAL", "return redis.call('SET','a','b')", 0)
+    lines = [watcher.receive(), watcher.receive()]
+    assert any(b'lua] "SET" "a" "b"' in line or b'lua] "set" "a" "b"' in line for line in lines)
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+LIBRARY = """#!lua name=mylib
+local count = 0
+redis.register_function('counted', function(keys, args) count = count + 1 return count end)
+redis.register_function{function_name='reads', callback=function(keys) return redis.call('GET', keys[1]) end,
+    flags={'no-writes'}, description='gets'}
+redis.register_function('writes', function(keys, args) return redis.call('SET', keys[1], args[1]) end)
+redis.register_function('fails', function() return redis.call('NONSENSE') end)
+"""
+
+
+@pytest.fixture
+def library(server: Server) -> Server:
+    """A server with the library, and no other."""
+    server.run("FUNCTION FLUSH")
+    server.expect(("FUNCTION", "LOAD", LIBRARY), "mylib")
+    return server
+
+
+def test_functions(library: Server) -> None:
+    """FCALL runs a function by its name, which keeps what its library remembers; FCALL_RO only those that do not
+    write."""
+    library.expect("FCALL counted 0", 1)
+    library.expect("FCALL counted 0", 2)
+    library.expect("FCALL writes 1 k v", "OK")
+    library.expect("FCALL_RO reads 1 k", "v")
+    library.expect_error("FCALL_RO writes 1 k v", "ERR Can not execute a script with write flag using *_ro command.")
+    library.expect_error("FCALL none 0", "ERR Function not found")
+    library.expect_error("FCALL reads x", "ERR Bad number of keys provided")
+    library.expect(
+        "FCALL fails 0", Error("ERR Unknown Redis command called from script script: fails, on @user_function:7.")
+    )
+    library.run("FUNCTION FLUSH")
+
+
+def test_libraries(library: Server) -> None:
+    """A library is loaded once, or replaced; its functions go with it; its name and its functions' are unique."""
+    library.expect_error(("FUNCTION", "LOAD", LIBRARY), "ERR Library 'mylib' already exists")
+    library.expect(("FUNCTION", "LOAD", "REPLACE", LIBRARY), "mylib")
+    library.expect("FCALL counted 0", 1)
+    other = "#!lua name=other\nredis.register_function('counted', function() end)"
+    library.expect_error(("FUNCTION", "LOAD", other), "ERR Function counted already exists")
+    [about] = library.run("FUNCTION LIST LIBRARYNAME my* WITHCODE")
+    flat = about if isinstance(about, dict) else dict(zip(about[::2], about[1::2], strict=True))
+    assert flat[b"library_code"] == LIBRARY.encode()
+    assert len(flat[b"functions"]) == 4
+    library.expect("FUNCTION DELETE mylib", "OK")
+    library.expect_error("FCALL counted 0", "ERR Function not found")
+    library.expect_error("FUNCTION DELETE mylib", "ERR Library not found")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("x", "ERR Missing library metadata"),
+        ("#!lua name=a", "ERR Invalid library metadata"),
+        ("#!lua\nreturn 1", "ERR Library name was not given"),
+        ("#!lua name=a name=b\n", "ERR Invalid metadata value, name argument was given multiple times"),
+        ("#!lua name=a foo=b\n", "ERR Invalid metadata value given: foo=b"),
+        ("#!py name=a\n", "ERR Engine 'py' not found"),
+        ("#!lua name=a\n", "ERR No functions registered"),
+        ("#!lua name=a\nreturn 1 end", "ERR Error compiling function: user_function:2: '<eof>' expected near 'end'"),
+    ],
+)
+def test_libraries_that_are_none(library: Server, code: str, error: str) -> None:
+    """A library's first line and code are checked before anything changes."""
+    library.expect_error(("FUNCTION", "LOAD", code), error)
+    library.expect(("FUNCTION", "STATS"), ANY)
+    library.expect("FCALL counted 0", 1)
+    library.run("FUNCTION FLUSH")
+
+
+def test_libraries_travel(library: Server) -> None:
+    """FUNCTION DUMP gives bytes that FUNCTION RESTORE reads, with each policy."""
+    payload = library.run("FUNCTION DUMP")
+    library.expect_error(("FUNCTION", "RESTORE", payload), "ERR Library mylib already exists")
+    library.expect(("FUNCTION", "RESTORE", payload, "REPLACE"), "OK")
+    library.run("FUNCTION FLUSH")
+    library.expect(("FUNCTION", "RESTORE", payload), "OK")
+    library.expect("FCALL counted 0", 1)
+    library.expect(("FUNCTION", "RESTORE", payload, "FLUSH"), "OK")
+    library.expect_error(("FUNCTION", "RESTORE", b"x" + payload), "ERR DUMP payload version or checksum are wrong")
+    library.run("FUNCTION FLUSH")
