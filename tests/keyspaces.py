@@ -49,6 +49,8 @@ def value(ask: Ask, key: bytes) -> Any:
         return sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
     if kind == b"set":
         return sorted(ask("SMEMBERS", key))
+    if kind == b"zset":
+        return ask("ZRANGE", key, 0, -1, "WITHSCORES")
     if kind == b"list":
         return ask("LRANGE", key, 0, -1)
     return _stream(ask, key)

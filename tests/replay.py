@@ -12,6 +12,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.keyspace.database import type_name
 from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.group import Group
@@ -103,6 +104,9 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
                 plain = bytes(value)
             elif isinstance(value, Members):
                 plain = sorted(value)
+            elif isinstance(value, SortedSet):
+                plain = value.shown()
+                assert dict(plain) == value, "its order is not that of its scores"
             elif isinstance(value, dict):
                 plain = list(value.items())
             else:

@@ -36,6 +36,7 @@ PURE = {
     "numpy",
     "numpy.typing",
     "pyarrow",
+    "sortedcontainers",
     "xxhash",
     "zstandard",
     "lupa",  # Lua computes, and reaches nothing: that is what its sandbox is for

@@ -13,9 +13,9 @@ from fractions import Fraction
 _BITS = 64
 _MAX = Fraction((1 << _BITS) - 1) * (1 << (16384 - _BITS))
 _MIN = Fraction(1, 1 << 16446)
-_DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
-_HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
-_INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
+DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
+HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
+INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 #: A greater exponent is out of range for a mantissa of any length up to _MAX_LENGTH.
 _MAX_EXPONENT = 20_000
 _MAX_LENGTH = 5_119
@@ -52,13 +52,13 @@ def parse(word: bytes) -> Fraction | None:
     """
     if len(word) > _MAX_LENGTH:
         return None
-    if _INFINITE.fullmatch(word):
+    if INFINITE.fullmatch(word):
         raise InfiniteError
     base = 10
-    match = _DECIMAL.fullmatch(word)
+    match = DECIMAL.fullmatch(word)
     if match is None:
         base = 16
-        match = _HEX.fullmatch(word)
+        match = HEX.fullmatch(word)
         if match is None:
             return None
     sign, whole, part, alone, power = match.groups(b"")

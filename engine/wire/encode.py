@@ -26,6 +26,7 @@ from engine.core.protocol.replies import (
     Simple,
     Verbatim,
 )
+from engine.text import doubles
 
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
@@ -136,12 +137,6 @@ def _several(reply: Several, out: Out) -> None:
     out.extend(reply.parts)
 
 
-def _decimal(value: float) -> bytes:
-    """The shortest text that parses to the same number, without ``.0``."""
-    text = repr(float(value))
-    return text.removesuffix(".0").encode()
-
-
 # -- one protocol or the other ----------------------------------------------------------------------------------------
 
 
@@ -194,11 +189,11 @@ def _constant(text: bytes) -> Encoder:
 
 
 def _double2(reply: float, out: Out) -> None:
-    _bulk(_decimal(reply), out)
+    _bulk(doubles.text(reply), out)
 
 
 def _double3(reply: float, out: Out) -> None:
-    out.append(b",%b\r\n" % _decimal(reply))
+    out.append(b",%b\r\n" % doubles.text(reply))
 
 
 def _verbatim3(reply: bytes, out: Out) -> None:

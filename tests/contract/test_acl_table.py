@@ -15,7 +15,12 @@ from tests.servers import Running
 pytestmark = pytest.mark.redis
 
 #: Commands whose categories or flags are those of a newer Redis than 7.0, and why.
-NEWER = {"wait": "it is a blocking command since 7.2", "ssubscribe": "it needs memory since 7.2"}
+NEWER = {
+    "wait": "it is a blocking command since 7.2",
+    "ssubscribe": "it needs memory since 7.2",
+    "zrank": "it has WITHSCORE since 7.2",
+    "zrevrank": "it has WITHSCORE since 7.2",
+}
 #: Commands of which 7.0 names a release candidate as the release that they came with.
 RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 

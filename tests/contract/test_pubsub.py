@@ -179,6 +179,52 @@ EVENTS = [
         ["SADD x a b", "SPOP x 1", "SPOP x 9", "SADD x a", "SREM x a"],
         ["sadd x", "spop x", "spop x", "sadd x", "srem x"],
     ),
+    (
+        "EA",
+        [
+            "ZADD z 1 a 2 b 3 c",
+            "ZADD z 1 a",
+            "ZADD z CH 5 a",
+            "ZINCRBY z 0 a",
+            "ZADD z INCR 1 a",
+            "ZREM z c c",
+            "ZREM z c",
+        ],
+        ["zadd z", "zadd z", "zincr z", "zrem z"],
+    ),
+    (
+        "EA",
+        [
+            "ZADD z 1 a 2 b 3 c 4 d 5 e",
+            "ZPOPMIN z",
+            "ZPOPMAX z 0",
+            "BZPOPMAX z 0",
+            "ZMPOP 1 z MIN",
+            "ZREMRANGEBYRANK z 9 9",
+        ],
+        ["zadd z", "zpopmin z", "zpopmax z", "zpopmin z"],
+    ),
+    (
+        "EA",
+        ["ZADD z 1 a 2 b 3 c", "ZREMRANGEBYRANK z 0 0", "ZREMRANGEBYSCORE z 2 2", "ZREMRANGEBYLEX z - +", "ZREM z a"],
+        ["zadd z", "zremrangebyrank z", "zremrangebyscore z", "zremrangebylex z", "del z"],
+    ),
+    (
+        "EA",
+        ["ZADD z 1 a", "ZUNIONSTORE u 1 z", "ZINTERSTORE u 1 z", "ZDIFFSTORE u 2 z z", "ZRANGESTORE u z 0 0"],
+        ["zadd z", "zunionstore u", "zinterstore u", "del u", "zrangestore u"],
+    ),
+    (
+        "EA",
+        ["ZADD z 1 a", "ZRANGESTORE u z 0 0", "ZRANGESTORE u z 5 5", "ZRANGESTORE u z 5 5"],
+        ["zadd z", "zrangestore u", "del u"],
+    ),
+    (
+        "EA",
+        ["ZADD z 1 a", "ZUNIONSTORE u 1 z", "ZDIFFSTORE u 2 z z", "ZDIFFSTORE u 2 z z"],
+        ["zadd z", "zunionstore u", "del u"],
+    ),
+    ("Ez", ["ZADD z 1 a", "BZMPOP 0 1 z MAX COUNT 3"], ["zadd z", "zpopmax z"]),
     ("EA", ["RPUSH l 1", "LMOVE l m LEFT RIGHT"], ["rpush l", "rpush m", "lpop l", "del l"]),
     ("Eg", ["SET a 1", "FLUSHALL"], []),
 ]

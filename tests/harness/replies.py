@@ -3,7 +3,8 @@
 What came is decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for a
 RESP3 map, :class:`Error` for an error reply (as a value, nested ones too). What a test expects is written shorter and
 once for both protocols: text stands for its UTF-8 bytes, :class:`Map` and :class:`Streams` for what becomes a map only
-in RESP3, :class:`tests.harness.releases.Newest` for what releases answer differently.
+in RESP3, :class:`Score` and :class:`Scored` for doubles, :class:`tests.harness.releases.Newest` for what releases
+answer differently.
 """
 
 from __future__ import annotations
@@ -31,6 +32,23 @@ class Map(dict[Any, Any]):
 
 class Streams(dict[Any, Any]):
     """What XREAD and XREADGROUP answer, entries by key: in RESP2 an array of pairs."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A double, given as Redis writes it: in RESP2 that text."""
+
+    text: str
+
+
+class Scored(str):
+    """Members with scores, ``"a 1 b 2.5"``: in RESP3 pairs, in RESP2 one flat array. (Pairs in both are lists.)"""
+
+    __slots__ = ()
+
+    def pairs(self) -> list[list[Any]]:
+        parts = self.split()
+        return [[member, Score(score)] for member, score in zip(parts[::2], parts[1::2], strict=True)]
 
 
 class _Any:
@@ -111,6 +129,11 @@ def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
     """What hiredis makes of the reply that ``expected`` describes, in that protocol and of that release."""
     while isinstance(expected, Newest):
         expected = expected.of(release)
+    if isinstance(expected, Scored):
+        pairs = expected.pairs()
+        return as_sent(pairs if proto == 3 else [part for pair in pairs for part in pair], proto, release)
+    if isinstance(expected, Score):
+        return float(expected.text) if proto == 3 else expected.text.encode()
     if isinstance(expected, str):
         return expected.encode()
     if isinstance(expected, Streams):

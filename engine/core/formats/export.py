@@ -17,11 +17,13 @@ from itertools import chain
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import shown
 from engine.core.streams.stream import Stream
+from engine.text import doubles
 
 #: Fields or elements in one command.
 _AT_ONCE = 64
@@ -43,6 +45,9 @@ def commands(image: Image) -> Iterator[bytes]:
                 yield from _in_parts(b"HSET", key, list(chain.from_iterable(value.items())), 2 * _AT_ONCE)
             elif isinstance(value, Members):
                 yield from _in_parts(b"SADD", key, list(value), _AT_ONCE)
+            elif isinstance(value, SortedSet):
+                words = [word for score, member in value.order for word in (doubles.text(score), member)]
+                yield from _in_parts(b"ZADD", key, words, 2 * _AT_ONCE)
             elif isinstance(value, deque):
                 yield from _in_parts(b"RPUSH", key, list(value), _AT_ONCE)
             else:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-#: A table of more elements is freed in pieces of so many: each takes a few milliseconds at the most.
+#: Tables of more elements are freed in pieces of so many: each takes a few milliseconds at the most.
 _LARGE = 10_000
 Table = dict[Any, Any] | list[Any] | deque[Any]
 #: Later than any time.
@@ -133,9 +133,9 @@ class Changes:
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> None:
-        """Free tables that nobody uses any more: small ones now, large ones piece by piece (:meth:`free`)."""
-        if not self.replaying:
-            self.discarded += [table for table in tables if len(table) > _LARGE]
+        """Free tables that nobody uses any more: now where they are small together, else by pieces (:meth:`free`)."""
+        if not self.replaying and sum(map(len, tables)) > _LARGE:
+            self.discarded += tables
 
     def free(self, most: int = _LARGE) -> bool:
         """Free up to ``most`` elements of discarded tables; whether any are left."""

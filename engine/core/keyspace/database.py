@@ -3,8 +3,9 @@
 Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry stay true
 whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
 which Redis calls raw), ``deque`` (list), :class:`~engine.core.keyspace.hash.Hash`,
-:class:`~engine.core.keyspace.members.Members` (set) and :class:`~engine.core.streams.stream.Stream`; a string that is a
-number is kept as text. A command that changes a value in place calls :meth:`Database.touch` afterwards.
+:class:`~engine.core.keyspace.members.Members` (set), :class:`~engine.core.keyspace.sorted_set.SortedSet` and
+:class:`~engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command
+that changes a value in place calls :meth:`Database.touch` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` says how many it stands for:
 the elements that a list got, or 0 where the command counts what it did elsewhere.
@@ -22,6 +23,7 @@ from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.slots import Slots
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.stream import Stream
@@ -34,6 +36,7 @@ TYPE_NAMES: dict[type, bytes] = {
     bytearray: b"string",
     Hash: b"hash",
     Members: b"set",
+    SortedSet: b"zset",
     deque: b"list",
     Stream: b"stream",
 }
@@ -199,7 +202,7 @@ class Database:
             return
         former = self._values[key]
         changes_type = type(former) is not type(value)
-        if changes_type and type(former) is not bytes:
+        if type(former) is not bytes and former is not value:
             self._free_later(former)
         self._values[key] = value
         self._used[key] = self.changes.now

@@ -1,4 +1,5 @@
-"""What a hash and a set have in common: elements in a dictionary, which can be walked, drawn from, and read in parts.
+"""What hashes, sets and sorted sets have in common: elements in a dictionary, which can be walked,
+drawn from, and read in parts.
 
 The order of a small one is the order of insertion, as a client of Redis sees it. The index for walks and draws is only
 made when it is first asked for.
@@ -13,6 +14,7 @@ from weakref import ref
 
 from engine.core.keyspace.slots import Slots
 
+T = TypeVar("T")
 V = TypeVar("V")
 E = TypeVar("E", bound="Elements[Any]")
 
@@ -21,7 +23,7 @@ _PART, _PARTS = 2000, 6
 
 
 class Elements(dict[bytes, V]):
-    """Fields of a hash with their values, or members of a set.
+    """Fields of a hash with their values, members of a set, or members of a sorted set with their scores.
 
     They are set by the subclass's ``put`` and removed with :meth:`remove` alone, never with ``[]``.
     """
@@ -67,21 +69,11 @@ class Elements(dict[bytes, V]):
 
         ``pick`` gives a random number below the one that it is called with.
         """
-        slots, size = self.slots, len(self)
-        if count < 0:
-            return [slots[pick(size)] for _ in range(-count)]
-        if count >= size:
+        if count >= len(self):
             return list(self)
-        # The first steps of a shuffle, with only the places that moved written down.
-        moved: dict[int, int] = {}
-        names = []
-        for place in range(count):
-            drawn = place + pick(size - place)
-            names.append(slots[moved.get(drawn, drawn)])
-            moved[drawn] = moved.get(place, place)
-        return names
+        return list(map(self.slots.__getitem__, drawn_places(len(self), count, pick)))
 
-    def tables(self) -> list[dict[bytes, Any] | list[bytes]]:
+    def tables(self) -> list[dict[bytes, Any] | list[Any]]:
         """What it consists of, for whoever takes it apart."""
         return [self] if self._slots is None else [self, *self._slots.tables()]
 
@@ -107,13 +99,26 @@ class Reading:
         elements.readings.append(ref(self, elements.readings.remove))
 
 
-def in_parts(words: Iterator[bytes]) -> Iterator[list[bytes]]:
+def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
+    """``count`` different numbers below ``size``, which is greater, or -``count`` of which some may be equal."""
+    if count < 0:
+        for _ in range(-count):
+            yield pick(size)
+    # The first steps of a shuffle, with only the places that moved written down.
+    moved: dict[int, int] = {}
+    for place in range(count):
+        drawn = place + pick(size - place)
+        yield moved.get(drawn, drawn)
+        moved[drawn] = moved.get(place, place)
+
+
+def in_parts(words: Iterator[T]) -> Iterator[list[T]]:
     """Lists of as many words as are gathered together."""
     while part := list(islice(words, _PART)):
         yield part
 
 
-def gathered(elements: E, words: Callable[[E], Iterator[bytes]]) -> Generator[None, None, list[list[bytes]]]:
+def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
     """What ``words`` iterates over, as it is at one moment from now on, in steps: lists of words, the last one first.
 
     Where somebody changes the value in between, what it holds at the next step is gathered at once. Already before the
@@ -122,15 +127,13 @@ def gathered(elements: E, words: Callable[[E], Iterator[bytes]]) -> Generator[No
     return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
 
 
-def _reversed(gathering: Generator[None, None, list[list[bytes]]]) -> Generator[None, None, list[list[bytes]]]:
+def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None, list[T]]:
     parts = yield from gathering
     parts.reverse()
     return parts
 
 
-def gathered_from(
-    sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[list[bytes]]]
-) -> Generator[None, None, list[list[bytes]]]:
+def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
     """The ``parts`` that are made of several values, as these are at one moment from now on, in steps.
 
     Each part is made of about as many elements as :func:`in_parts` gives together. Where one of the values is changed
@@ -139,12 +142,10 @@ def gathered_from(
     return _gather([Reading(one) for one in sources], parts)
 
 
-def _gather(
-    readings: list[Reading], parts: Callable[[], Iterator[list[bytes]]]
-) -> Generator[None, None, list[list[bytes]]]:
+def _gather(readings: list[Reading], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
     for reading in readings:
         reading.is_disturbed = False
-    found: list[list[bytes]] = []
+    found: list[T] = []
     for number, part in enumerate(parts(), 1):
         found.append(part)
         if not number % _PARTS:

@@ -1,8 +1,8 @@
 """How many bytes a value takes, for MEMORY USAGE: the sizes that the interpreter reports, summed up.
 
 A stream is counted part by part: frames (plain or packed), the index over them, marks of deleted entries, nodes, groups
-with their consumers and pending entries, idempotent producers. Long hashes, sets and lists are estimated from samples.
-What several values share (interned numbers, code) is not counted.
+with their consumers and pending entries, idempotent producers. Long hashes, sets, sorted sets and lists are estimated
+from samples. What several values share (interned numbers, code) is not counted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.group import Group
 from engine.core.streams.segment import Segment
@@ -26,6 +27,9 @@ _size_of: Callable[[object], int] = methodcaller("__sizeof__")
 _DICT_ENTRY = 36
 #: What a key costs beside its bytes: its entries among the values, the times of use, and the slots for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
+
+#: A score, and the pair of score and member that stands in the order.
+_PER_SCORE = 24 + 56 + 8
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
@@ -39,6 +43,8 @@ def of_value(value: Any, samples: int = 0) -> int:
         return of_stream(value)
     if isinstance(value, Hash):
         return _size_of(value) + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
+    if isinstance(value, SortedSet):
+        return _size_of(value) + _sampled((_PER_SCORE + _size_of(one) for one in value), len(value), samples)
     if isinstance(value, Members | deque):
         return _size_of(value) + _sampled(map(_size_of, value), len(value), samples)
     return _size_of(value)

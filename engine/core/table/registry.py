@@ -25,8 +25,8 @@ class Keys:
     them.
 
     ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys. With ``count_at``
-    the word there says how many keys follow it, ``apart`` words from one to the next. ``are_channels``: shard channels
-    stand there, which COMMAND INFO places as if they were keys.
+    the word there says how many keys follow it, ``apart`` words from one to the next; they come behind those at fixed
+    places. ``are_channels``: shard channels stand there, which COMMAND INFO places as if they were keys.
     """
 
     first: int = 0
@@ -55,7 +55,8 @@ class Keys:
             at = self.count_at + 1
             count = argv[at - 1] if len(argv) >= at else b""
             known = count.isdigit() and len(count) < 10
-            return argv[at : at + int(count) * self.apart : self.apart] if known else []
+            counted = argv[at : at + int(count) * self.apart : self.apart] if known else []
+            return argv[self.first : self.last + 1] + counted if self.first else counted
         if self.are_none:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last

@@ -1,4 +1,4 @@
-"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes, sets and lists."""
+"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes, sets, sorted sets and lists."""
 
 from __future__ import annotations
 
@@ -64,6 +64,23 @@ LIMIT_NEGATIVE = b"ERR LIMIT can't be negative"
 NOT_A_SCORE = b"ERR One or more scores can't be converted into double"
 SORT_BY_DENIED = b"ERR BY option of SORT denied due to insufficient ACL permissions."
 SORT_GET_DENIED = b"ERR GET option of SORT denied due to insufficient ACL permissions."
+
+# -- sorted sets --------------------------------------------------------------------------------------------------
+XX_AND_NX = b"ERR XX and NX options at the same time are not compatible"
+GT_LT_NX = b"ERR GT, LT, and/or NX options at the same time are not compatible"
+INCR_PAIRS = b"ERR INCR option supports a single increment-element pair"
+SCORE_NAN = b"ERR resulting score is not a number (NaN)"
+SCORE_BOUND = b"ERR min or max is not a float"
+MEMBER_BOUND = b"ERR min or max not valid string range item"
+LIMIT_OF_RANKS = b"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+SCORES_BY_LEX = b"ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+WEIGHT = b"ERR weight value is not a float"
+
+
+def no_input_keys(command: bytes) -> bytes:
+    """A command on several sorted sets that is given none."""
+    return b"ERR at least 1 input key is needed for '%b' command" % command
+
 
 # -- lists --------------------------------------------------------------------------------------------------------
 INDEX_RANGE = b"ERR index out of range"

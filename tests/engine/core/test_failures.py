@@ -24,6 +24,8 @@ SETUP = (
     "RPUSH list a b c",
     "SADD set a b 1",
     "SADD numbers 1 2 3",
+    "ZADD scores 1 a 2 b 3 c",
+    "ZADD more 5 b 6 d",
     *(f"XADD stream {number}-1 f v" for number in range(1, 6)),
     "XGROUP CREATE stream g 0",
     "XGROUP CREATECONSUMER stream g c",
@@ -42,6 +44,11 @@ WRITES = """
     HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1 | HINCRBYFLOAT hash f 0.5
     SADD set c | SADD numbers 4 x | SREM set a b | SMOVE set numbers a | SPOP set | SPOP set 2 | SPOP numbers 9
     SINTERSTORE other set numbers | SUNIONSTORE set numbers set | SDIFFSTORE set set numbers
+    ZADD scores 4 d 0 a | ZADD new GT CH 1 a | ZADD scores INCR 2 b | ZINCRBY scores 0.5 c | ZREM scores a b
+    ZPOPMIN scores | ZPOPMAX scores 9 | BZPOPMIN scores 0 | BZPOPMAX none more 0 | ZMPOP 1 scores MIN COUNT 2
+    BZMPOP 0 2 none more MAX COUNT 5 | ZREMRANGEBYRANK scores 0 0 | ZREMRANGEBYSCORE scores 2 inf
+    ZREMRANGEBYLEX more - + | ZRANGESTORE other scores 0 1 | ZUNIONSTORE scores 2 scores set
+    ZINTERSTORE other 2 scores more | ZDIFFSTORE more 2 more scores
     LPUSH list x | RPUSH list x | LPUSHX list x | RPUSHX list x | LPOP list | RPOP list 2 | LMOVE list other LEFT RIGHT
     RPOPLPUSH list other | BLPOP list 0 | BRPOP list 0 | BLMOVE list other LEFT LEFT 0 | BRPOPLPUSH list other 0
     LMPOP 2 none list LEFT COUNT 2 | BLMPOP 0 2 list other RIGHT

@@ -14,6 +14,7 @@ from engine.core.commands.data import (
     set_algebra,
     sets,
     sort,
+    sorted_sets,
     string_parts,
     strings,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "set_algebra",
     "sets",
     "sort",
+    "sorted_sets",
     "string_parts",
     "strings",
 ]

@@ -18,6 +18,7 @@ from engine.core.keyspace.database import Value
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage
@@ -132,14 +133,20 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
         work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
     elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
         work = _dump_gathered(gathered(value, iter), value_writer.dumped_members)
+    elif isinstance(value, SortedSet) and len(value) >= _MANY:
+        work = _dump_gathered(gathered(value, _highest_first), value_writer.dumped_scores)
     if work is not None:
         return ctx.in_steps(argv, work)
     return None if value is None else dumped(value)
 
 
+def _highest_first(value: SortedSet) -> Iterator[Pair]:
+    return reversed(value.order)
+
+
 def _dump_gathered(
-    gathering: Generator[None, None, list[list[bytes]]],
-    encode: Callable[[int, Iterator[bytes]], tuple[int, Iterator[bytes]]],
+    gathering: Generator[None, None, list[list[T]]],
+    encode: Callable[[int, Iterator[T]], tuple[int, Iterator[bytes]]],
 ) -> Generator[None, None, Reply]:
     parts = yield from gathering
     words = chain.from_iterable(reversed(parts))

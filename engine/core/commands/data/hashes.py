@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.counters import sum_of_floats
+from engine.core.commands.data.draws import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.elements import gathered
@@ -232,9 +233,6 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     return looked_through(ctx, argv, following, names, found)
 
 
-#: How many fields HRANDFIELD draws with repetitions.
-_MOST_DRAWS = 1_000_000
-
 # -- chance ---------------------------------------------------------------------------------------------------------
 
 
@@ -244,17 +242,7 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 2:
         fields = _read(ctx, argv[1])
         return fields.slots[ctx.changes.pick(len(fields))] if fields else None
-    count = parse_int(argv[2], general.NOT_AN_INTEGER)
-    if count == I64_MIN:
-        raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
-    if len(argv) > 4 or (len(argv) == 4 and argv[3].upper() != b"WITHVALUES"):
-        raise CommandError(general.SYNTAX)
-    with_values = len(argv) == 4
-    if count < -_MOST_DRAWS:
-        # Redis would make the reply, whatever memory and time that takes.
-        raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
-    if with_values and not -I64_MAX // 2 <= count <= I64_MAX // 2:
-        raise CommandError(general.OUT_OF_RANGE)
+    count, with_values = parse_draws(argv, b"WITHVALUES")
     fields = _read(ctx, argv[1])
     names = fields.drawn(count, ctx.changes.pick) if fields else []
     if not with_values:

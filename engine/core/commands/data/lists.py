@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -243,17 +244,17 @@ def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 # -- several lists ----------------------------------------------------------------------------------------------------
 
 
-def _several(args: Args) -> tuple[list[bytes], bool, int]:
-    """``numkeys key [key ...] <LEFT|RIGHT> [COUNT count]``: the keys, whether from the left, how many elements."""
+def parse_pop(args: Args, is_there: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
+    """``numkeys key [key ...] <end> [COUNT count]``: the keys, what ``is_there`` says of the end, how many elements."""
     keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
-    left, count = _is_left(args.take()), 0
+    end, count = is_there(args.take()), 0
     while len(args):
         if count or not args.option(b"COUNT"):
             raise CommandError(general.SYNTAX)
         count = args.take_int(data.POP_COUNT)
         if count < 1:
             raise CommandError(data.POP_COUNT)
-    return keys, left, count or 1
+    return keys, end, count or 1
 
 
 def _pop_first(ctx: Context, keys: list[bytes], count: int, *, left: bool) -> Reply:
@@ -276,7 +277,7 @@ def _pop_first(ctx: Context, keys: list[bytes], count: int, *, left: bool) -> Re
 )
 def lmpop(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes and returns elements from one end of the first list that is not empty."""
-    keys, left, count = _several(Args(argv))
+    keys, left, count = parse_pop(Args(argv), _is_left)
     popped = _pop_first(ctx, keys, count, left=left)
     return NIL_ARRAY if popped is None else popped
 
@@ -291,7 +292,7 @@ def lmpop(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def blmpop(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes and returns elements as LMPOP does; waits while all lists are empty."""
-    keys, left, count = _several(Args(argv, 2))
+    keys, left, count = parse_pop(Args(argv, 2), _is_left)
     timeout = timeout_in_ms(argv[1], ctx.now)
     popped = _pop_first(ctx, keys, count, left=left)
     return ctx.block(argv, keys, timeout, type_name=b"list") if popped is None else popped

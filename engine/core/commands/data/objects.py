@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Form, Members
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import as_number
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.table.declare import container
@@ -49,6 +50,8 @@ def encoding(key: bytes, value: Value) -> bytes:
         return b"hashtable" if value.big else b"listpack"
     if type(value) is Members:
         return _FORMS[value.form]
+    if type(value) is SortedSet:
+        return b"skiplist" if value.big else b"listpack"
     if isinstance(value, deque):
         return b"listpack" if _is_short(value) else b"quicklist"
     return b"stream"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
-from engine.core.table.registry import COMMANDS, Command, Use, all_commands, called_by, find
+from engine.core.table.registry import COMMANDS, Command, Keys, Use, all_commands, called_by, find
 from engine.core.table.syntax import arguments
 from engine.text.globs import matcher
 from engine.text.messages import general, server
@@ -29,6 +29,13 @@ def _access(use: Use) -> Set:
     return _words(list(use.words))
 
 
+def _counted(use: Use, keys: Keys) -> Map:
+    begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
+    places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
+    counted = Map.of({b"type": b"keynum", b"spec": places})
+    return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": counted})
+
+
 def _key_specs(one: Command) -> Set:
     keys = one.keys
     if keys.find is not None and keys.first:
@@ -37,6 +44,8 @@ def _key_specs(one: Command) -> Set:
         return Set([_range(one.uses[0], keys.first, 0, 1), *found])
     if len(one.uses) > 1:
         last = len(one.uses) - 1
+        if keys.count_at:
+            return Set([_range(one.uses[0], keys.first, 0, 1), _counted(one.uses[1], keys)])
         return Set(
             [
                 _range(use, keys.first + number, keys.last if number == last and keys.last < 0 else 0, 1)
@@ -44,10 +53,7 @@ def _key_specs(one: Command) -> Set:
             ]
         )
     if keys.count_at:
-        begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
-        places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
-        counted = Map.of({b"type": b"keynum", b"spec": places})
-        return Set([Map.of({b"flags": _access(one.uses[0]), b"begin_search": begin, b"find_keys": counted})])
+        return Set([_counted(one.uses[0], keys)])
     if keys.find is not None and "STREAMS" in one.syntax:
         at = 4 if one.name == "xreadgroup" else 1
         begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})

@@ -1,7 +1,7 @@
 """Values from Redis's RDB format, in steps: what a type byte stands for, and how it is read.
 
-What the engine has no type for (sorted sets, data of modules, hashes whose fields expire) is read as well, to the
-same exactness, so that a file can be read on behind it.
+What the engine has no type for (data of modules, hashes whose fields expire) is read as well, to the same exactness,
+so that a file can be read on behind it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.formats.rdb import sorted_set_reader
 from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
 from engine.core.formats.rdb.streams import forms
@@ -33,15 +34,12 @@ from engine.core.formats.rdb.value_forms import (
     QUICKLIST_2,
     SET,
     SET_LISTPACK,
-    SORTED_SET,
-    SORTED_SET_2,
-    SORTED_SET_LISTPACK,
-    SORTED_SET_ZIPLIST,
     STRING,
     VALKEY_HASH,
 )
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members, SetLimits, set_limits
+from engine.core.keyspace.sorted_set import SortedSetLimits, sorted_set_limits
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
@@ -70,6 +68,7 @@ class Makers:
     #: The most fields and the longest word of a small hash.
     hash_limits: Callable[[], tuple[int, int]]
     set_limits: Callable[[], SetLimits]
+    sorted_set_limits: Callable[[], SortedSetLimits]
 
 
 def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
@@ -80,6 +79,7 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
         lambda: (integer("stream-idmp-duration"), integer("stream-idmp-maxsize")),
         lambda: (integer("hash-max-listpack-entries"), integer("hash-max-listpack-value")),
         lambda: set_limits(config),
+        lambda: sorted_set_limits(config),
     )
 
 
@@ -91,6 +91,8 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
         return (yield from whole(reader, reader.string))
     if kind in forms.FORMS:
         return (yield from stream_reader.load(reader, kind, makers.new_stream(), makers.idmp_defaults))
+    if kind in sorted_set_reader.FORMS:
+        return (yield from sorted_set_reader.load(reader, kind, makers.sorted_set_limits()))
     if kind == MODULE:
         number = yield from whole(reader, reader.length)
         yield from skip_module_data(reader)
@@ -101,8 +103,6 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     words = yield from shape(reader)
     if not words:
         raise BadFormatError("a value without elements")
-    if kind in _SORTED_SETS:
-        return Unknown("sorted set")
     if isinstance(words, Unknown):
         return words
     if kind in _LISTS:
@@ -224,41 +224,6 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
     return items
 
 
-def _sorted_set(reader: Reader) -> Steps[list[bytes]]:
-    def member() -> bytes:
-        word = reader.string()
-        size = reader.byte()
-        reader.read(size if size < 253 else 0)
-        return word
-
-    return (yield from _members(reader, member))
-
-
-def _sorted_set_2(reader: Reader) -> Steps[list[bytes]]:
-    return (yield from _members(reader, lambda: (reader.string(), reader.read(8))[0]))
-
-
-def _members(reader: Reader, member: Callable[[], bytes]) -> Steps[list[bytes]]:
-    words = []
-    for number in range((yield from whole(reader, reader.length))):
-        words.append((yield from whole(reader, member)))
-        if not number % ELEMENTS:
-            yield False
-    return words
-
-
-def _packed_sorted_set(unpack: _Unpack) -> Callable[[Reader], Steps[list[bytes]]]:
-    """Members and scores in one string."""
-
-    def read(reader: Reader) -> Steps[list[bytes]]:
-        words = unpack((yield from whole(reader, reader.string)))
-        if len(words) % 2:
-            raise BadFormatError
-        return words[::2]
-
-    return read
-
-
 def skip_module_data(reader: Reader) -> Steps[None]:
     """What a module has written, up to its end."""
 
@@ -303,10 +268,4 @@ _HASHES: _Shapes = {
     VALKEY_HASH: _valkey,
 }
 _SETS: _Shapes = {SET: _words, INTSET: _packed(read_intset), SET_LISTPACK: _packed(read_listpack)}
-_SORTED_SETS: _Shapes = {
-    SORTED_SET: _sorted_set,
-    SORTED_SET_2: _sorted_set_2,
-    SORTED_SET_ZIPLIST: _packed_sorted_set(read_ziplist),
-    SORTED_SET_LISTPACK: _packed_sorted_set(read_listpack),
-}
-_SHAPES = _LISTS | _HASHES | _SETS | _SORTED_SETS
+_SHAPES = _LISTS | _HASHES | _SETS

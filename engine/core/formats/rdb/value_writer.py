@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from engine.core.formats.rdb.packed import intset
@@ -21,16 +22,23 @@ from engine.core.formats.rdb.value_forms import (
     QUICKLIST_2,
     SET,
     SET_LISTPACK,
+    SORTED_SET_2,
+    SORTED_SET_LISTPACK,
     STRING,
 )
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Form, Members
+from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.streams.stream import Stream
+from engine.text import doubles
 
 #: The version of files from which on sets are written as listpacks.
 _SET_LISTPACK_SINCE = 11
 #: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
 _NODE_BYTES = 4096
+_SCORE = struct.Struct("<d")
+#: Scores that are whole numbers up to here are no text in a listpack.
+_WHOLE_SCORE = 1 << 62
 
 
 def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
@@ -57,6 +65,11 @@ def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[by
     return 10, chain((bytes((SET,)),), _strings(count, words))
 
 
+def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big sorted set of so many members, given their scores and these."""
+    return 10, chain((bytes((SORTED_SET_2,)),), _scores(count, pairs))
+
+
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """The type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
@@ -69,6 +82,12 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
         return HASH, _strings(len(value), (word for pair in value.items() for word in pair))
     if isinstance(value, Members):
         return _set_pieces(value, version)
+    if isinstance(value, SortedSet):
+        if not value.big:
+            packed = listpack([part for score, member in value.order for part in (member, _packed_score(score))])
+            return SORTED_SET_LISTPACK, iter((length(len(packed)) + packed,))
+        # (The highest score comes first, as Redis has it: so, a reader adds each member at the same end.)
+        return SORTED_SET_2, _scores(len(value), reversed(value.order))
     if isinstance(value, deque):
         return LIST, _strings(len(value), iter(value))
     return STRING, iter((string(bytes(value)),))
@@ -94,6 +113,19 @@ def _strings(count: int, words: Iterator[bytes]) -> Iterator[bytes]:
             parts.clear()
             size = 0
     yield b"".join(parts)
+
+
+def _packed_score(score: float) -> bytes | int:
+    if score.is_integer() and -_WHOLE_SCORE <= score <= _WHOLE_SCORE:
+        return int(score)
+    return doubles.text(score)
+
+
+def _scores(count: int, pairs: Iterator[Pair]) -> Iterator[bytes]:
+    yield length(count)
+    pack = _SCORE.pack
+    while some := list(islice(pairs, ELEMENTS)):
+        yield b"".join([part for score, member in some for part in (string(member), pack(score))])
 
 
 def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:

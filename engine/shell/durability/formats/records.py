@@ -3,6 +3,7 @@
     [database, key, deadline (-1: none), type, value ...]
 
 ``s`` string: its bytes. ``S``: the same, but Redis would say it is raw. ``h`` hash: big or not, [field, value, ...].
+``m`` set: its form, [member, ...]. ``z`` sorted set: big or not, [member, ...] in order, their scores.
 ``l`` list: [element, ...]. ``x`` stream: see :func:`_stream`. IDs are text (``ms-seq``); tables and arrays are bulk
 strings of native 64-bit numbers, or the number of the part that they are.
 
@@ -23,6 +24,7 @@ from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.keyspace.members import Form, Members
+from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol import ids
 from engine.core.streams.appending import Streams
 from engine.core.streams.compressed.packed import Packed
@@ -89,6 +91,8 @@ def _value(value: Any, put: Put) -> list[Any]:
         return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
     if isinstance(value, Members):
         return [b"m", int(value.form), list(value)]
+    if isinstance(value, SortedSet):
+        return [b"z", int(value.big), *_in_columns(value)]
     if isinstance(value, deque):
         return [b"l", list(value)]
     return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
@@ -103,6 +107,8 @@ def _restore(record: list[Any], parts: Parts, core: Target, pause: Callable[[], 
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
     elif kind == b"m":
         value = Members(rest[1], Form(rest[0]))
+    elif kind == b"z":
+        value = _sorted_set_from(rest, pause)
     elif kind == b"l":
         value = deque(rest[0])
     elif kind in (b"s", b"S"):
@@ -116,6 +122,26 @@ def _restore(record: list[Any], parts: Parts, core: Target, pause: Callable[[], 
     if deadline >= 0:
         db.set_deadline(key, deadline)
     pause()
+
+
+#: Members of a sorted set that are put together.
+_BLOCK = 1000
+
+
+def _in_columns(value: SortedSet) -> tuple[list[bytes], bytes]:
+    """The members in order, and their scores as native doubles."""
+    return [member for _, member in value.order], array("d", [score for score, _ in value.order]).tobytes()
+
+
+def _sorted_set_from(record: list[Any], pause: Callable[[], None]) -> SortedSet:
+    big, members, column = record
+    scores = array("d")
+    scores.frombytes(column)
+    blocks: list[list[Pair]] = []
+    for at in range(0, len(members), _BLOCK):
+        blocks.append(list(zip(scores[at : at + _BLOCK], members[at : at + _BLOCK], strict=True)))
+        pause()
+    return SortedSet.of_ordered(blocks, big=bool(big))
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------

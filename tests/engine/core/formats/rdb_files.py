@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 
@@ -91,6 +92,9 @@ def zipmap(words: Iterable[bytes], free: int = 2) -> bytes:
 #: Elements of every width and length.
 WORDS = [b"a", b"x" * 70, b"y" * 20_000, b"0", b"12", b"-1", b"127", b"-129", b"40000", b"-9000000", b"1" + b"0" * 18]
 
+#: Members of a sorted set with their scores.
+SCORES = [(b"low", -math.inf), (b"7", -5.5), (b"x" * 60, 1024.0), (b"high", math.inf)]
+
 
 def packed(data: bytes) -> bytes:
     """A string of bytes that are no text."""
@@ -98,10 +102,13 @@ def packed(data: bytes) -> bytes:
 
 
 def old_forms() -> bytes:
-    """Lists, hashes and sets in every form of old servers; hashes whose fields could expire but do not."""
+    """Lists, hashes, sets and sorted sets in every form of old servers; hashes whose fields could expire but do not."""
     pairs = [word for at, word in enumerate(WORDS) for word in (b"f%d" % at, word)]
     never = b"".join(length(0) + string(field) + string(value) for field, value in zip(*[iter(pairs)] * 2, strict=True))
     triples = [word for at in range(0, len(pairs), 2) for word in (*pairs[at : at + 2], b"0")]
+    with_words = [word for member, score in SCORES for word in (member, b"%.17g" % score)]
+    texts = [{math.inf: b"\xfe", -math.inf: b"\xff"}.get(score, b"\x04%4g" % score) for _, score in SCORES]
+    with_text = [part for (member, _), text in zip(SCORES, texts, strict=True) for part in (string(member), text)]
     return file_of(
         key(1, b"list", length(len(WORDS)), *map(string, WORDS)),
         key(10, b"ziplist", packed(ziplist(WORDS))),
@@ -117,6 +124,10 @@ def old_forms() -> bytes:
         key(11, b"intset", packed(intset(2, [-5, 1]))),
         key(11, b"wide intset", packed(intset(8, [-1 << 63, 1, 1 << 40]))),
         key(20, b"set listpack", packed(listpack([b"b", b"a", b"7"]))),
+        key(3, b"scores as text", length(4), *with_text),
+        key(5, b"scores", length(4), *[part for m, s in SCORES for part in (string(m), struct.pack("<d", s))]),
+        key(12, b"scores ziplist", packed(ziplist(with_words))),
+        key(17, b"scores listpack", packed(listpack(with_words))),
         b"\xfd" + struct.pack("<i", NOW // 1000 + 100),
         b"\xf9\x07\xf8" + length(60),
         key(0, b"expires", string(b"later")),
@@ -128,14 +139,6 @@ def old_forms() -> bytes:
 def foreign() -> dict[str, tuple[str, bytes]]:
     """A file with a value of each type that the engine does not have: its form -> the type's name, the file."""
     score = struct.pack("<d", 1.5)
-    sorted_sets = {
-        "old sorted set": key(
-            3, b"k", length(3), string(b"a"), b"\x031.5", string(b"b"), b"\xfe", string(b"c"), b"\xff"
-        ),
-        "sorted set": key(5, b"k", length(2), string(b"a"), score, string(b"b"), score),
-        "sorted set ziplist": key(12, b"k", packed(ziplist([b"a", b"1"]))),
-        "sorted set listpack": key(17, b"k", packed(listpack([b"a", b"1"]))),
-    }
     expiring = "hash with fields that expire"
     hashes = {
         "hash of 7.4": key(24, b"k", bytes(8), length(1), length(5), string(b"f"), string(b"v")),
@@ -148,7 +151,6 @@ def foreign() -> dict[str, tuple[str, bytes]]:
     module = key(7, b"k", length(number), b"\x02\x05\x05", string(b"x"), b"\x04", score, b"\x03abcd", b"\x00")
     valkey = key(22, b"k", length(1), string(b"f"), string(b"v"), struct.pack("<q", NOW + 5))
     return {
-        **{name: ("sorted set", file_of(data)) for name, data in sorted_sets.items()},
         **{name: (expiring, file_of(data)) for name, data in hashes.items()},
         "hash of Valkey": (expiring, file_of(valkey, magic=b"VALKEY080")),
         "module": ("value of the module type vectorset", file_of(module)),

@@ -83,6 +83,8 @@ def fill(side: Side) -> None:
     side.run("SADD", "numbers", *[str(number) for number in range(-70_000, 70_000, 999)])
     side.run("SADD", "small set", "a", "17", "b" * 60)
     side.run("SADD", "big set", *[f"member-{number}" for number in range(700)])
+    side.run("ZADD", "scores", "1", "a", "2.5", "b" * 60, "-inf", "17", "-7", "d", str(1 << 62), "e", "1e-9", "f")
+    side.run("ZADD", "big scores", *[word for number in range(700) for word in (f"{number / 7}", f"member-{number}")])
     side.run("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
     for number in range(1, 250):
         side.run("XADD", "stream", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))
@@ -95,7 +97,8 @@ def fill(side: Side) -> None:
     side.run("XACK", "stream", "g", "1-5", "3-10")
 
 
-KEYS = ("string", "number", "repeats", "hash", "big", "numbers", "small set", "big set", "list", "stream")
+KEYS = ("string", "number", "repeats", "hash", "big", "numbers", "small set", "big set")
+KEYS += ("scores", "big scores", "list", "stream")
 
 
 def test_a_round_trip_loses_nothing():
@@ -185,6 +188,8 @@ def tiny(side: Side) -> None:
     side.run("RPUSH", "list", "a", "-5", "b" * 70)
     side.run("SADD", "set", "a", "b")
     side.run("SADD", "numbers", "1", "-70000")
+    side.run("ZADD", "scores", "1", "a", "2.5", "b")
+    side.run("ZADD", "big scores", "0.1", "a", "2", "x" * 65)
     for number in range(1, 5):
         side.run("XADD", "stream", f"{number}-{number}", "f", f"{number}", "g", "x")
     side.run("XDEL", "stream", "2-2")
@@ -217,7 +222,10 @@ def test_what_restore_takes_survives_everything(tmp_path_factory, data):
     """Whatever a payload with a right check sum holds: once RESTORE takes it, DUMP, the log and a snapshot keep it."""
     source, side = Side(), Side()
     tiny(source)
-    key = data.draw(st.sampled_from(["string", "hash", "set", "numbers", "list", "stream", "nacked", "producers"]))
+    scores = ["scores", "big scores"]
+    key = data.draw(
+        st.sampled_from(["string", "hash", "set", "numbers", *scores, "list", "stream", "nacked", "producers"])
+    )
     body = bytearray(source.run("DUMP", key)[:-10])
     for _ in range(data.draw(st.integers(1, 2))):
         place, new = data.draw(st.integers(0, len(body) - 1)), data.draw(BYTES)

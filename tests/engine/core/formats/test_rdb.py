@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pytest
@@ -9,10 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.formats.damage import DamagedError
-from engine.core.formats.rdb.primitives import length, string
+from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.keyspace.members import Form
 from tests.engine.core.formats.fuzz import mutate, try_one
-from tests.engine.core.formats.rdb_files import NOW, WORDS, file_of, foreign, key, old_forms, read, samples, written
+from tests.engine.core.formats.rdb_files import (
+    NOW,
+    SCORES,
+    WORDS,
+    file_of,
+    foreign,
+    key,
+    old_forms,
+    packed,
+    read,
+    samples,
+    written,
+    ziplist,
+)
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
 from tests.replay import state
 
@@ -46,7 +60,9 @@ def test_pieces_of_any_size_give_the_same(seed, piece):
 
 
 def test_forms_of_old_servers_are_read():
-    """Every form of lists, hashes and sets since Redis 2.4 gives its elements; expiry in seconds and idle times too."""
+    """Every form of lists, hashes, sets and sorted sets since Redis 2.4 gives its elements; expiry in seconds and idle
+    times too.
+    """
     core, summary = read(old_forms())
     found = {name: value for name, value, _ in core.databases[0].items()}
     pairs = {b"f%d" % at: word for at, word in enumerate(WORDS)}
@@ -62,10 +78,12 @@ def test_forms_of_old_servers_are_read():
         b"set listpack": (Form.SMALL, [b"b", b"a", b"7"]),
     }
     assert {name: (found[name].form, found[name].shown()) for name in sets} == sets
+    for name in (b"scores as text", b"scores", b"scores ziplist", b"scores listpack"):
+        assert (found[name].shown(), found[name].big) == (SCORES, False), name
     db = core.databases[0]
     assert (db.deadline(b"expires"), db.idle(b"expires")) == (NOW // 1000 * 1000 + 100_000, 60_000)
     assert b"expired" not in found
-    assert (summary.expired, summary.keys) == (1, 15)
+    assert (summary.expired, summary.keys) == (1, 19)
 
 
 @pytest.mark.parametrize("form", foreign())
@@ -85,6 +103,25 @@ def test_what_the_engine_has_no_type_for(form):
     core, summary = read(behind, skip=True)
     assert summary.left_out == {kind: 1}
     assert state(core)[0].keys() == {b"behind"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        key(5, b"k", length(1), string(b"a"), struct.pack("<d", math.nan)),
+        key(5, b"k", length(2), *(2 * (string(b"a"), bytes(8)))),
+        key(5, b"k", length(0)),
+        key(3, b"k", length(1), string(b"a"), b"\xfd"),
+        key(3, b"k", length(1), string(b"a"), b"\x031.x"),
+        key(17, b"k", packed(listpack([b"a", b"nan"]))),
+        key(17, b"k", packed(listpack([b"a", b"1", b"b"]))),
+        key(12, b"k", packed(ziplist([b"a", b"1", b"a", b"2"]))),
+    ],
+)
+def test_a_sorted_set_that_cannot_be(data):
+    """A score that is no number, a member without a score or with two, and no members at all are damage."""
+    with pytest.raises(DamagedError, match="key 'k' of database 0"):
+        read(file_of(data))
 
 
 def test_what_cannot_be_read_on_behind_is_always_an_error():

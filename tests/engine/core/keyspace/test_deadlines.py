@@ -59,11 +59,13 @@ def test_deadlines_set_anew_do_not_pile_up():
 
 
 def test_large_tables_are_freed_piece_by_piece():
-    """A small table that is discarded is gone at once, a large one loses so many elements with each call."""
+    """Small tables that are discarded are gone at once; of large ones together so many elements go with each call."""
     changes = Changes(lambda n: 0)
     large = dict.fromkeys(range(changes_module._LARGE + 5))
     others = list(range(changes_module._LARGE + 1))
-    changes.discard({1: 2}, large, others)
+    changes.discard({1: 2}, others[: changes_module._LARGE // 2])
+    assert not changes.discarded
+    changes.discard(large, others)
     assert changes.discarded == [large, others]
     assert changes.free(changes_module._LARGE)
     assert len(others) == 1

@@ -34,6 +34,7 @@ class Side:
                     f"HSET hash-{number} a {db} b 2",
                 )
                 self.run(f"SADD set-{number} {db} 7", f"SADD words-{number} a b")
+                self.run(f"ZADD scores-{number} 1 a {db} b")
                 self.run(f"RPUSH list-{number} 1 2 3", f"XADD stream-{number} 1-1 field {db}")
                 self.run(f"XGROUP CREATE stream-{number} g 0", f"XREADGROUP GROUP g c STREAMS stream-{number} >")
         self.run("SELECT 0", "EXPIRE hash-3 100")
@@ -65,6 +66,9 @@ CHANGES = [
         ("SPOP", f"set-{number}"),
         ("SMOVE", f"words-{number} set-{number} a"),
         ("SUNIONSTORE", f"set-{number} set-{number} words-1"),
+        ("ZADD", f"scores-{number} 2 a 1 new"),
+        ("ZPOPMIN", f"scores-{number}"),
+        ("ZUNIONSTORE", f"scores-{number} 2 scores-{number} scores-1"),
         ("LPUSH", f"list-{number} new"),
         ("LSET", f"list-{number} 1 changed"),
         ("RPOPLPUSH", f"list-{number} list-1"),
@@ -177,7 +181,7 @@ def test_few_values_are_copied_at_once():
         while not taking.step():
             assert len(copied) - before <= 20
             before = len(copied)
-        assert len(copied) == 2 * 6 * KEYS
+        assert len(copied) == 2 * 7 * KEYS
 
 
 def test_another_image_meanwhile_completes_the_first_one(monkeypatch):

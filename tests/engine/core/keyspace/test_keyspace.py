@@ -87,7 +87,9 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
     assert core.changes.expired_keys == 1
 
 
-@pytest.mark.parametrize("fill", ["RPUSH k 1 2 3 4 5 6 7 8 9", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g"])
+@pytest.mark.parametrize(
+    "fill", ["RPUSH k 1 2 3 4 5 6 7 8 9", "HSET k 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "ZADD k 1 a 2 b 3 c 4 d 5 e 6 f 7 g"]
+)
 @pytest.mark.parametrize(
     "end", ["DEL k", "UNLINK k", "SET k string", "RENAME other k", "PEXPIRE k 0", "GET k", "MOVE k 1"]
 )

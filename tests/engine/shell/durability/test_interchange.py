@@ -53,6 +53,8 @@ def facts(ask: Any) -> dict[bytes, Any]:
             found[key] = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
         elif kind == b"set":
             found[key] = sorted(ask("SMEMBERS", key))
+        elif kind == b"zset":
+            found[key] = ask("OBJECT", "ENCODING", key), ask("ZRANGE", key, 0, -1, "WITHSCORES")
         elif kind == b"list":
             found[key] = ask("LRANGE", key, 0, -1)
         else:
@@ -239,6 +241,8 @@ def fill(ask: Any) -> None:
     ask("SADD", "numbers", *range(-200, 200, 3))
     ask("SADD", "small set", "a", "17", "b" * 60)
     ask("SADD", "big set", *[f"member-{number}" for number in range(700)])
+    ask("ZADD", "small scores", 1, "a", 2.5, "b" * 60, "-inf", "17", -7, "d", 1 << 40, "e")
+    ask("ZADD", "big scores", *[word for number in range(700) for word in (number / 4 - 9, f"member-{number}")])
     ask("RPUSH", "list", "a", "-5", "b" * 5000, "c", *[f"item{number}" for number in range(2000)])
     for number in range(1, 300):
         ask("XADD", "s", f"{number // 3}-{number}", "f", f"{number}", "g", "x" * (number % 70))

@@ -55,6 +55,8 @@ def contents(client: redis.Redis) -> dict[bytes, object]:
             found[key] = client.hgetall(key)
         elif kind == b"set":
             found[key] = client.smembers(key)
+        elif kind == b"zset":
+            found[key] = client.zrange(key, 0, -1, withscores=True)
         elif kind == b"list":
             found[key] = client.lrange(key, 0, -1)
         else:

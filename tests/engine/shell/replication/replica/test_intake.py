@@ -96,7 +96,7 @@ def test_an_expired_key_stays_until_the_master_says_so():
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (command(b"ZADD", b"set", b"1", b"a"), "unknown command 'ZADD'"),
+        (command(b"PFADD", b"text", b"a"), "unknown command 'PFADD'"),
         (command(b"SELECT", b"99"), "SELECT 99"),
         (command(b"EXEC"), "EXEC without MULTI"),
         (b"*1\r\n$x\r\n", "invalid bulk length"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
 def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
     """With 'load-unknown skip' commands that fail are counted, also within transactions, and the rest is done."""
     one = Replica(skip=True)
-    unknown = command(b"ZADD", b"set", b"1", b"a")
+    unknown = command(b"PFADD", b"text", b"a")
     one.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
     assert one.core.databases[0].peek(b"a") == b"1"
     assert one.intake.left_out == 3

@@ -112,10 +112,10 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
         finish(transfer)
     assert not isinstance(caught.value, ForeignError)
     transfer.close()
-    with_set = b"REDIS0011\x05\x01k\x01\x01m" + bytes(8) + b"\xff" + bytes(8)
+    foreign = b"REDIS0011\x07\x01k\x05\x00\xff" + bytes(8)
     _, transfer = transfer_of(tmp_path, directly=True)
-    transfer.feed(b"$%d\r\n%b" % (len(with_set), with_set))
-    with pytest.raises(ForeignError, match="key 'k' of database 0: a sorted set"):
+    transfer.feed(b"$%d\r\n%b" % (len(foreign), foreign))
+    with pytest.raises(ForeignError, match="key 'k' of database 0: a value of the module type"):
         finish(transfer)
     size, _, file = payload.partition(b"\r\n")
     _, transfer = transfer_of(tmp_path)

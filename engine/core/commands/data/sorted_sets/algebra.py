@@ -1,0 +1,326 @@
+"""What several sorted sets, or sets, have together, in common, or one of them alone: read, counted, stored.
+
+A member of a set has the score 1. Of large ones the result is made in steps of copies, as they were at one moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from engine.core.commands.data.sorted_sets.ranges import pages_of
+from engine.core.commands.data.sorted_sets.results import store
+from engine.core.commands.data.sorted_sets.values import MANY, shown
+from engine.core.commands.families import sorted_set_command
+from engine.core.keyspace.elements import Elements, gathered_from
+from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import Pair, SortedSet, in_order
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply, Steps
+from engine.core.table.registry import Keys
+from engine.text import doubles
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Elements that are copied together, and that are looked at in one step.
+_COPIED, _LOOKED_AT = 20_000, 2000
+#: A source's members with their scores.
+_Scores = Mapping[bytes, float]
+_Aggregate = Callable[[float, float], float]
+
+
+def _sum(one: float, two: float) -> float:
+    result = one + two
+    # (As Redis has it: of opposite infinities there is no sum.)
+    return 0.0 if math.isnan(result) else result
+
+
+def _least(one: float, two: float) -> float:
+    return min(one, two)
+
+
+def _greatest(one: float, two: float) -> float:
+    return max(one, two)
+
+
+_AGGREGATES: dict[bytes, _Aggregate] = {b"SUM": _sum, b"MIN": _least, b"MAX": _greatest}
+
+
+def _weighted(weight: float, score: float) -> float:
+    result = weight * score
+    return 0.0 if math.isnan(result) else result
+
+
+# -- what is asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Several sources and what is to be made of them. ``sources`` are those at the ``keys``, empty where is nothing."""
+
+    keys: list[bytes]
+    sources: list[Elements[Any]]
+    weights: list[float]
+    aggregate: _Aggregate
+    with_scores: bool
+    limit: int
+
+    @property
+    def size(self) -> int:
+        """How many members the sources have."""
+        return sum(map(len, self.sources))
+
+
+def _source(ctx: Context, key: bytes) -> Elements[Any]:
+    value: Any = ctx.db.read(key)
+    if value is None:
+        return SortedSet()
+    if not isinstance(value, SortedSet | Members):
+        raise CommandError(general.WRONG_TYPE)
+    return value
+
+
+def _parse(
+    ctx: Context, argv: list[bytes], at: int, *, weighs: bool, reads: bool = False, counts: bool = False
+) -> _Request:
+    """The keys that are counted from ``at`` on, and options: WEIGHTS and AGGREGATE where it ``weighs``, WITHSCORES
+    where it ``reads``, LIMIT where it ``counts``.
+    """
+    args = Args(argv, at)
+    numkeys = args.take_int()
+    if numkeys < 1:
+        raise CommandError(data.no_input_keys(argv[0].lower()))
+    if numkeys > len(args):
+        raise CommandError(general.SYNTAX)
+    keys = argv[args.pos : args.pos + numkeys]
+    args.pos += numkeys
+    sources = [_source(ctx, key) for key in keys]
+    weights, with_scores, limit = [1.0] * numkeys, False, 0
+    aggregate: _Aggregate = _sum
+    while len(args):
+        if weighs and len(args) > numkeys and args.flag(b"WEIGHTS"):
+            weights = [_weight(args.take()) for _ in keys]
+        elif weighs and args.option(b"AGGREGATE"):
+            name = args.take().upper()
+            if name not in _AGGREGATES:
+                raise CommandError(general.SYNTAX)
+            aggregate = _AGGREGATES[name]
+        elif reads and args.flag(b"WITHSCORES"):
+            with_scores = True
+        elif counts and args.option(b"LIMIT"):
+            limit = args.take_int(data.LIMIT_NEGATIVE)
+            if limit < 0:
+                raise CommandError(data.LIMIT_NEGATIVE)
+        else:
+            raise CommandError(general.SYNTAX)
+    return _Request(keys, sources, weights, aggregate, with_scores, limit)
+
+
+def _weight(word: bytes) -> float:
+    weight = doubles.parse(word)
+    if weight is None:
+        raise CommandError(data.WEIGHT)
+    return weight
+
+
+# -- making it --------------------------------------------------------------------------------------------------------
+
+#: Makes the members and scores of a result of the sources' in steps.
+_Combine = Callable[[_Request, Sequence[_Scores]], Generator[None, None, dict[bytes, float]]]
+
+
+def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[_Scores, float]]:
+    """The sources with their weights, in the order in which Redis adds scores up."""
+    return sorted(zip(scores, request.weights, strict=True), key=lambda one: len(one[0]))
+
+
+def _in_steps(scores: _Scores) -> Iterator[list[tuple[bytes, float]]]:
+    items = iter(scores.items())
+    while some := list(islice(items, _LOOKED_AT)):
+        yield some
+
+
+def _together(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None, dict[bytes, float]]:
+    result: dict[bytes, float] = {}
+    aggregate = request.aggregate
+    for source, weight in _smallest_first(request, scores):
+        for some in _in_steps(source):
+            for member, score in some:
+                own = _weighted(weight, score)
+                result[member] = aggregate(result[member], own) if member in result else own
+            yield
+    return result
+
+
+def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None, dict[bytes, float]]:
+    result: dict[bytes, float] = {}
+    aggregate = request.aggregate
+    (smallest, weight), *others = _smallest_first(request, scores)
+    for some in _in_steps(smallest):
+        for member, score in some:
+            own = _weighted(weight, score)
+            for other, its_weight in others:
+                if member not in other:
+                    break
+                own = aggregate(own, _weighted(its_weight, other[member]))
+            else:
+                result[member] = own
+        yield
+    return result
+
+
+def _alone(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None, dict[bytes, float]]:
+    result: dict[bytes, float] = {}
+    first, *others = scores
+    for some in _in_steps(first):
+        result.update(pair for pair in some if not any(pair[0] in other for other in others))
+        yield
+    return result
+
+
+def _with_scores(source: Elements[Any]) -> _Scores:
+    """The members of a source with their scores, for as long as nobody changes it."""
+    return source if isinstance(source, SortedSet) else dict.fromkeys(source, 1.0)
+
+
+def _copied(sources: list[Elements[Any]]) -> Generator[None, None, list[dict[bytes, float]]]:
+    """The members and scores of sources as they are at one moment from now on, in steps."""
+    copies: list[dict[bytes, float]] = []
+
+    def parts() -> Iterator[None]:
+        copies.clear()
+        for source in sources:
+            copies.append({})
+            items = iter(source.items()) if isinstance(source, SortedSet) else ((member, 1.0) for member in source)
+            while some := dict(islice(items, _COPIED)):
+                copies[-1] |= some
+                yield
+
+    return _then(gathered_from(sources, parts), copies)
+
+
+def _then(
+    gathering: Generator[None, None, Any], copies: list[dict[bytes, float]]
+) -> Generator[None, None, list[dict[bytes, float]]]:
+    yield from gathering
+    return copies
+
+
+def _blocks(ctx: Context, request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
+    """The result as blocks of pairs in order, in steps."""
+    if request.size <= MANY:
+        return _made(request, combine)
+    return _made_of_copies(ctx, request, combine, _copied(request.sources))
+
+
+def _made(request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
+    return (yield from in_order((yield from combine(request, list(map(_with_scores, request.sources))))))
+
+
+def _made_of_copies(
+    ctx: Context, request: _Request, combine: _Combine, copying: Generator[None, None, list[dict[bytes, float]]]
+) -> Generator[None, None, list[list[Pair]]]:
+    copies = yield from copying
+    result = yield from combine(request, copies)
+    ctx.changes.discard(*copies)
+    copies.clear()
+    return (yield from in_order(result))
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _read(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) -> Reply:
+    request = _parse(ctx, argv, 1, weighs=weighs, reads=True)
+    making, in_pairs, with_scores = _blocks(ctx, request, combine), ctx.resp3, request.with_scores
+
+    def work() -> Generator[None, None, Reply]:
+        blocks = yield from making
+        if sum(map(len, blocks)) <= MANY:
+            return shown(chain.from_iterable(blocks), with_scores=with_scores, in_pairs=in_pairs)
+        return pages_of(blocks, with_scores=with_scores, in_pairs=in_pairs)
+
+    return ctx.in_steps(argv, work()) if request.size > MANY else Steps(argv, work()).all()
+
+
+def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) -> Reply:
+    request = _parse(ctx, argv, 2, weighs=weighs)
+    making = _blocks(ctx, request, combine)
+    return store(ctx, argv, request.keys, request.sources, making, is_long=request.size > MANY)
+
+
+_WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
+for _name, _combine, _options, _since, _what, _complexity in (
+    ("union", _together, _WEIGHING, "2.0.0", "the members that any of several sorted sets has", "O(sizes of all)"),
+    (
+        "inter",
+        _common,
+        _WEIGHING,
+        "2.0.0",
+        "the members that all of several sorted sets have",
+        "O(size of the smallest one, for each)",
+    ),
+    (
+        "diff",
+        _alone,
+        "",
+        "6.2.0",
+        "the members of the first sorted set that no other one has",
+        "O(size of the first one, for each)",
+    ),
+):
+    sorted_set_command(
+        f"z{_name} numkeys key [key ...]{_options} [WITHSCORES]",
+        "readonly movablekeys",
+        keys=Keys(count_at=1),
+        since="6.2.0",
+        complexity=f"{_complexity} + O(result * log(result))",
+        summary=f"Returns {_what}.",
+    )(partial(_read, combine=_combine, weighs=bool(_options)))
+    sorted_set_command(
+        f"z{_name}store destination numkeys key [key ...]{_options}",
+        "write denyoom movablekeys",
+        keys=Keys(1, 1, 1, count_at=2),
+        access="OW update, RO access",
+        since=_since,
+        complexity=f"{_complexity} + O(result * log(result))",
+        summary=f"Stores {_what}, and returns how many there are.",
+    )(partial(_store, combine=_combine, weighs=bool(_options)))
+
+
+@sorted_set_command(
+    "zintercard numkeys key [key ...] [LIMIT limit]",
+    "readonly movablekeys",
+    keys=Keys(count_at=1),
+    since="7.0.0",
+    complexity="O(size of the smallest one, for each)",
+)
+def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how many members all of several sorted sets have, counting to a limit."""
+    request = _parse(ctx, argv, 1, weighs=False, counts=True)
+    smallest, *others = sorted(request.sources, key=len)
+    limit = request.limit
+
+    def counted() -> Iterator[int]:
+        count, names = 0, iter(smallest)
+        while some := list(islice(names, _LOOKED_AT)):
+            for other in others:
+                some = [member for member in some if member in other]
+            count += len(some)
+            yield count
+            if limit and count >= limit:
+                return
+
+    def work(gathering: Generator[None, None, list[int]]) -> Generator[None, None, Reply]:
+        counts = yield from gathering
+        count = counts[-1] if counts else 0
+        return min(count, limit) if limit else count
+
+    steps = work(gathered_from(request.sources, counted))
+    return Steps(argv, steps).all() if len(smallest) <= MANY else ctx.in_steps(argv, steps)

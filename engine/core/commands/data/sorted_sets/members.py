@@ -1,0 +1,329 @@
+"""Members of sorted sets: added, scored, removed, asked for one by one and by chance.
+
+Commands with very many members are done in steps, each of which is whole and logged by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.draws import parse_draws
+from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.data.sorted_sets.ranges import in_pages
+from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, removed, shown, sorted_set_at
+from engine.core.commands.families import sorted_set_command
+from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
+from engine.text import doubles
+from engine.text.globs import matcher
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+# -- adding -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """Which members ZADD adds or changes."""
+
+    only_new: bool = False
+    only_existing: bool = False
+    only_greater: bool = False
+    only_less: bool = False
+
+
+_UNCONDITIONAL = _Conditions()
+
+
+def _take_conditions(args: Args) -> tuple[_Conditions, bool, bool]:
+    """ZADD's options: conditions, whether changes count, whether the score is an increment."""
+    new = existing = greater = less = changed = increment = False
+    while len(args):
+        if args.flag(b"NX"):
+            new = True
+        elif args.flag(b"XX"):
+            existing = True
+        elif args.flag(b"CH"):
+            changed = True
+        elif args.flag(b"INCR"):
+            increment = True
+        elif args.flag(b"GT"):
+            greater = True
+        elif args.flag(b"LT"):
+            less = True
+        else:
+            break
+    return _Conditions(new, existing, greater, less), changed, increment
+
+
+def _score(word: bytes) -> float:
+    score = doubles.parse(word)
+    if score is None:
+        raise CommandError(general.NOT_A_FLOAT)
+    return score
+
+
+def _pairs(scores: Iterable[float], members: list[bytes]) -> list[Pair]:
+    return list(zip(scores, members, strict=True))
+
+
+def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
+    """Whether ``member`` gets this score."""
+    former = None if members is None else members.get(member)
+    if former is None:
+        return not when.only_existing
+    if when.only_new or (when.only_greater and score <= former) or (when.only_less and score >= former):
+        return False
+    return score != former
+
+
+def _add(ctx: Context, key: bytes, pairs: list[Pair], when: _Conditions, hint: int) -> tuple[int, int]:
+    """Add members or change their scores: how many are new, and how many others have changed.
+
+    ``hint``: how many members the command brings in all.
+    """
+    members = sorted_set_at(ctx, key)
+    limits = sorted_set_limits(ctx.config)
+    if members is None:
+        if when.only_existing:
+            return 0, 0
+        members = SortedSet()
+        members.expect(hint, limits)
+        ctx.db.add(key, members, changes=0)
+    added = updated = 0
+    if when is _UNCONDITIONAL:
+        get, put = members.get, members.put
+        for score, member in pairs:
+            if score != get(member):
+                if put(member, score, limits):
+                    added += 1
+                else:
+                    updated += 1
+    else:
+        for score, member in pairs:
+            if _new_score(members, member, score, when):
+                if members.put(member, score, limits):
+                    added += 1
+                else:
+                    updated += 1
+    if added or updated:
+        ctx.db.touch(key, changes=added + updated)
+        ctx.changes.notify("z", b"zadd", key, ctx.db.index)
+    return added, updated
+
+
+def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Conditions) -> float | None:
+    """Add ``by`` to a member's score, or give it to a new one: the new score, None where the conditions forbid it."""
+    members = sorted_set_at(ctx, key)
+    former = None if members is None else members.get(member)
+    if when.only_existing if former is None else when.only_new:
+        return None
+    score = by if former is None else former + by
+    if math.isnan(score):
+        raise CommandError(data.SCORE_NAN)
+    if former is not None and ((when.only_greater and score <= former) or (when.only_less and score >= former)):
+        return None
+    if score == former:
+        return score
+    if members is None:
+        members = SortedSet()
+        ctx.db.add(key, members, changes=0)
+    members.put(member, score, sorted_set_limits(ctx.config))
+    ctx.db.touch(key)
+    ctx.changes.notify("z", b"zincr", key, ctx.db.index)
+    ctx.effect(b"ZINCRBY", key, doubles.text(by), member)
+    return score
+
+
+@sorted_set_command(
+    "zadd key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+    "write denyoom fast",
+    complexity="O(members * log(size))",
+)
+def zadd(ctx: Context, argv: list[bytes]) -> Reply:
+    """Adds members to a sorted set or changes their scores, and returns how many are new."""
+    key = argv[1]
+    args = Args(argv, 2)
+    when, count_changes, increment = _take_conditions(args)
+    first = args.pos
+    if len(args) % 2 or not len(args):
+        raise CommandError(general.SYNTAX)
+    if when.only_new and when.only_existing:
+        raise CommandError(data.XX_AND_NX)
+    if when.only_new + when.only_greater + when.only_less > 1:
+        raise CommandError(data.GT_LT_NX)
+    if increment:
+        if len(args) > 2:
+            raise CommandError(data.INCR_PAIRS)
+        return _increment(ctx, key, _score(argv[first]), argv[first + 1], when)
+    if when == _UNCONDITIONAL:
+        when = _UNCONDITIONAL
+    count = len(args) // 2
+    if count <= AT_ONCE:
+        added, updated = _add(ctx, key, _pairs(map(_score, argv[first::2]), argv[first + 1 :: 2]), when, count)
+        if added or updated:
+            ctx.effect(b"ZADD", *argv[1:])
+        return added + updated if count_changes else added
+
+    def work() -> Generator[None, None, Reply]:
+        scores: list[float] = []
+        for at in range(first, len(argv), 2 * AT_ONCE):
+            scores += map(_score, argv[at : at + 2 * AT_ONCE : 2])
+            yield
+        done = 0
+        for number in range(0, count, AT_ONCE):
+            words = argv[first + 2 * number : first + 2 * (number + AT_ONCE)]
+            pairs = _pairs(scores[number : number + AT_ONCE], words[1::2])
+            added, updated = _add(ctx, key, pairs, when, count)
+            done += added + updated if count_changes else added
+            if added or updated:
+                ctx.effect(b"ZADD", *argv[1:first], *words)
+            yield
+        return done
+
+    return ctx.in_steps(argv, work())
+
+
+@sorted_set_command(
+    "zincrby key increment member", "write denyoom fast", access="RW access update", complexity="O(log(size))"
+)
+def zincrby(ctx: Context, argv: list[bytes]) -> Reply:
+    """Increments the score of a member of a sorted set."""
+    return _increment(ctx, argv[1], _score(argv[2]), argv[3], _UNCONDITIONAL)
+
+
+# -- removing ---------------------------------------------------------------------------------------------------------
+
+
+def _remove(ctx: Context, key: bytes, words: list[bytes]) -> int:
+    members = sorted_set_at(ctx, key)
+    if members is None:
+        return 0
+    gone = [word for word in words if members.remove(word)]
+    if gone:
+        ctx.effect(b"ZREM", key, *gone)
+        removed(ctx, b"zrem", key, members, len(gone))
+    return len(gone)
+
+
+@sorted_set_command(
+    "zrem key member [member ...]", "write fast", access="RW delete", complexity="O(members * log(size))"
+)
+def zrem(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes members of a sorted set, and returns how many existed."""
+    key = argv[1]
+    if len(argv) <= AT_ONCE:
+        return _remove(ctx, key, argv[2:])
+
+    def work() -> Generator[None, None, Reply]:
+        count = 0
+        for at in range(2, len(argv), AT_ONCE):
+            count += _remove(ctx, key, argv[at : at + AT_ONCE])
+            yield
+        return count
+
+    return ctx.in_steps(argv, work())
+
+
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+@sorted_set_command("zcard key", "readonly fast", access="RO")
+def zcard(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of members of a sorted set."""
+    return len(read_sorted_set(ctx, argv[1]))
+
+
+@sorted_set_command("zscore key member", "readonly fast")
+def zscore(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the score of a member of a sorted set."""
+    return read_sorted_set(ctx, argv[1]).get(argv[2])
+
+
+@sorted_set_command("zmscore key member [member ...]", "readonly fast", since="6.2.0", complexity="O(members)")
+def zmscore(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the scores of several members of a sorted set."""
+    return paged(list(map(read_sorted_set(ctx, argv[1]).get, argv[2:])))
+
+
+def _rank(ctx: Context, argv: list[bytes], *, reverse: bool) -> Reply:
+    if len(argv) > 4:
+        raise CommandError(general.wrong_arity(argv[0].lower()))
+    if len(argv) == 4 and argv[3].upper() != b"WITHSCORE":
+        raise CommandError(general.SYNTAX)
+    members = read_sorted_set(ctx, argv[1])
+    member = argv[2]
+    if member not in members:
+        return None if len(argv) == 3 else NIL_ARRAY
+    rank = members.rank(member)
+    if reverse:
+        rank = len(members) - 1 - rank
+    return rank if len(argv) == 3 else [rank, members[member]]
+
+
+@sorted_set_command("zrank key member [WITHSCORE]", "readonly fast", since="2.0.0", complexity="O(log(size))")
+def zrank(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how many members of a sorted set come before one."""
+    return _rank(ctx, argv, reverse=False)
+
+
+@sorted_set_command("zrevrank key member [WITHSCORE]", "readonly fast", since="2.0.0", complexity="O(log(size))")
+def zrevrank(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns how many members of a sorted set come behind one."""
+    return _rank(ctx, argv, reverse=True)
+
+
+@sorted_set_command(
+    "zscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
+)
+def zscan(ctx: Context, argv: list[bytes]) -> Reply:
+    """Iterates over a sorted set in steps; a member that is there all the time is returned."""
+    cursor = parse_cursor(argv[2])
+    members = read_sorted_set(ctx, argv[1])
+    if not members:
+        return [b"0", []]
+    pattern, count, _, names_only = parse_scan_options(Args(argv, 3), of_fields=True)
+    if names_only:
+        raise CommandError(data.NOVALUES_OF_KEYS)
+    if members.big:
+        following, names = members.slots.walk(cursor, count)
+    else:
+        following, names = 0, [member for member, _ in members.shown()]
+    # (Redis has a text of its own here.)
+    text = doubles.long_text if members.big else doubles.text
+
+    def found(names: list[bytes]) -> list[Reply]:
+        matching = names if pattern == b"*" else filter(matcher(pattern), names)
+        # (In a later step some of them may be gone.)
+        return [word for name in matching if name in members for word in (name, text(members[name]))]
+
+    return looked_through(ctx, argv, following, names, found)
+
+
+def _all(members: SortedSet) -> tuple[int, int]:
+    return 0, len(members)
+
+
+@sorted_set_command(
+    "zrandmember key [count [WITHSCORES]]", "readonly", since="6.2.0", complexity="O(count * log(size))"
+)
+def zrandmember(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns random members of a sorted set: different ones, or with a negative count perhaps equal ones."""
+    pick = ctx.changes.pick
+    if len(argv) == 2:
+        members = read_sorted_set(ctx, argv[1])
+        return members.order[pick(len(members))][1] if members else None
+    count, with_scores = parse_draws(argv, b"WITHSCORES")
+    members = read_sorted_set(ctx, argv[1])
+    if not members:
+        return []
+    if count >= len(members):
+        return in_pages(ctx, argv, members, _all, reverse=True, with_scores=with_scores)
+    pairs = members.drawn_pairs(count, pick)
+    return paged(shown(pairs, with_scores=with_scores, in_pairs=ctx.resp3))

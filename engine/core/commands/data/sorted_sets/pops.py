@@ -1,0 +1,179 @@
+"""Taking members from either end of sorted sets, at once or when there are some, as schedules and queues do.
+
+The log gets the members that were taken, as ZPOPMIN or ZPOPMAX with a count, never that somebody waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.lists import parse_pop, timeout_in_ms
+from engine.core.commands.data.sorted_sets.ranges import pages_of
+from engine.core.commands.data.sorted_sets.values import AT_ONCE, removed, shown, sorted_set_at
+from engine.core.commands.families import sorted_set_command
+from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding
+from engine.core.table.registry import Keys
+from engine.text.messages import general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: The end that is popped, as ZMPOP names it -> whether it is the upper one.
+_ENDS = {b"MIN": False, b"MAX": True}
+_EVENTS = (b"zpopmin", b"zpopmax")
+
+
+def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: bool) -> list[Pair]:
+    """Remove up to ``count`` members from one end; what they were, from there on."""
+    size = len(members)
+    count = min(count, size)
+    pairs = members.cut(size - count, size) if upper else members.cut(0, count)
+    if upper:
+        pairs.reverse()
+    event = _EVENTS[upper]
+    ctx.effect(event.upper(), key, b"%d" % count)
+    removed(ctx, event, key, members, count)
+    return pairs
+
+
+def _pop_many(
+    ctx: Context, key: bytes, members: SortedSet | None, count: int, *, upper: bool, in_pairs: bool
+) -> Generator[None, None, Reply]:
+    """The same as a reply, in steps: somebody else may add and remove members in between."""
+    db, parts, left = ctx.db, [], count
+    while left > 0 and type(members) is SortedSet:
+        parts.append(_pop(ctx, key, members, min(left, AT_ONCE), upper=upper))
+        left -= AT_ONCE
+        yield
+        members = db.get(key)
+    return pages_of(parts, with_scores=True, in_pairs=in_pairs)
+
+
+def _popped(
+    ctx: Context, argv: list[bytes], key: bytes, members: SortedSet, count: int, *, upper: bool, in_pairs: bool
+) -> Reply:
+    """The members that are popped with their scores, at once if they are few, or all that there are."""
+    if count <= AT_ONCE:
+        return shown(_pop(ctx, key, members, count, upper=upper), with_scores=True, in_pairs=in_pairs)
+    return ctx.in_steps(argv, _pop_many(ctx, key, members, count, upper=upper, in_pairs=in_pairs))
+
+
+def _pop_command(ctx: Context, argv: list[bytes], *, upper: bool) -> Reply:
+    if len(argv) > 3:
+        raise CommandError(general.SYNTAX)
+    count = None
+    if len(argv) == 3:
+        count = parse_int(argv[2], general.NOT_POSITIVE)
+        if count < 0:
+            raise CommandError(general.NOT_POSITIVE)
+    members = sorted_set_at(ctx, argv[1])
+    if members is None or count == 0:
+        return []
+    # (RESP3 has pairs where a count was given.)
+    in_pairs = ctx.resp3 and count is not None
+    return _popped(ctx, argv, argv[1], members, 1 if count is None else count, upper=upper, in_pairs=in_pairs)
+
+
+for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "highest")):
+    sorted_set_command(
+        f"{_name} key [count]",
+        "write fast",
+        access="RW access delete",
+        since="5.0.0",
+        complexity="O(count * log(size))",
+        summary=f"Removes and returns members of a sorted set with the {_which} scores.",
+    )(partial(_pop_command, upper=_upper))
+
+
+# -- of the first sorted set that is not empty ------------------------------------------------------------------------
+
+
+def _first(ctx: Context, keys: list[bytes]) -> tuple[bytes, SortedSet] | None:
+    """The first of the keys at which there is a sorted set, and this."""
+    for key in keys:
+        members = sorted_set_at(ctx, key)
+        if members:
+            return key, members
+    return None
+
+
+def _blocking_pop(ctx: Context, argv: list[bytes], *, upper: bool) -> Reply:
+    timeout = timeout_in_ms(argv[-1], ctx.now)
+    keys = argv[1:-1]
+    found = _first(ctx, keys)
+    if found is None:
+        return ctx.block(argv, keys, timeout, type_name=b"zset")
+    key, members = found
+    [(score, member)] = _pop(ctx, key, members, 1, upper=upper)
+    return [key, member, score]
+
+
+for _name, _upper, _which in (("bzpopmin", False, "lowest"), ("bzpopmax", True, "highest")):
+    sorted_set_command(
+        f"{_name} key [key ...] timeout",
+        "write noscript blocking fast",
+        keys=Keys(1, -2, 1),
+        access="RW access delete",
+        since="5.0.0",
+        complexity="O(keys + log(size))",
+        summary=f"Removes and returns the member with the {_which} score of the first sorted set that is not empty; "
+        "waits while all are.",
+    )(partial(_blocking_pop, upper=_upper))
+
+
+def _is_upper(word: bytes) -> bool:
+    upper = _ENDS.get(word.upper())
+    if upper is None:
+        raise CommandError(general.SYNTAX)
+    return upper
+
+
+def _pop_first(ctx: Context, argv: list[bytes], keys: list[bytes], *, upper: bool, count: int) -> Reply | None:
+    """The key and the members that are popped there; None where there is no sorted set."""
+    found = _first(ctx, keys)
+    if found is None:
+        return None
+    key, members = found
+    if count <= AT_ONCE:
+        return [key, _popped(ctx, argv, key, members, count, upper=upper, in_pairs=True)]
+
+    def work() -> Generator[None, None, Reply]:
+        pairs = yield from _pop_many(ctx, key, members, count, upper=upper, in_pairs=True)
+        return holding([key, pairs])
+
+    return ctx.in_steps(argv, work())
+
+
+@sorted_set_command(
+    "zmpop numkeys key [key ...] <MIN | MAX> [COUNT count]",
+    "write movablekeys",
+    keys=Keys(count_at=1),
+    access="RW access delete",
+    since="7.0.0",
+    complexity="O(keys + count * log(size))",
+)
+def zmpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns members with the lowest or highest scores of the first sorted set that is not empty."""
+    keys, upper, count = parse_pop(Args(argv), _is_upper)
+    reply = _pop_first(ctx, argv, keys, upper=upper, count=count)
+    return NIL_ARRAY if reply is None else reply
+
+
+@sorted_set_command(
+    "bzmpop timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+    "write blocking movablekeys",
+    keys=Keys(count_at=2),
+    access="RW access delete",
+    since="7.0.0",
+    complexity="O(keys + count * log(size))",
+)
+def bzmpop(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes and returns members as ZMPOP does; waits while all sorted sets are empty."""
+    keys, upper, count = parse_pop(Args(argv, 2), _is_upper)
+    timeout = timeout_in_ms(argv[1], ctx.now)
+    reply = _pop_first(ctx, argv, keys, upper=upper, count=count)
+    return ctx.block(argv, keys, timeout, type_name=b"zset") if reply is None else reply

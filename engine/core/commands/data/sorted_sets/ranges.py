@@ -1,0 +1,275 @@
+"""Ranges of sorted sets: counted, read, stored, removed.
+
+Long ranges are read in steps, as they were at one moment, and replied with in pages; they are removed in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.sorted_sets import spans
+from engine.core.commands.data.sorted_sets.results import store
+from engine.core.commands.data.sorted_sets.spans import Finder, Span
+from engine.core.commands.data.sorted_sets.values import (
+    AT_ONCE,
+    MANY,
+    goes_whole,
+    read_sorted_set,
+    removed,
+    shown,
+    sorted_set_at,
+)
+from engine.core.commands.families import sorted_set_command
+from engine.core.keyspace.elements import gathered_from
+from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Pages, Reply
+from engine.core.table.registry import Keys
+from engine.text.messages import data, general
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Pairs that are copied together.
+_PART = 2000
+_FINDERS: dict[bytes, Callable[[bytes, bytes], Finder]] = {
+    b"RANK": spans.by_rank,
+    b"SCORE": spans.by_score,
+    b"LEX": spans.by_member,
+}
+
+
+# -- what is asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """A range as a command describes it."""
+
+    find: Finder
+    reverse: bool
+    with_scores: bool
+    #: LIMIT: how many are left out at the beginning, and the most that are wanted; negative: all.
+    offset: int
+    count: int
+
+    def span(self, members: SortedSet) -> Span:
+        """The ranks of a sorted set that it has."""
+        start, stop = self.find(members, self.reverse)
+        if self.offset < 0:
+            return 0, 0
+        if self.reverse:
+            stop = max(start, stop - self.offset)
+            return (start if self.count < 0 else max(start, stop - self.count)), stop
+        start = min(start + self.offset, stop)
+        return start, (stop if self.count < 0 else min(stop, start + self.count))
+
+
+def _parse(argv: list[bytes], at: int, *, by: bytes = b"", reverse: bool | None = None, stores: bool = False) -> _Range:
+    """The range in the words from ``at`` on: two ends, and options.
+
+    ``by`` and ``reverse`` are what the command's name says already.
+    """
+    ends, args = argv[at : at + 2], Args(argv, at + 2)
+    with_scores, offset, count = False, 0, -1
+    backwards = reverse
+    while len(args):
+        if not stores and args.flag(b"WITHSCORES"):
+            with_scores = True
+        elif len(args) > 2 and args.flag(b"LIMIT"):
+            offset, count = args.take_int(), args.take_int()
+        elif backwards is None and args.flag(b"REV"):
+            backwards = True
+        elif not by and args.flag(b"BYLEX"):
+            by = b"LEX"
+        elif not by and args.flag(b"BYSCORE"):
+            by = b"SCORE"
+        else:
+            raise CommandError(general.SYNTAX)
+    by = by or b"RANK"
+    if count != -1 and by == b"RANK":
+        raise CommandError(data.LIMIT_OF_RANKS)
+    if with_scores and by == b"LEX":
+        raise CommandError(data.SCORES_BY_LEX)
+    if backwards and by != b"RANK":
+        ends.reverse()
+    return _Range(_FINDERS[by](*ends), bool(backwards), with_scores, offset, count)
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+def _count(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
+    find = _FINDERS[by](argv[2], argv[3])
+    start, stop = find(read_sorted_set(ctx, argv[1]), False)
+    return stop - start
+
+
+for _name, _by, _since, _what in (
+    ("zcount", b"SCORE", "2.0.0", "scores"),
+    ("zlexcount", b"LEX", "2.8.9", "members that all have the same score"),
+):
+    sorted_set_command(
+        f"{_name} key min max",
+        "readonly fast",
+        since=_since,
+        complexity="O(log(size))",
+        summary=f"Returns the number of members in a range of {_what}.",
+    )(partial(_count, by=_by))
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def in_pages(
+    ctx: Context,
+    argv: list[bytes],
+    members: SortedSet,
+    span: Callable[[SortedSet], Span],
+    *,
+    reverse: bool = False,
+    with_scores: bool = False,
+) -> Reply:
+    """The reply that the members of a span are, in steps and pages if they are many."""
+    in_pairs = ctx.resp3
+    start, stop = span(members)
+    if stop - start <= MANY:
+        pairs = members.order.islice(start, stop, reverse) if stop > start else ()
+        return shown(pairs, with_scores=with_scores, in_pairs=in_pairs)
+    gathering = gathered_from([members], lambda: _copied(members, span, reverse=reverse))
+
+    def work() -> Generator[None, None, Reply]:
+        return pages_of((yield from gathering), with_scores=with_scores, in_pairs=in_pairs)
+
+    return ctx.in_steps(argv, work())
+
+
+def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: bool) -> Iterator[list[Pair]]:
+    start, stop = span(members)
+    begins = range(start, stop, _PART)
+    for begin in reversed(begins) if reverse else begins:
+        yield list(members.order.islice(begin, min(begin + _PART, stop), reverse))
+
+
+def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> Pages:
+    """A long reply of pairs, which it takes away from ``parts`` as they are sent."""
+    count = sum(map(len, parts))
+    parts.reverse()
+    # (Each part is let go when it is sent: letting all of them go together would take long.)
+    pages = (shown(parts.pop(), with_scores=with_scores, in_pairs=in_pairs) for _ in range(len(parts)))
+    return Pages(list, 2 * count if with_scores and not in_pairs else count, pages)
+
+
+def _read(ctx: Context, argv: list[bytes], *, by: bytes = b"", reverse: bool | None = None) -> Reply:
+    wanted = _parse(argv, 2, by=by, reverse=reverse)
+    members = read_sorted_set(ctx, argv[1])
+    return in_pages(ctx, argv, members, wanted.span, reverse=wanted.reverse, with_scores=wanted.with_scores)
+
+
+_LIMIT = "[LIMIT offset count]"
+for _usage, _by, _reverse, _since, _summary in (
+    (
+        f"zrange key start stop [BYSCORE | BYLEX] [REV] {_LIMIT} [WITHSCORES]",
+        b"",
+        None,
+        "1.2.0",
+        "Returns members in a range of ranks, scores or members.",
+    ),
+    ("zrevrange key start stop [WITHSCORES]", b"RANK", True, "1.2.0", "ZRANGE with REV, by ranks."),
+    (f"zrangebyscore key min max [WITHSCORES] {_LIMIT}", b"SCORE", False, "1.0.5", "ZRANGE with BYSCORE."),
+    (
+        f"zrevrangebyscore key max min [WITHSCORES] {_LIMIT}",
+        b"SCORE",
+        True,
+        "2.2.0",
+        "ZRANGE with BYSCORE and REV.",
+    ),
+    (f"zrangebylex key min max {_LIMIT}", b"LEX", False, "2.8.9", "ZRANGE with BYLEX."),
+    (f"zrevrangebylex key max min {_LIMIT}", b"LEX", True, "2.8.9", "ZRANGE with BYLEX and REV."),
+):
+    sorted_set_command(_usage, "readonly", since=_since, complexity="O(log(size) + members)", summary=_summary)(
+        partial(_read, by=_by, reverse=_reverse)
+    )
+
+
+# -- storing ----------------------------------------------------------------------------------------------------------
+
+
+@sorted_set_command(
+    f"zrangestore destination source min max [BYSCORE | BYLEX] [REV] {_LIMIT}",
+    "write denyoom",
+    keys=Keys(1, 2, 1),
+    access="OW update, RO access",
+    since="6.2.0",
+    complexity="O(log(size) + members)",
+)
+def zrangestore(ctx: Context, argv: list[bytes]) -> Reply:
+    """Stores members in a range of ranks, scores or members, and returns how many there are."""
+    wanted = _parse(argv, 3, stores=True)
+    members = read_sorted_set(ctx, argv[2])
+    start, stop = wanted.span(members)
+    gathering = gathered_from([members], lambda: _copied(members, wanted.span, reverse=False))
+    return store(ctx, argv, [argv[2]], [members], gathering, is_long=stop - start > MANY)
+
+
+# -- removing ---------------------------------------------------------------------------------------------------------
+
+
+def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
+    key, db, event = argv[1], ctx.db, argv[0].lower()
+    find = _FINDERS[by](argv[2], argv[3])
+    members = sorted_set_at(ctx, key)
+    if members is None:
+        return 0
+    start, stop = find(members, False)
+    count = stop - start
+    if count == len(members):
+        goes_whole(ctx, event, key, members)
+        return count
+    if count <= AT_ONCE:
+        if count:
+            _cut(ctx, event, key, members, (start, stop))
+        return count
+
+    def work() -> Generator[None, None, Reply]:
+        done = 0
+        while done < count:
+            left = db.get(key)
+            if type(left) is not SortedSet:
+                break
+            # (Ranks move up behind what has been removed; scores and members do not.)
+            low, high = (start, min(start + count - done, len(left))) if by == b"RANK" else find(left, False)
+            high = min(high, low + AT_ONCE, low + count - done)
+            if high <= low:
+                break
+            _cut(ctx, event, key, left, (low, high))
+            done += high - low
+            yield
+        return done
+
+    return ctx.in_steps(argv, work())
+
+
+def _cut(ctx: Context, event: bytes, key: bytes, members: SortedSet, span: Span) -> None:
+    start, stop = span
+    members.cut(start, stop)
+    ctx.effect(b"ZREMRANGEBYRANK", key, b"%d" % start, b"%d" % (stop - 1))
+    removed(ctx, event, key, members, stop - start)
+
+
+for _name, _ends, _by, _since, _what in (
+    ("rank", "start stop", b"RANK", "2.0.0", "ranks"),
+    ("score", "min max", b"SCORE", "1.2.0", "scores"),
+    ("lex", "min max", b"LEX", "2.8.9", "members that all have the same score"),
+):
+    sorted_set_command(
+        f"zremrangeby{_name} key {_ends}",
+        "write",
+        access="RW delete",
+        since=_since,
+        complexity="O(members * log(size))",
+        summary=f"Removes the members in a range of {_what}, and returns how many there were.",
+    )(partial(_remove, by=_by))

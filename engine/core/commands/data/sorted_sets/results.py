@@ -1,0 +1,94 @@
+"""Sorted sets that a command has made of others, stored at a key.
+
+A long one is made in steps of copies of what it came from, as that was at one moment. Where that has changed when it is
+stored, the log gets the members and scores themselves instead of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from engine.core.formats.export import encode
+from engine.core.keyspace.elements import Elements, Reading
+from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
+from engine.core.protocol.replies import Reply, Steps
+from engine.text import doubles
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: Makes blocks of pairs in order, in steps.
+Making = Generator[None, None, list[list[Pair]]]
+#: Members of one command in the log.
+_LOGGED = 500
+
+
+def store(
+    ctx: Context,
+    argv: list[bytes],
+    keys: Sequence[bytes],
+    sources: Sequence[Elements[Any]],
+    making: Making,
+    *,
+    is_long: bool,
+) -> Reply:
+    """Store at ``argv[1]`` what ``making`` makes of the ``sources``, which are at the ``keys``; how many members."""
+    db = ctx.db
+    readings = [Reading(source) for source in sources]
+
+    def is_unchanged() -> bool:
+        """Whether the sources are what they were when the command came."""
+        if any(reading.is_disturbed for reading in readings):
+            return False
+        values = map(db.get, keys)
+        return all(value is (source or None) for value, source in zip(values, sources, strict=True))
+
+    def work() -> Generator[None, None, Reply]:
+        blocks = yield from making
+        result = SortedSet(big=True)
+        for block in blocks:
+            dict.update(result, ((member, score) for score, member in block))
+            yield
+        limits = sorted_set_limits(ctx.config)
+        if len(result) <= limits.entries and all(len(member) <= limits.length for member in result):
+            result = _small(result)
+        else:
+            result.put_in_order(blocks)
+        logged: list[bytes] | None = None
+        if not is_unchanged():
+            logged, key = [], argv[1]
+            for block in blocks:
+                for at in range(0, len(block), _LOGGED):
+                    pairs = block[at : at + _LOGGED]
+                    words = chain.from_iterable((doubles.text(score), member) for score, member in pairs)
+                    logged.append(encode([b"ZADD", key, *words]))
+                yield
+        _replace(ctx, argv, result, logged)
+        return len(result)
+
+    return ctx.in_steps(argv, work()) if is_long else Steps(argv, work()).all()
+
+
+def _small(members: SortedSet) -> SortedSet:
+    """The same as Redis keeps it in a listpack, where zeros have no sign."""
+    return SortedSet(((member, score or 0.0) for member, score in members.items()))
+
+
+def _replace(ctx: Context, argv: list[bytes], result: SortedSet, logged: list[bytes] | None) -> None:
+    """Let the key hold the result; the log gets the command, or, where there are any, what is ``logged``."""
+    key, db = argv[1], ctx.db
+    if result:
+        db.set(key, result)
+        ctx.changes.notify("z", argv[0].lower(), key, db.index)
+    elif db.delete(key):
+        ctx.changes.notify("g", b"del", key, db.index)
+    else:
+        return
+    if logged is None:
+        ctx.effect(argv[0].upper(), *argv[1:])
+        return
+    ctx.effect(b"DEL", key)
+    if ctx.changes.recording:
+        ctx.changes.effects += [(db.index, piece) for piece in logged]

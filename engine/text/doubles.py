@@ -1,0 +1,88 @@
+"""Scores of sorted sets as text: floats with 64 bits, as C's strtod reads them, and as Redis writes them.
+
+Redis 7.2 and later write the shortest digits that parse to the same number; whether these stand with an exponent
+follows from how many there are. Until 7.2, and where ZSCAN shows a large sorted set, it is 17 digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from engine.text.longdouble import DECIMAL, HEX, INFINITE
+
+#: Whole numbers up to here are written with all their digits.
+_WHOLE = float(1 << 62)
+#: More zeros than these are not written behind whole numbers, nor before others.
+_MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
+
+
+def parse(word: bytes) -> float | None:
+    """The number that ``word`` spells; None where it is none, not a number, or out of range."""
+    if word.isdigit() and len(word) < 16:
+        return float(word)
+    if DECIMAL.fullmatch(word) is not None:
+        value = float(word)
+    elif INFINITE.fullmatch(word) is not None:
+        return float(word)
+    elif HEX.fullmatch(word) is not None:
+        try:
+            value = float.fromhex(word.decode())
+        except OverflowError:
+            return None
+    else:
+        return None
+    if math.isinf(value) or (not value and _has_digits(word)):
+        return None
+    return value
+
+
+def _has_digits(word: bytes) -> bool:
+    """Whether a digit before the exponent is not 0, so that a zero comes from numbers being too small."""
+    if HEX.fullmatch(word) is not None and DECIMAL.fullmatch(word) is None:
+        mantissa = word.lower().partition(b"x")[2].partition(b"p")[0]
+    else:
+        mantissa = word.lower().partition(b"e")[0]
+    return bool(mantissa.strip(b"+-0."))
+
+
+def parse_bound(word: bytes) -> float | None:
+    """The end of a range, None where it is no number: too large ones are infinite, nothing at all is 0."""
+    if not word:
+        return 0.0
+    if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:
+        return None
+    return float(word)
+
+
+def text(value: float) -> bytes:
+    """The number as Redis writes it."""
+    if -_WHOLE <= value <= _WHOLE and value.is_integer():
+        return b"%d" % int(value) if value or math.copysign(1.0, value) > 0 else b"-0"
+    shown = repr(value)
+    if "n" in shown:
+        return shown.encode()
+    sign = "-" if shown[0] == "-" else ""
+    mantissa, _, power = shown[len(sign) :].partition("e")
+    whole, _, decimals = mantissa.partition(".")
+    if decimals == "0":
+        decimals = ""
+    digits = whole + decimals
+    #: The number is its digits, without zeros at either end, times ten to the power of ``last``.
+    last = int(power or 0) - len(decimals)
+    stripped = digits.rstrip("0")
+    last += len(digits) - len(stripped)
+    digits = stripped.lstrip("0")
+    first = last + len(digits) - 1
+    if last >= 0 and first < len(digits) + _MOST_ZEROS:
+        return f"{sign}{digits}{'0' * last}".encode()
+    if last < 0 and (last > -_MOST_DECIMALS or abs(first) < _SMALL_EXPONENT):
+        if first < 0:
+            return f"{sign}0.{'0' * (-first - 1)}{digits}".encode()
+        return f"{sign}{digits[: first + 1]}.{digits[first + 1 :]}".encode()
+    rest = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{rest}e{first:+d}".encode()
+
+
+def long_text(value: float) -> bytes:
+    """The number with 17 significant digits."""
+    return b"%.17g" % value

@@ -1,0 +1,413 @@
+"""Sorted sets: their members, and ranges of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.transcripts import play
+from tests.harness.kinds import Server
+from tests.harness.marks import since
+from tests.harness.releases import Newest
+from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error, Score, Scored
+
+_NOT_A_FLOAT = Error("ERR value is not a valid float")
+_NAN = Error("ERR resulting score is not a number (NaN)")
+_BOUND = Error("ERR min or max is not a float")
+_LEX = Error("ERR min or max not valid string range item")
+_GT_LT = Error("ERR GT, LT, and/or NX options at the same time are not compatible")
+_LIMIT = Error("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+_NO_SCORES = Error("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
+_COMMANDS_ON_ONE = """
+    ZADD s 1 a | ZADD s INCR 1 a | ZINCRBY s 1 a | ZREM s a | ZCARD s | ZSCORE s a | ZMSCORE s a | ZRANK s a
+    ZREVRANK s a | ZCOUNT s 1 2 | ZLEXCOUNT s - + | ZRANGE s 0 1 | ZREVRANGE s 0 1 | ZRANGEBYSCORE s 1 2
+    ZREVRANGEBYSCORE s 2 1 | ZRANGEBYLEX s - + | ZREVRANGEBYLEX s + - | ZRANGESTORE d s 0 1 | ZREMRANGEBYRANK s 0 1
+    ZREMRANGEBYSCORE s 1 2 | ZREMRANGEBYLEX s - + | ZPOPMIN s | ZPOPMAX s 2 | ZPOPMIN s 0 | ZRANDMEMBER s
+    ZRANDMEMBER s 2 | ZSCAN s 0 | BZPOPMIN none s 0 | BZPOPMAX s 0 | ZMPOP 2 none s MIN | BZMPOP 0 1 s MAX
+    ZUNION 2 none s | ZINTER 2 none s | ZDIFF 2 none s | ZINTERCARD 2 none s | ZUNIONSTORE d 1 s
+"""
+
+
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("ZADD z 1 a 2.5 b -3 c", 3),
+            ("ZADD z 4 a 7 d", 1),
+            ("ZADD z CH 4 a 8 d 9 e", 2),
+            ("ZCARD z", 5),
+            ("ZRANGE z 0 -1 WITHSCORES", Scored("c -3 b 2.5 a 4 d 8 e 9")),
+            ("ZSCORE z b", Score("2.5")),
+            ("ZSCORE z none", None),
+            ("ZMSCORE z b none a", [Score("2.5"), None, Score("4")]),
+            ("TYPE z", "zset"),
+        ],
+        [("ZCARD z", 0), ("ZSCORE z a", None), ("ZMSCORE z a b", [None, None]), ("ZREM z a", 0), ("ZRANK z a", None)],
+        [("ZADD z 1 a 2 b", 2), ("ZREM z a c a", 1), ("ZREM z c", 0), ("ZREM z b", 1), ("EXISTS z", 0)],
+        [
+            ("ZADD z NX 1 a", 1),
+            ("ZADD z NX 2 a 3 b", 1),
+            ("ZADD z XX 5 a 5 c", 0),
+            ("ZADD z XX CH 6 a 5 c", 1),
+            ("ZADD z GT 5 a 1 d", 1),
+            ("ZADD z LT CH 5 a 2 d", 1),
+            ("ZADD z XX GT CH 7 a 7 e", 1),
+            ("ZRANGE z 0 -1 WITHSCORES", Scored("d 1 b 3 a 7")),
+            ("ZADD none XX 1 a", 0),
+            ("EXISTS none", 0),
+        ],
+        [
+            ("ZADD z INCR 1.5 a", Score("1.5")),
+            ("ZADD z INCR 2 a", Score("3.5")),
+            ("ZADD z NX INCR 2 a", None),
+            ("ZADD z XX INCR 2 b", None),
+            ("ZADD z GT INCR -1 a", None),
+            ("ZADD z LT CH INCR -1 a", Score("2.5")),
+            ("ZINCRBY z -2.5 a", Score("0")),
+            ("ZINCRBY z inf b", Score("inf")),
+            ("ZINCRBY z -inf b", _NAN),
+            ("ZADD z INCR -inf b", _NAN),
+            ("ZINCRBY z 3 new", Score("3")),
+            ("ZRANGE z 0 -1 WITHSCORES", Scored("a 0 new 3 b inf")),
+        ],
+        [
+            ("ZADD z", Error("ERR wrong number of arguments for 'zadd' command")),
+            ("ZADD z NX XX 1 a", Error("ERR XX and NX options at the same time are not compatible")),
+            ("ZADD z NX GT 1 a", _GT_LT),
+            ("ZADD z GT LT 1 a", _GT_LT),
+            ("ZADD z INCR 1 a 2 b", Error("ERR INCR option supports a single increment-element pair")),
+            ("ZADD z 1 a 2", SYNTAX),
+            ("ZADD z FOO 1 a", SYNTAX),
+            ("ZADD z NX XX CH", SYNTAX),
+            ("ZADD z 1 a x b", _NOT_A_FLOAT),
+            ("ZINCRBY z x a", _NOT_A_FLOAT),
+            ("ZINCRBY z nan a", _NOT_A_FLOAT),
+            ("EXISTS z", 0),
+        ],
+    ],
+)
+def test_members(server: Server, dialogue) -> None:
+    """Members are added under conditions, scored, and removed; an empty sorted set is no key."""
+    play(server, dialogue)
+
+
+def test_another_type(server: Server) -> None:
+    """Every command refuses a key that holds something else, but for what it finds wrong before it looks."""
+    server.given("SET s 1")
+    for command in [one.strip() for line in _COMMANDS_ON_ONE.splitlines() for one in line.split("|") if one.strip()]:
+        server.expect(command, WRONGTYPE)
+    play(server, [("ZADD s x a", _NOT_A_FLOAT), ("ZCOUNT s x 1", _BOUND), ("ZRANGE s x 1", NOT_AN_INTEGER)])
+
+
+#: A score as it is given -> as it is shown.
+SCORES: dict[str, Any] = {
+    "1": "1",
+    "-7": "-7",
+    "3.0": "3",
+    "+5": "5",
+    "5.": "5",
+    ".5": "0.5",
+    "1e3": "1000",
+    "0x1p4": "16",
+    "inf": "inf",
+    "-Infinity": "-inf",
+    "+INF": "inf",
+    "1e15": "1000000000000000",
+    "9007199254740993": "9007199254740992",
+    "1e20": "1e+20",
+    "1.5e-9": Newest("1.5e-9", {"7.2": "1.5e-09"}),
+    "3.1": Newest("3.1", {"7.2": "3.1000000000000001"}),
+    "0.00001": Newest("0.00001", {"7.2": "1.0000000000000001e-05"}),
+    "0.0000001": Newest("1e-7", {"7.2": "9.9999999999999995e-08"}),
+    "12345.6789012": Newest("1.23456789012e+4", {"7.2": "12345.678901200001"}),
+    "1e17": Newest("100000000000000000", {"7.2": "1e+17"}),
+    "123456789012345678901": Newest("123456789012345680000", {"7.2": "1.2345678901234568e+20"}),
+    "1e300": Newest("1e+300", {"7.2": "1.0000000000000001e+300"}),
+    "5e-324": Newest("5e-324", {"7.2": "4.9406564584124654e-324"}),
+    "4611686018427387904": Newest("4611686018427387904", {"7.2": "4.6116860184273879e+18"}),
+    "9223372036854775807": Newest("9223372036854776000", {"7.2": "9.2233720368547758e+18"}),
+}
+
+
+@pytest.mark.parametrize("given", SCORES)
+def test_how_scores_are_shown(server: Server, given: str) -> None:
+    """Redis 7.2 shows the fewest digits that mean the number, without an exponent as long as few zeros are needed."""
+    expected = SCORES[given]
+    text = expected.of(server.release) if isinstance(expected, Newest) else expected
+    server.given(f"ZADD z {given} member")
+    wire = server.wire("ZSCORE z member")
+    assert wire == (b",%b\r\n" % text.encode() if server.proto == 3 else b"$%d\r\n%b\r\n" % (len(text), text.encode()))
+
+
+@pytest.mark.parametrize("word", ["", " 1", "1 ", "x", "nan", "nan(1)", "1_0", "1e", "0x", "1e400", "-1e400", "1e-400"])
+def test_what_is_no_score(server: Server, word: str) -> None:
+    """Blanks, what is not a number, and what a double cannot hold."""
+    server.expect(("ZADD", "z", word, "a"), _NOT_A_FLOAT)
+    server.expect(("ZINCRBY", "z", word, "a"), _NOT_A_FLOAT)
+    server.expect(("ZUNION", "1", "z", "WEIGHTS", word), Error("ERR weight value is not a float"))
+
+
+def test_the_sign_of_zero(server: Server) -> None:
+    """A small sorted set keeps no sign of zero, a large one does; what an increment makes is shown with it."""
+    play(
+        server,
+        [
+            ("ZADD z -0 a", 1),
+            ("ZADD z INCR -0 b", Score("-0")),
+            ("ZRANGE z 0 -1 WITHSCORES", Scored("a 0 b 0")),
+            ("ZUNION 1 z WEIGHTS -1 WITHSCORES", Scored("a -0 b -0")),
+            (("ZADD", "z", "1", "x" * 65), 1),
+            ("ZADD z -0 c", 1),
+            ("ZADD z CH 0 c", 0),
+        ],
+    )
+    assert server.wire("ZSCORE z c") == (b",-0\r\n" if server.proto == 3 else b"$2\r\n-0\r\n")
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("ZRANK z a", 0),
+            ("ZRANK z d", 3),
+            ("ZREVRANK z d", 1),
+            ("ZRANK z none", None),
+            ("ZCOUNT z 2 3", 3),
+            ("ZCOUNT z (2 (3", 0),
+            ("ZCOUNT z -inf +inf", 5),
+            ("ZCOUNT z 3 2", 0),
+            ("ZCOUNT z (inf 1", 0),
+            ("ZCOUNT z ( 1", 1),
+            ("ZCOUNT z 1 1e400", 5),
+            ("ZCOUNT z x 1", _BOUND),
+            ("ZCOUNT z 1 nan", _BOUND),
+            ("ZCOUNT z [1 2", _BOUND),
+        ],
+        [
+            ("ZRANGE z 0 -1", ["a", "b", "c", "d", "e"]),
+            ("ZRANGE z 1 2 WITHSCORES", Scored("b 2 c 3")),
+            ("ZRANGE z -2 -1", ["d", "e"]),
+            ("ZRANGE z -100 1", ["a", "b"]),
+            ("ZRANGE z 4 9", ["e"]),
+            ("ZRANGE z 5 9", []),
+            ("ZRANGE z 3 2", []),
+            ("ZRANGE z -9223372036854775808 9223372036854775807", ["a", "b", "c", "d", "e"]),
+            ("ZRANGE z 9223372036854775808 1", NOT_AN_INTEGER),
+            ("ZRANGE z 0 1 REV", ["e", "d"]),
+            ("ZREVRANGE z 0 1 WITHSCORES", Scored("e 4.5 d 3")),
+            ("ZREVRANGE z -2 -1", ["b", "a"]),
+            ("ZRANGE none 0 -1", []),
+        ],
+        [
+            ("ZRANGE z 2 3 BYSCORE", ["b", "c", "d"]),
+            ("ZRANGE z (2 +inf BYSCORE WITHSCORES", Scored("c 3 d 3 e 4.5")),
+            ("ZRANGE z 3 2 BYSCORE REV", ["d", "c", "b"]),
+            ("ZRANGE z 2 3 BYSCORE REV", []),
+            ("ZRANGE z 0 9 BYSCORE LIMIT 1 2", ["b", "c"]),
+            ("ZRANGE z 0 9 BYSCORE LIMIT 3 -1", ["d", "e"]),
+            ("ZRANGE z 0 9 BYSCORE LIMIT -1 2", []),
+            ("ZRANGE z 0 9 BYSCORE LIMIT 9 2", []),
+            ("ZRANGE z 0 9 BYSCORE LIMIT 9223372036854775807 9223372036854775807", []),
+            ("ZRANGE z 9 0 BYSCORE REV LIMIT 1 2", ["d", "c"]),
+            ("ZRANGEBYSCORE z (1 3 WITHSCORES LIMIT 0 2", Scored("b 2 c 3")),
+            ("ZREVRANGEBYSCORE z 3 (1 LIMIT 1 1", ["c"]),
+            ("ZRANGEBYSCORE z 3 1", []),
+        ],
+        [
+            ("ZRANGE z 0 1 FOO", SYNTAX),
+            ("ZRANGE z 0 1 LIMIT 0 1", _LIMIT),
+            ("ZRANGE z 0 1 LIMIT 0 -1", ["a", "b"]),
+            ("ZRANGE z 0 1 LIMIT 0", SYNTAX),
+            ("ZRANGE z 0 1 BYSCORE LIMIT a 1", NOT_AN_INTEGER),
+            ("ZRANGE z 0 1 BYSCORE BYLEX", SYNTAX),
+            ("ZRANGE z 0 1 REV REV", SYNTAX),
+            ("ZRANGE z 0 1 WITHSCORES WITHSCORES", Scored("a 1 b 2")),
+            ("ZRANGE z - + BYLEX WITHSCORES", _NO_SCORES),
+            ("ZRANGE z 0 1 BYLEX", _LEX),
+            ("ZRANGE z x 1 BYSCORE FOO", SYNTAX),
+            ("ZRANGE z x 1 BYSCORE", _BOUND),
+            ("ZRANGE z 0 x", NOT_AN_INTEGER),
+            ("ZREVRANGE z 0 1 BYSCORE", SYNTAX),
+            ("ZREVRANGE z 0 1 REV", SYNTAX),
+            ("ZRANGEBYSCORE z 0 1 REV", SYNTAX),
+            ("ZRANGEBYLEX z - + WITHSCORES", _NO_SCORES),
+            ("ZRANGESTORE d z 0 1 WITHSCORES", SYNTAX),
+        ],
+        [
+            ("ZRANGESTORE d z 1 2", 2),
+            ("ZRANGE d 0 -1 WITHSCORES", Scored("b 2 c 3")),
+            ("ZRANGESTORE d z 9 (2 BYSCORE REV LIMIT 0 2", 2),
+            ("ZRANGE d 0 -1", ["d", "e"]),
+            ("ZRANGESTORE z z 0 0", 1),
+            ("ZRANGE z 0 -1", ["a"]),
+            ("ZRANGESTORE d z 5 6", 0),
+            ("EXISTS d", 0),
+            ("SET d v EX 100", OK),
+            ("ZRANGESTORE d z 0 -1", 1),
+            ("TTL d", -1),
+        ],
+        [
+            ("ZREMRANGEBYRANK z 1 2", 2),
+            ("ZREMRANGEBYSCORE z 4 9", 1),
+            ("ZREMRANGEBYSCORE z 9 4", 0),
+            ("ZREMRANGEBYRANK z 5 9", 0),
+            ("ZREMRANGEBYSCORE z x 9", _BOUND),
+            ("ZREMRANGEBYRANK z x 9", NOT_AN_INTEGER),
+            ("ZRANGE z 0 -1", ["a", "d"]),
+            ("ZREMRANGEBYRANK z 0 -1", 2),
+            ("EXISTS z", 0),
+        ],
+        [
+            ("ZREM z none", 0),
+            ("ZADD z 0 b 5 d", 0),
+            ("ZRANGE z 0 -1", ["b", "a", "c", "e", "d"]),
+            ("ZRANK z d", 4),
+            ("ZPOPMIN z", ["b", Score("0")]),
+            ("ZRANK z a", 0),
+        ],
+    ],
+)
+def test_ranges(server: Server, big: bool, dialogue) -> None:
+    """Ranges by ranks and by scores, forwards and backwards, in small sorted sets and in large ones."""
+    given = "ZADD z 1 a 2 b 3 d 3 c 4.5 e"
+    if big:
+        server.given(("ZADD", "z", "7", "x" * 65), given, ("ZREM", "z", "x" * 65))
+    else:
+        server.given(given)
+    play(server, dialogue)
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        [
+            ("ZLEXCOUNT z - +", 6),
+            ("ZLEXCOUNT z [b (e", 4),
+            ("ZLEXCOUNT z (b [bb", 1),
+            ("ZLEXCOUNT z + -", 0),
+            ("ZLEXCOUNT z [ [a", 1),
+            ("ZLEXCOUNT z b c", _LEX),
+            ("ZLEXCOUNT z -a +", _LEX),
+            ("ZLEXCOUNT z - +a", _LEX),
+            (("ZLEXCOUNT", "z", "", "+"), _LEX),
+        ],
+        [
+            ("ZRANGE z [b [c BYLEX", ["b", "bb", "c"]),
+            ("ZRANGE z [c [b BYLEX REV", ["c", "bb", "b"]),
+            ("ZRANGE z [c [b BYLEX", []),
+            ("ZRANGEBYLEX z - (bb", ["a", "b"]),
+            ("ZRANGEBYLEX z (a + LIMIT 1 2", ["bb", "c"]),
+            ("ZREVRANGEBYLEX z + (c", ["e", "d"]),
+            ("ZREVRANGEBYLEX z + - LIMIT 4 9", ["b", "a"]),
+        ],
+        [("ZREMRANGEBYLEX z [bb (e", 3), ("ZREMRANGEBYLEX z [x +", 0), ("ZRANGE z 0 -1", ["a", "b", "e"])],
+    ],
+)
+def test_ranges_of_members(server: Server, big: bool, dialogue) -> None:
+    """Where all scores are equal, ranges go by the members' bytes."""
+    given = "ZADD z 0 a 0 b 0 bb 0 c 0 d 0 e"
+    if big:
+        server.given(("ZADD", "z", "0", "x" * 65), given, ("ZREM", "z", "x" * 65))
+    else:
+        server.given(given)
+    play(server, dialogue)
+
+
+@since("7.2", valkey="8.0")
+def test_rank_with_score(server: Server) -> None:
+    """ZRANK and ZREVRANK tell the score, too."""
+    server.given("ZADD z 1 a 2.5 b")
+    play(
+        server,
+        [
+            ("ZRANK z b WITHSCORE", [1, Score("2.5")]),
+            ("ZREVRANK z b withscore", [0, Score("2.5")]),
+            ("ZRANK z none WITHSCORE", None),
+            ("ZREVRANK none a WITHSCORE", None),
+            ("ZRANK z a FOO", SYNTAX),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "encoding"),
+    [
+        (["ZADD x 1 a"], "listpack"),
+        ([f"ZADD x 1 {'a' * 64}"], "listpack"),
+        ([f"ZADD x 1 {'a' * 65}"], "skiplist"),
+        (["ZADD x " + " ".join(f"{n} m{n}" for n in range(128))], "listpack"),
+        (["ZADD x " + " ".join(f"{n} m{n}" for n in range(128)), "ZADD x 5 new"], "skiplist"),
+        (["ZADD x " + " ".join(f"{n} m{n}" for n in range(129)), "ZREMRANGEBYRANK x 1 -1"], "skiplist"),
+        (["ZADD x 1 a", f"ZADD x 1 {'a' * 65}", f"ZREM x {'a' * 65}"], "skiplist"),
+        (["ZADD y " + " ".join(f"{n} m{n}" for n in range(129)), "ZRANGESTORE x y 0 5"], "listpack"),
+        (["ZADD y " + " ".join(f"{n} m{n}" for n in range(129)), "ZUNIONSTORE x 1 y"], "skiplist"),
+        (["ZADD y " + " ".join(f"{n} m{n}" for n in range(129)), "ZADD z 1 m1", "ZINTERSTORE x 2 y z"], "listpack"),
+        (["ZADD y 1 a", f"ZADD y 1 {'a' * 65}", "ZUNIONSTORE x 1 y"], "skiplist"),
+        (["ZADD y 1 a", "COPY y x"], "listpack"),
+    ],
+)
+def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
+    """OBJECT ENCODING says what Redis would keep a sorted set as."""
+    server.given(*lines)
+    server.expect("OBJECT ENCODING x", encoding)
+
+
+def test_limits_of_encodings(server: Server) -> None:
+    """The two directives decide about sorted sets from then on."""
+    server.config("zset-max-listpack-entries", 2)
+    server.given("ZADD x 1 a 2 b", "ZADD y 1 a 2 b 3 c")
+    server.config("zset-max-listpack-value", 3)
+    server.given("ZADD z 1 abcd", "ZADD w 1 abc")
+    forms = {"x": "listpack", "y": "skiplist", "z": "skiplist", "w": "listpack"}
+    play(server, [(f"OBJECT ENCODING {key}", form) for key, form in forms.items()])
+
+
+@pytest.mark.parametrize("size", [5, 300, 3000])
+def test_scanning_and_drawing(server: Server, size: int) -> None:
+    """ZSCAN meets every member with its score, a small sorted set's in order; ZRANDMEMBER draws different ones."""
+    server.run("ZADD", "z", *[word for number in range(size) for word in (number / 2, f"m{number}")])
+    cursor, met, steps = b"0", {}, 0
+    while True:
+        cursor, words = server.run("ZSCAN", "z", cursor, "COUNT", "50")
+        met |= dict(zip(words[::2], words[1::2], strict=True))
+        steps += 1
+        if cursor == b"0":
+            break
+    assert {member: float(score) for member, score in met.items()} == {b"m%d" % n: n / 2 for n in range(size)}
+    assert list(met) == [b"m%d" % n for n in range(size)] if size == 5 else steps > 3
+    drawn = server.run("ZRANDMEMBER", "z", size - 1)
+    assert (len(drawn), len(set(drawn)), set(drawn) <= set(met)) == (size - 1, size - 1, True)
+    assert set(server.run("ZRANDMEMBER", "z", size + 1)) == set(met)
+    with_scores = server.run("ZRANDMEMBER", "z", -20, "WITHSCORES")
+    pairs = with_scores if server.proto == 3 else list(zip(with_scores[::2], with_scores[1::2], strict=True))
+    assert len(pairs) == 20
+    assert all(float(score) == int(member[1:]) / 2 for member, score in pairs)
+
+
+def test_words_of_scanning_and_drawing(server: Server) -> None:
+    """What ZSCAN and ZRANDMEMBER take and refuse."""
+    server.given("ZADD z 1 a 2.5 b")
+    play(
+        server,
+        [
+            ("ZSCAN z 0 COUNT 1", ["0", ["a", "1", "b", "2.5"]]),
+            ("ZSCAN z 0 MATCH b*", ["0", ["b", "2.5"]]),
+            ("ZSCAN none 0", ["0", []]),
+            ("ZSCAN z x", Error("ERR invalid cursor")),
+            ("ZSCAN z 0 COUNT 0", SYNTAX),
+            ("ZRANDMEMBER none", None),
+            ("ZRANDMEMBER none 5", []),
+            ("ZRANDMEMBER z 0", []),
+            ("ZRANDMEMBER z x", NOT_AN_INTEGER),
+            ("ZRANDMEMBER z 1 FOO", SYNTAX),
+            ("ZRANDMEMBER z 1 WITHSCORES x", SYNTAX),
+            ("ZRANDMEMBER z -4611686018427387904 WITHSCORES", Error("ERR value is out of range")),
+            ("ZREM z b", 1),
+            ("ZRANDMEMBER z", "a"),
+            ("ZRANDMEMBER z -2", ["a", "a"]),
+            ("ZRANDMEMBER z 2 WITHSCORES", Scored("a 1")),
+        ],
+    )
