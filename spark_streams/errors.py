@@ -122,9 +122,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SPARK_TOO_OLD": Condition(
         OptionsError,
-        "Streaming reads need Spark 4.2, and this is {version}: earlier ones do not tell a Python source where a batch "
-        "begins, nor how much it may hold.",
-        "Use Spark 4.2 or later. Batch reads and writes, streaming writes and foreachBatch work here.",
+        "Option '{option}' needs Spark 4.2, and this is {version}: earlier ones do not tell a Python source where a "
+        "batch begins, nor which trigger it has.",
+        "Remove it, or use Spark 4.2 or later. Each batch is all that is there.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from pyspark import __version__
+from pyspark.sql import datasource
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -29,15 +29,19 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
 from spark_streams.headline import headed
-from spark_streams.read import infer, pushdown
+from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.write import sink
 from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
 
-_READS_STREAMS = find_spec("pyspark.sql.streaming.datasource") is not None
-"""Whether Spark tells a Python source where a batch begins: from 4.2 on."""
-if _READS_STREAMS:
+_HAS_FILTERS = hasattr(datasource, "Filter")
+"""Whether Spark pushes filters down to Python sources: from 4.1 on."""
+if _HAS_FILTERS:
+    from spark_streams.read import pushdown
+if find_spec("pyspark.sql.streaming.datasource") is not None:  # Spark 4.2 says where a batch begins
     from spark_streams.read.stream import StreamReader
+else:
+    from spark_streams.read.remembering import RememberingReader as StreamReader  # type: ignore[assignment]
 
 _ROOT = str(Path(__file__).absolute().parents[1])
 """The directory, or the zip archive, that this package was imported from."""
@@ -87,14 +91,12 @@ class PystreamsDataSource(DataSource):
     @headed
     def reader(self, schema: StructType) -> DataSourceReader:
         given = options.read_options(self.options, streaming=False)
-        reader = pushdown.PushdownReader if pushdown.asked_for() else BatchReader
+        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.asked_for() else BatchReader
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
         return reader(given, columns, _address(given))
 
     @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        if not _READS_STREAMS:
-            fail("SPARK_TOO_OLD", version=__version__)
         given = options.read_options(self.options, streaming=True)
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
         return StreamReader(given, columns, _address(given))

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from pyspark import __version__
 from pyspark.sql import SparkSession
 
 from tests import ROOT
 
 # As in conf/spark-defaults.conf: on a local disk the default starts twenty processes for each trigger.
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
+_CHECKPOINTS = f"org.apache.spark.sql.execution.streaming.{_PACKAGE}FileSystemBasedCheckpointFileManager"
 _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.ui.enabled": "false",

@@ -31,10 +31,10 @@ SCALARS = (
     spark.DateType,
     spark.TimestampType,
     spark.TimestampNTZType,
-    spark.TimeType,
     spark.DayTimeIntervalType,
     spark.VariantType,
     spark.NullType,
+    *([spark.TimeType] if hasattr(spark, "TimeType") else []),  # from Spark 4.1 on
 )
 _TEXTS = (spark.StringType, spark.BinaryType)
 

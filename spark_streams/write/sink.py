@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from spark_streams import worker
 from spark_streams.client.connection import Command, Connection
@@ -35,6 +36,14 @@ from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+
+if hasattr(datasource, "DataSourceStreamArrowWriter"):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
+        """Spark 4.0 gives record batches to every writer that is a DataSourceArrowWriter, in queries as well."""
+
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"

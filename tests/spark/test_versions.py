@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark import __version__
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.long import long_only
 from tests.spark.bench import Bench
+from tests.spark.test_streaming import undo_last_batch
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
@@ -15,11 +21,12 @@ if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices
     pytestmark = [pytestmark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
-def test_all_that_every_spark_can_do(bench: Bench) -> None:
-    """Batches are written and read with a filter, queries are written directly and by foreachBatch, all once.
+def no_mark(test: Any) -> Any:
+    return test
 
-    A streaming read works from 4.2 on; before, it is refused, and the error says which Spark can do it.
-    """
+
+def test_all_that_every_spark_can_do(bench: Bench) -> None:
+    """Batches are written and read with a filter, queries are written directly and by foreachBatch, all once."""
     options = {"url": bench.url}
     spark = bench.spark
     rows = spark.range(100).selectExpr("id AS n", "TIMESTAMP '2024-05-01 12:00:00' AS at")
@@ -45,13 +52,43 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
         back = spark.read.format("pystreams").options(**options, stream=name).schema("n long").load()
         assert sorted(row.n for row in back.collect()) == list(range(100))
 
-    stream = spark.readStream.format("pystreams").options(**options, stream="batch", startingOffsets="earliest")
-    query = stream.schema("n long").load().writeStream.format("noop")
-    if RELEASE >= (4, 2):
-        running = query.trigger(availableNow=True).start()
-        assert running.awaitTermination(100)
-        assert sum(progress.numInputRows for progress in running.recentProgress) == 100
-    else:
-        running = query.start()
-        with pytest.raises(PySparkException, match=r"SPARK_TOO_OLD.*need Spark 4\.2"):
-            running.awaitTermination(100)
+
+@pytest.mark.parametrize("consume", ["range", "shared"])
+@(no_mark if RELEASE < (4, 2) else long_only)  # the other tests here prove it for later ones
+def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
+    """With both triggers, over restarts and a batch that is repeated, each entry is in the other stream once."""
+    said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
+
+    def frame() -> DataFrame:
+        return bench.reader(streaming=True, **said).schema("n int").load()
+
+    bench.add("s", 100)
+    bench.run(frame(), stream="out")
+    bench.add("s", 50, first=100)
+    bench.run(frame(), stream="out")
+    assert sorted(bench.numbers("out")) == list(range(150))
+    undo_last_batch(bench.checkpoint)
+    bench.add("s", 10, first=150)
+    bench.run(frame(), stream="out")  # before Spark 4.2 a run ends with the batch that it repeats
+    bench.run(frame(), stream="out")
+    assert sorted(bench.numbers("out")) == list(range(160))
+    for last in (170, 180):
+        query = bench.start(frame(), stream="out")
+        bench.add("s", 5, first=last - 10)
+        wait_for(lambda last=last: len(bench.numbers("out")) == last - 5, "five more", 100)
+        bench.add("s", 5, first=last - 5)
+        wait_for(lambda last=last: len(bench.numbers("out")) == last, "five more", 100)
+        bench.wait_for_group("s", pending=0, lag=0)
+        query.stop()
+    assert sorted(bench.numbers("out")) == list(range(180))
+    bench.add("s", 5, first=180)
+    bench.run(frame(), stream="out")
+    assert sorted(bench.numbers("out")) == list(range(185))
+
+
+@pytest.mark.skipif(RELEASE >= (4, 2), reason="this Spark keeps limits")
+def test_a_limit_is_refused(bench: Bench) -> None:
+    """The error says which option and which Spark."""
+    frame = bench.reader(streaming=True, stream="s", maxEntriesPerTrigger=5).schema("n int").load()
+    with pytest.raises(PySparkException, match=r"SPARK_TOO_OLD.*'maxEntriesPerTrigger' needs Spark 4\.2"):
+        bench.run(frame, stream="out")

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import address, options
-from spark_streams.read.stream import StreamReader
+from spark_streams.read.remembering import RememberingReader
+from spark_streams.source import StreamReader
 
 _NAMES = {"int": "integer", "bigint": "long"}
 
@@ -92,6 +93,56 @@ class Query:
         return json.loads(self.log[-1]).get(name)
 
 
+class OldQuery(Query):
+    """The same on Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins."""
+
+    def restart(self, **changed: Any) -> None:
+        """The driver is another one. The next call is `goes_on` or `available_now`."""
+        self.said |= {name: str(value) for name, value in changed.items()}
+        said = options.read_options(self.said)
+        found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
+        self.old = RememberingReader(said, ReadSchema.of(schema_of(self.schema), said), found)
+        self.reader = self.old  # type: ignore[assignment]
+
+    def goes_on(self, *, unfinished: bool = False) -> None:
+        """What Spark does first where there is a checkpoint; the last batch runs again if it was `unfinished`."""
+        last = json.loads(self.log[-1])
+        assert not self.old.partitions(last, last)
+        if unfinished:
+            self.run()
+
+    def run(self) -> list[dict[str, Any]]:
+        if len(self.log) == 2 and self.log[0] == "":
+            start, end = self.old.initialOffset(), self.log[1]
+            self.log = [json.dumps(start), end]
+            try:
+                return super().run()
+            finally:
+                self.log = ["", end]  # Spark does not write down where a query began
+        return super().run()
+
+    def plan(self) -> bool:
+        return self.logs(json.dumps(self.old.latestOffset()))
+
+    logs_only = False  # the driver ends when it has written the next batch down
+
+    def logs(self, end: str) -> bool:
+        """Write the end of a batch into the offset log; False if there is none."""
+        if self.log and end == self.log[-1]:
+            return False
+        self.log = [*(self.log or [""]), end]
+        if len(self.log) > 2:
+            self.old.commit(json.loads(self.log[-2]))
+        return True
+
+    def available_now(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
+        """A run with Trigger.AvailableNow, on a reader that is new: the rows of its new batch."""
+        end = json.dumps(self.old.latestOffset())
+        if self.log:
+            self.goes_on(unfinished=unfinished)
+        return self.run() if self.logs(end) and not self.logs_only else []
+
+
 @dataclass
 class Site:
     """A server without keys, and a client of it."""
@@ -102,6 +153,9 @@ class Site:
 
     def query(self, **said: Any) -> Query:
         return Query(self.url, **{"startingOffsets": "earliest", **said})
+
+    def old_query(self, **said: Any) -> OldQuery:
+        return OldQuery(self.url, **{"startingOffsets": "earliest", **said})
 
     def add(self, stream: str, count: int, first: int = 0, ids: str = "{n}-1", **more: str) -> None:
         """`count` entries with the field n counting on from `first`, and an ID for each."""

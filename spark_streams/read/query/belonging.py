@@ -11,6 +11,7 @@ import json
 import logging
 import secrets
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
@@ -25,6 +26,13 @@ def source_of(options: ReadOptions, address: Address, begin: Offsets | None = No
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
     return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)
+
+
+def source_without_begin(options: ReadOptions, address: Address) -> Source:
+    """As `source_of`, where the offset before is not known: the query's ID follows from its streams and its group."""
+    made = replace(source_of(options, address), query="")
+    said = json.dumps([made.to_json(), options.consumer])
+    return replace(made, query=hashlib.sha256(said.encode()).hexdigest()[:16])
 
 
 def query_of(begin: Offsets | None) -> str:

@@ -52,6 +52,7 @@ class Lease:
         self._run = secrets.token_hex(4)
         self._renewed: dict[str, float] = {}
         self._lost: tuple[str, str] | None = None  # a stream, and who has its lease now
+        self._is_new = False  # whether no earlier run of the query can have a lease
         self._refused = options.group is None or options.ack == "none"
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -63,6 +64,10 @@ class Lease:
     @property
     def _holder(self) -> str:
         return f"{self._query}:{self._run}"
+
+    def begin_anew(self) -> None:
+        """The query has no earlier run: whoever has a lease under its ID is another query with the same options."""
+        self._is_new = not self._renewed
 
     def renew(self, server: StreamServer) -> None:
         """Renew the leases if the thread could not. Raises as `hold` does if another query has got one meanwhile."""
@@ -120,14 +125,14 @@ class Lease:
         """As `_take`, but what an earlier run of this query has is taken from it; with groupTakeover, all."""
         forced: Sequence[str] = streams if self._options.takeover else ()
         taken = self._take(server, streams, forced)
-        while taken is not None and taken[1].partition(":")[0] == self._query:
+        while taken is not None and taken[1].partition(":")[0] == self._query and not self._is_new:
             forced = [*forced, taken[0]]
             taken = self._take(server, streams, forced)
         return taken
 
     def _fail(self, stream: str, owner: str) -> NoReturn:
         options, query = self._options, owner.partition(":")[0]
-        if query == self._query:
+        if query == self._query and (not self._is_new or self._renewed):
             fail("RUN_REPLACED", group=options.group, stream=stream, owner=query)
         seconds = -(-options.lease // 1000)
         if options.shared:

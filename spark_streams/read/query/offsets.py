@@ -20,6 +20,9 @@ the server say by then. Version 4 consists of:
 * `firsts`: the ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one
   shows that the stream is another one.
 * `unread`: the streams that had more entries than the batch when it was planned.
+* `starts`: where a new query begins in each stream. Such an offset was made without knowing where the batch begins that
+  ends there (Spark 4.0 and 4.1): its `cuts` and `tasks` are those of a read of the streams from 0-0, of which the batch
+  is the rest. It is written as version 5, which is version 4 with this list, in the order of `streams`.
 * `shared`: instead of positions, what the tasks of a batch may read from a shared consumer group (see
   `spark_streams.read.shared.protocol`).
 
@@ -39,7 +42,9 @@ from spark_streams.errors import error, fail
 from spark_streams.server.model import Cut
 from spark_streams.stream_id import ZERO, StreamId
 
-VERSION = 4
+VERSION = 5
+_WITHOUT_STARTS = 4
+"""The version of what has no `starts`: releases that do not know them read it."""
 _NONE: Mapping[str, Any] = {}
 
 
@@ -108,14 +113,26 @@ class Offsets:
     unread: frozenset[str] = frozenset()
     shared: SharedBatch | None = None
     source: Source | None = None
+    starts: Mapping[str, StreamId] | None = None
 
     def of(self, stream: str) -> StreamId:
         """The stream's position."""
         return self.streams.get(stream, ZERO)
 
+    def is_another(self, begin: Offsets, stream: str) -> bool:
+        """Whether the stream is another one here than at `begin`, before, as far as the two offsets say."""
+        first, was = self.firsts.get(stream), begin.firsts.get(stream)
+        added, counted = self.added.get(stream), begin.added.get(stream)
+        return (
+            self.of(stream) < begin.of(stream)
+            or (first is not None and was is not None and first < was)
+            or (added is not None and counted is not None and added < counted)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted order."""
-        form: dict[str, Any] = {"version": VERSION, "streams": _sorted(self.streams, str)}
+        version = _WITHOUT_STARTS if self.starts is None else VERSION
+        form: dict[str, Any] = {"version": version, "streams": _sorted(self.streams, str)}
         names = list(form["streams"])
         optional: list[tuple[str, Any]] = [
             ("added", _in_order(self.added, names, int)),
@@ -128,6 +145,8 @@ class Offsets:
             ("unread", [at for at, name in enumerate(names) if name in self.unread]),
         ]
         form.update((name, value) for name, value in optional if value)
+        if self.starts is not None:
+            form["starts"] = _in_order(self.starts, names, str)
         if self.source is not None:
             form["source"] = self.source.to_json()
         if self.shared is not None:
@@ -146,7 +165,7 @@ class Offsets:
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
         try:
-            if version not in (1, 2, 3, 4):
+            if version not in (1, 2, 3, 4, 5):
                 raise ValueError(f"version {version!r}")
             streams = _each(form["streams"], StreamId.parse)
             if version == 1:
@@ -164,6 +183,7 @@ class Offsets:
                 firsts=_firsts(form.get("firsts", _NONE), names),
                 unread=frozenset(streams) if version == 2 else _unread(form.get("unread", ()), names),
                 source=None if source is None else Source.from_json(source),
+                starts=None if version < VERSION else _each(_by_name(form["starts"], names), StreamId.parse),
                 shared=None if shared is None else _shared(shared),
             )
         except (KeyError, IndexError, AttributeError, TypeError, ValueError) as cause:

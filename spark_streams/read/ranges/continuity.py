@@ -154,6 +154,14 @@ class Continuity:
             self._counted[stream] = now
         return backlog
 
+    def check_ends(self, begin: Offsets, end: Offsets) -> None:
+        """Report the streams that are other ones at the end than at the begin. For an end that knew no begin."""
+        for stream in sorted(begin.streams.keys() & end.streams):
+            if end.is_another(begin, stream):
+                last, first = end.of(stream), end.firsts.get(stream)
+                found = Loss(f"it ended at {last}, and its first entry was {first}", recreated=True)
+                loss.raise_or_warn(found, stream, baseline_in(begin, stream), self._address, fails=self._options.fails)
+
     def check_planned(
         self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
     ) -> Steps[None]:
@@ -162,7 +170,8 @@ class Continuity:
         first = end.firsts.get(stream)
         baseline = baseline_in(begin, stream)
         baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
-        if stream in end.begins or stream not in begin.streams:
+        is_anew = end.starts is not None and end.is_another(begin, stream)
+        if stream in end.begins or stream not in begin.streams or is_anew:
             baseline = Baseline(parts[0].after, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already

@@ -43,27 +43,35 @@ class OwnedGroup:
         self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
 
     def start(
-        self, server: StreamServer, stream: str, state: StreamState | None, after: StreamId, *, resumes: bool
+        self,
+        server: StreamServer,
+        stream: str,
+        state: StreamState | None,
+        after: StreamId,
+        *,
+        resumes: bool,
+        changes: bool = True,
     ) -> Steps[StreamId]:
         """Where a new query begins that is to begin at `after`; the group, which exists, is moved there.
 
-        `resumes`: an existing group is not moved, and the query begins where it is. Raises GROUP_IN_USE for a group
-        that other programs use.
+        `resumes`: an existing group is not moved, and the query begins where it is. Nor is it unless this `changes`
+        the group. Raises GROUP_IN_USE for a group that other programs use.
         """
         group = self._options.group
         if group is None:
             return after
-        if state is None or state.group is None:  # somebody has just created it
+        if changes and (state is None or state.group is None):  # somebody has just created it
             state = yield from rounds.state(stream, group)
         found = state.group if state is not None else None
         if found is None:
             return after
         own = yield from self.check_consumers(stream)
-        moves = not resumes and self._options.ack != "none" and found.last_delivered_id != after
+        moves = changes and not resumes and self._options.ack != "none" and found.last_delivered_id != after
         if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
             position = f"its last-delivered ID is {found.last_delivered_id}"
             fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, where it would be set to {after}")
-        yield from self._mark(stream, group)
+        if changes:
+            yield from self._mark(stream, group)
         if resumes:
             # If the first batch started but never committed, its entries are pending: begin there again.
             pending = None

@@ -10,7 +10,7 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.continuity import Begin
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState
-from spark_streams.stream_id import StreamId
+from spark_streams.stream_id import ZERO, StreamId
 
 States = Mapping[str, StreamState | None]
 
@@ -22,8 +22,10 @@ def cuts_of(
     ends: Mapping[str, StreamId],
     counts: Mapping[str, int],
     states: States,
+    *,
+    exact: bool,
 ) -> dict[str, tuple[Cut, ...]]:
-    """Where the streams' parts of a batch are cut into partitions, by the options."""
+    """Where the streams' parts of a batch are cut into partitions, by the options; `exact`: all of them are counted."""
     least, most = options.min_partitions, options.max_per_partition
     if least <= 1 and most is None:
         return {}
@@ -38,7 +40,6 @@ def cuts_of(
             uncounted.append((stream, after, ends[stream]))
         sizes[stream] = state.backlog(after)[0] if size is None else size
     sizes.update(zip((stream for stream, *_ in uncounted), server.counts(uncounted), strict=True))
-    exact = options.group is not None and options.ack == "commit"
     cuts: dict[str, tuple[Cut, ...]] = {}
     wanted = [
         (Range(stream, begins[stream].baseline.after, ends[stream], 0), parts)
@@ -57,11 +58,51 @@ def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None
     return planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end), sizes)
 
 
+def whole_from(state: StreamState | None) -> StreamId:
+    """Where a part of a stream begins that has all that the query may still have to read, as far as its group tells.
+
+    What lies before is read too where that is wrong, in the first partition.
+    """
+    group = None if state is None else state.group
+    return ZERO if group is None or group.pending else group.last_delivered_id
+
+
+def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
+    """The ranges of the batch between two offsets, those of each task together."""
+    if end.starts is None:
+        return planning.shared(ranges_between(begin, end), end.tasks)
+    counts = _entries_between(begin, end)
+    seen: dict[str, int] = {}
+    tasks: list[tuple[Range, ...]] = []
+    for whole in planning.shared(ranges_of_whole(end), end.tasks):
+        rest: list[Range] = []
+        for part in whole:
+            stream = part.stream
+            anew = end.is_another(begin, stream)
+            after = max(part.after, end.begins.get(stream, ZERO if anew else begin.of(stream)))
+            if after >= part.upto:
+                continue
+            index = seen[stream] = seen.get(stream, -1) + 1
+            count = part.count
+            if not index:  # the whole's part may begin before
+                count = None if anew or stream in end.cuts else counts.get(stream)
+            rest.append(Range(stream, after, part.upto, index, count))
+        if rest:
+            tasks.append(tuple(rest))
+    return tasks
+
+
+def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
+    """The ranges of a read of everything up to an offset; `sizes` are estimates of their numbers of entries."""
+    return planning.ranges(dict.fromkeys(end.streams, ZERO), end.streams, end.cuts, sizes=sizes)
+
+
 def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
     """Each stream's number of entries in a batch, where both offsets know it and nothing was lost in between."""
     entries: dict[str, int] = {}
     for stream, added in end.added.items():
         before = begin.added.get(stream)
-        if before is not None and stream not in end.begins and end.lost.get(stream) == begin.lost.get(stream):
+        is_clear = end.starts is not None or end.lost.get(stream) == begin.lost.get(stream)
+        if before is not None and stream not in end.begins and is_clear:
             entries[stream] = added - before
     return entries

@@ -2,7 +2,7 @@
 
 Owns where a new query begins, which entries belong to the next batch, and how they are cut into partitions. Everything
 that decides which rows a batch has is in its two offsets; the group (`owned_group`) never decides it.
-It is one file of some four hundred lines: each of Spark's calls goes on from what the one before left.
+It is one file of more than four hundred lines: each of Spark's calls goes on from what the one before left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_streams.read.ranges.admission import Limits
 from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
 from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.parts import States, cuts_of, ranges_between
+from spark_streams.read.ranges.parts import States, cuts_of, ranges_between, ranges_of_whole, tasks_between, whole_from
 from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
@@ -64,12 +64,18 @@ class RangeSource:
         """Where the streams ended when they were last looked at; None before that."""
         return self._latest
 
-    def initial(self) -> Offsets:
-        """Where a new query begins. With a group, that is fixed in the group."""
+    def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
+        """Where a new query begins. With a group, that is fixed in the group.
+
+        `end`: the end of its first batch, if that says where it begins. `is_new`: no earlier run has seen it.
+        """
+        starts = {} if end is None or end.starts is None else end.starts
+        if is_new:
+            self._lease.begin_anew()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states(self._streams(server), self._options.group)
-            begins = self._begins(server, states)
+            begins = self._begins(server, states, starts)
             ahead = {stream: after for stream, after in begins.items() if after > last_id_of(states[stream])}
             added: dict[str, int] = {}
             deleted: dict[str, StreamId] = {}
@@ -92,8 +98,35 @@ class RangeSource:
                 begins=ahead,
                 firsts={stream: state.first_id for stream, state in present.items() if state.first_id is not None},
                 unread=frozenset(stream for stream, state in present.items() if begins[stream] < state.last_id),
-                source=belonging.source_of(self._options, self._address),
+                source=end.source if end is not None and starts else belonging.source_of(self._options, self._address),
             )
+
+    def everything(self) -> Offsets:
+        """The end of a batch of which nobody has said where it begins: where the streams end now. Changes no server."""
+        options = self._options
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            states = server.states(self._streams(server), options.group)
+            starts = self._begins(server, states, {}, changes=False)
+            wholes = {stream: Begin(Baseline(whole_from(state))) for stream, state in states.items()}
+            ends = {stream: last_id_of(state) for stream, state in states.items()}
+            cuts = cuts_of(options, server, wholes, ends, {}, states, exact=False)
+        self._continuity.see(states)
+        ahead = {stream: after for stream, after in starts.items() if after > ends[stream]}
+        there = {stream: state for stream, state in states.items() if state is not None}
+        added = {stream: state.entries_added for stream, state in there.items() if state.entries_added is not None}
+        end = Offsets(
+            ends,
+            added={**dict.fromkeys(states.keys() - there.keys() - ahead.keys(), 0), **added},
+            cuts=cuts,
+            begins=ahead,
+            firsts={stream: state.first_id for stream, state in there.items() if state.first_id is not None},
+            source=belonging.source_without_begin(options, self._address),
+            starts=starts,
+        )
+        sizes = {stream: state.length for stream, state in there.items()}
+        tasks = planning.tasks(ranges_of_whole(end, sizes), options)
+        return end if len(tasks) == sum(tasks) else replace(end, tasks=tuple(tasks))
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
         """The query's streams: those named, or those the pattern matches now and those it matched before."""
@@ -108,22 +141,27 @@ class RangeSource:
             begun = begin.streams
         return sorted({*streams, *begun})
 
-    def _begins(self, server: StreamServer, states: States) -> dict[str, StreamId]:
-        """The position in each stream after which a new query begins."""
+    def _begins(
+        self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
+    ) -> dict[str, StreamId]:
+        """The position in each stream after which a new query begins: in those of `starts`, there.
+
+        The group is made or moved accordingly, unless nothing `changes`.
+        """
         begins: dict[str, StreamId] = {}
         resumes: dict[str, bool] = {}
         for stream, state in states.items():
             position = start_of(self._options, stream, _LATEST, state)
             latest = last_id_of(state) if position.kind == "latest" else ZERO
-            begins[stream] = latest if position.after is None else position.after
+            begins[stream] = starts.get(stream, latest if position.after is None else position.after)
             resumes[stream] = position.kind in ("latest", "group")
-        new = self._group.start_new(server, begins, states)
+        new = self._group.start_new(server, begins, states) if changes else set()
         there = {
-            stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream])
+            stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream], changes=changes)
             for stream, after in begins.items()
             if stream not in new
         }
-        return begins | rounds.for_each(server, there)
+        return begins | rounds.for_each(server, there) | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
         """Fix the end of a query that stops when it has read what is there now."""
@@ -277,7 +315,8 @@ class RangeSource:
         for (stream, *_), number in zip(uncounted, server.counts(uncounted), strict=True):
             added[stream] = (begins[stream].baseline.added or 0) + number
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
-        cuts = cuts_of(self._options, server, begins, ends, counts, states)
+        exact = self._options.group is not None and self._options.ack == "commit"
+        cuts = cuts_of(self._options, server, begins, ends, counts, states, exact=exact)
         for stream, found in begins.items():
             # The offset before does not know the stream, so the number of its entries is written down with its end.
             is_new = stream not in begin.added and stream not in cuts and streams.get(stream) == ends[stream]
@@ -322,7 +361,9 @@ class RangeSource:
         options = self._options
         if not self._checked:
             belonging.check(options, self._address, end, options.streams if options.pattern is None else None)
-        tasks = planning.shared(ranges_between(begin, end), end.tasks)
+        tasks = tasks_between(begin, end)
+        if end.starts is not None:
+            self._continuity.check_ends(begin, end)
         if not tasks:
             return []
         by_stream: dict[str, list[Range]] = {}

@@ -2,6 +2,7 @@
 
 Owns when there is something to read, how much each partition may read, and what is acknowledged. The tasks' half is
 `spark_streams.read.shared.task`; what both agree on is in `spark_streams.read.shared.protocol`.
+It is one file of more than four hundred lines: each of Spark's calls goes on from what the one before left.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -72,25 +74,80 @@ class SharedSource:
         """Where the streams ended when they were last looked at; None before that."""
         return self._latest
 
-    def initial(self) -> Offsets:
-        """Create missing groups, and count on from the last batch of the query's earlier runs."""
+    def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
+        """Create missing groups, and count on from the last batch of the query's earlier runs.
+
+        `end`: the end of the query's first batch, if that says where groups begin. `is_new`: no earlier run has seen
+        it.
+        """
+        if is_new:
+            self._lease.begin_anew()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states(self._selection.streams(server), self._group)
-            starts: dict[str, tuple[StreamId, int | None]] = {}
-            for stream, state in states.items():
-                if state is None or state.group is None:
-                    position = start_of(self._options, stream, _LATEST, state)
-                    start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
-                    starts[stream] = start if position.after is None else position.after, None
-                    self._groups[stream] = GroupState(ZERO, None, 0)
-            server.create_groups(starts, self._group)
-            for stream, (start, _) in starts.items():
+            starts = {**self._starts(states), **((end and end.starts) or {})}
+            missing = {stream: starts[stream] for stream, state in states.items() if state is None or not state.group}
+            self._groups.update(dict.fromkeys(missing, GroupState(ZERO, None, 0)))
+            server.create_groups({stream: (start, None) for stream, start in missing.items()}, self._group)
+            for stream, start in missing.items():
                 self._known[stream] = _unread_from(start, states[stream])
+            if end is not None and end.shared is not None:
+                since = end.shared.since
+                return Offsets({}, shared=SharedBatch(since, since), source=end.source)
             since = self._last_batch(connection, server, list(states))
             return Offsets(
                 {}, shared=SharedBatch(since, since), source=belonging.source_of(self._options, self._address)
             )
+
+    def _starts(self, states: Mapping[str, StreamState | None]) -> dict[str, StreamId]:
+        """Where a new query's groups begin in the streams that do not have them."""
+        starts: dict[str, StreamId] = {}
+        for stream, state in states.items():
+            if state is None or state.group is None:
+                position = start_of(self._options, stream, _LATEST, state)
+                start = last_id_of(state) if position.kind in ("latest", "group") else ZERO
+                starts[stream] = start if position.after is None else position.after
+        return starts
+
+    def everything(self) -> Offsets:
+        """A batch of all that is there, without knowing the one before. Changes no server.
+
+        The last batch may be in Spark's log and nowhere else. No two batches may have one number, so this one's is the
+        time in milliseconds. If clocks go back, what it was to read is left for the next batch.
+        """
+        with borrow(self._address) as connection:
+            server = open_server(connection)
+            streams = self._selection.streams(server)
+            states = server.states(streams, self._group)
+            starts = self._starts(states)
+            rounds.for_each(server, {stream: self._check_loss(stream, state) for stream, state in states.items()})
+            since = self._last_batch(connection, server, streams)
+            unread = {stream: _most_unread(state, starts.get(stream)) for stream, state in states.items()}
+            pending = [stream for stream, state in states.items() if state and state.group and state.group.pending]
+            claims = self._claimable(connection, server, pending, SharedBatch(since, since))
+            reads = self._reads(unread, claims, unlimited=True, whole=True)
+            batch = SharedBatch(max(since + 2, time.time_ns() // 1_000_000), since, reads, claims)
+            self._planned = batch.number
+            self._scripted = server.scripted(states)
+            for stream, state in states.items():
+                if stream in starts:
+                    self._known[stream] = _unread_from(starts[stream], state)
+                elif state is not None:
+                    self._known[stream] = loss.group_baseline(state)
+        source = belonging.source_without_begin(self._options, self._address)
+        return Offsets({}, tasks=self._tasks(batch), shared=batch, source=source, starts=starts)
+
+    def _tasks(self, batch: SharedBatch) -> tuple[int, ...]:
+        """How many of a batch's consumers each task is; empty if each has a task of its own."""
+        tasks = planning.tasks(
+            [
+                Range(stream, ZERO, LAST, index, count + (batch.claims.get(stream, 0) if index == 0 else 0))
+                for stream, counts in sorted(batch.reads.items())
+                for index, count in enumerate(counts)
+            ],
+            self._options,
+        )
+        return () if len(tasks) == sum(tasks) else tuple(tasks)
 
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
         """The largest batch number in the streams' ledgers and among the consumers of their groups."""
@@ -150,16 +207,8 @@ class SharedSource:
             if not any(map(sum, batch.reads.values())) and not claims:
                 return begin
             self._lease.hold(server, belonging.query_of(begin), batch.reads)
-        tasks = planning.tasks(
-            [
-                Range(stream, ZERO, LAST, index, count + (batch.claims.get(stream, 0) if index == 0 else 0))
-                for stream, counts in sorted(batch.reads.items())
-                for index, count in enumerate(counts)
-            ],
-            self._options,
-        )
         source = belonging.source_of(self._options, self._address, begin)
-        end = Offsets({}, tasks=() if len(tasks) == sum(tasks) else tuple(tasks), shared=batch, source=source)
+        end = Offsets({}, tasks=self._tasks(batch), shared=batch, source=source)
         self._watch.settle(end, {})
         return end
 
@@ -275,9 +324,9 @@ class SharedSource:
         return found
 
     def _reads(
-        self, lag: Mapping[str, int], claims: Mapping[str, int], *, unlimited: bool
+        self, lag: Mapping[str, int], claims: Mapping[str, int], *, unlimited: bool, whole: bool = False
     ) -> dict[str, tuple[int, ...]]:
-        """How many new entries each partition of each stream may read."""
+        """How many new entries each partition of each stream may read; all that there are if it is the `whole`."""
         options = self._options
         limit = None if unlimited else options.max_entries
         if limit is not None:
@@ -285,7 +334,7 @@ class SharedSource:
             left = max(0, limit - sum(claims.values()))
             lag = planning.shares(left, lag, self._rotation) if left else {}
         most = options.max_per_partition or _MOST
-        parts = planning.parts(lag, options.min_partitions, options.max_per_partition)
+        parts = planning.parts(lag, options.min_partitions, most if whole else options.max_per_partition)
         reads = {stream: protocol.shares(count, parts.get(stream, 1), most) for stream, count in lag.items() if count}
         return {**dict.fromkeys(claims, (0,)), **reads}
 
@@ -295,7 +344,13 @@ class SharedSource:
         batch = self._shared(end, self._options.streams or None)
         options = self._options
         with borrow(self._address) as connection:
-            self._lease.hold(open_server(connection), belonging.query_of(end), batch.reads)
+            server = open_server(connection)
+            self._lease.hold(server, belonging.query_of(end), batch.reads)
+            if end.starts is not None and not options.fails:  # that batch was made without looking for lost groups
+                states = server.states([*batch.reads], self._group)
+                lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
+                for stream in sorted(server.create_groups(lost, self._group)):
+                    _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         planned: list[SharedTask] = []
         known = self._known if self._planned == batch.number else {}
         for stream, counts in sorted(batch.reads.items()):
@@ -365,6 +420,18 @@ class SharedSource:
             if old:
                 commands.append(("HDEL", key, *old))
         connection.commands(commands)
+
+
+def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
+    """The most entries that a group can have yet to read, which begins at `start` if there is none."""
+    if state is None:
+        return 0
+    position = start if start is not None or state.group is None else state.group.last_delivered_id
+    if position is not None and position >= state.last_id:
+        return 0
+    if state.group is not None and state.group.lag is not None:
+        return state.group.lag
+    return state.length
 
 
 def _unread_from(start: StreamId, state: StreamState | None) -> Baseline:

@@ -1,0 +1,78 @@
+"""Streaming reads on Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins.
+
+The source remembers that itself. What Spark does there, and what follows from it:
+
+* A query that goes on tells the end of its last logged batch first, as an empty batch: `partitions(end, end)`. If that
+  batch was not finished, it runs again before the next one is asked for. So what was seen or returned last is where the
+  next batch begins, and all before it is finished.
+* Trigger.AvailableNow is one batch there, of all that is there; a run that repeats an unfinished batch ends with it. So
+  a limit would leave the rest unread, and no call says which trigger it is: limits are refused.
+* With spark.sql.streaming.triggerAvailableNowWrapper.enabled Spark asks once, before anything else. At that moment a
+  query that goes on and a new one look the same. So the first answer of a run is where the streams end, wherever the
+  batch begins (`Offsets.starts`), and changes nothing on the server.
+* After the batch of AvailableNow there is no further call: it is acknowledged when the next run begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from pyspark import __version__
+from pyspark.sql.datasource import InputPartition
+
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config.address import Address
+from spark_streams.config.option import name_of
+from spark_streams.config.read import ReadOptions
+from spark_streams.errors import fail
+from spark_streams.headline import headed
+from spark_streams.read.calls import StreamCalls
+from spark_streams.read.query.offsets import Offsets
+
+_NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
+"""Options that cannot be kept without knowing the trigger, or where the batch begins."""
+
+
+class RememberingReader(StreamCalls):
+    """Reads streams in micro-batches, from where the last one ended."""
+
+    def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
+        for field in _NEEDS_ADMISSION:
+            if getattr(options, field) is not None:
+                _refuse(options, field)
+        super().__init__(options, schema, address)
+        self._at: dict[str, Any] | None = None  # where the next batch begins; None: no call has said
+        self._goes_on = False  # whether the query has a checkpoint
+
+    @headed
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
+        """The end of the next batch; the last one's if there is nothing new. Acknowledges what is finished."""
+        if self._at is None:
+            end = self._source_of().everything()
+            self._at = end.to_json()
+            self._keep(self._at, end)
+        else:
+            self._at = self._next(self._at, unlimited=True)
+        return self._at
+
+    @headed
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query begins: what the end of its first batch says, also when that is repeated."""
+        if self._initial is None:
+            end = Offsets({}) if self._at is None else self._offset(self._at)
+            self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()
+        return self._initial
+
+    @headed
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The partitions of a batch. An empty one says where a query goes on."""
+        if start != end:
+            return super().partitions(start, end)
+        self._offset(end)
+        self._at, self._goes_on = end, True
+        return []
+
+
+def _refuse(options: ReadOptions, field: str) -> NoReturn:
+    fail("SPARK_TOO_OLD", option=name_of(options, field), version=__version__)
