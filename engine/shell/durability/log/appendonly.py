@@ -120,10 +120,11 @@ class AppendOnly:
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
-            if entry is last:
-                self.position = line_at(data, len(data) - LINE_SIZE) if len(data) >= LINE_SIZE else None
             try:
-                self._load_file(entry, data, now_us)
+                end = self._load_file(entry, data, now_us)
+                # (A value at the end of a command may look like the line.)
+                if entry is last and len(data) - LINE_SIZE >= end:
+                    self.position = line_at(data, len(data) - LINE_SIZE)
             except DamagedError as error:
                 raise LoadError(path, error.offset, error.what) from None
             except TornError as error:
@@ -134,10 +135,11 @@ class AppendOnly:
         self._measure()
         self.base_size = self._size_of(self.manifest.base)
 
-    def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> None:
+    def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> int:
+        """Do what a file says; where its last command ends."""
         if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
             snapshot.load(data, self._core)
-            return
+            return len(data)
         # A base of Redis is an RDB file. One of Redis before 7.0 goes on with commands behind it.
         begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
         replay = Replay(self._core, now_us)
@@ -148,6 +150,7 @@ class AppendOnly:
             raise
         finally:
             replay.close()
+        return begin + replay.end
 
     def _cut(self, path: Path, size: int) -> None:
         lost = self._files.size(path) - size

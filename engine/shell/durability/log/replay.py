@@ -54,6 +54,8 @@ class Replay:
         self._scanner = Scanner()
         self._commands = Commands(core, self._session, now_us)
         self._added = 0
+        #: Where the last command ends, in the bytes that :meth:`run` is given: comments stand behind it.
+        self.end = 0
 
     @property
     def commands(self) -> int:
@@ -83,7 +85,7 @@ class Replay:
                 self._proven(data, together)
                 together.clear()
                 if piece is not None:
-                    place = self._unproven(data, piece.start)
+                    self.end = place = self._unproven(data, piece.start)
         except TornError:
             # What comes before the torn end counts.
             self._proven(data, together)
@@ -93,8 +95,7 @@ class Replay:
         if self._commands.in_transaction:
             raise TornError(self._commands.began)
 
-    @staticmethod
-    def _gather(data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
+    def _gather(self, data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
         """Add proven pieces to ``together``, up to about :data:`_TOGETHER` bytes; where they end, and the unproven
         piece that comes then, if one does.
         """
@@ -103,7 +104,7 @@ class Replay:
             if not piece.proven:
                 return piece.start, piece
             together.append(piece)
-            place = piece.end
+            self.end = place = piece.end
             size += piece.end - piece.start
             if size >= _TOGETHER:
                 return place, None

@@ -12,6 +12,8 @@ from engine.core.formats import export
 from engine.core.formats.export import encode
 from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
+from engine.shell.durability.formats.blocks import HEAD_SIZE
+from engine.shell.durability.formats.position import LINE_SIZE, Position
 from engine.shell.durability.log.replay import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
 from tests.faults.disk import Disk
@@ -268,3 +270,35 @@ def test_reload(tmp_path):
     engine.run("XADD s 9-1 a 1")
     engine.die()
     assert Engine(tmp_path).run("XLEN s") == 3
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_a_value_that_looks_like_a_position_is_none(tmp_path, proven):
+    """A log that ends with a value which looks like the line about the replication history is in no history; the line
+    itself is believed, in a log of Redis too.
+    """
+    file = tmp_path / "appendonlydir" / INCREMENT
+    engine = Engine(tmp_path)
+    dummy = bytes(LINE_SIZE - 2)
+    for _ in range(2):
+        begin = file.stat().st_size
+        engine.run("SET k", dummy)
+    end = file.stat().st_size
+    place = end + file.read_bytes().rindex(dummy) - begin
+    position = Position(b"a" * 40, 5, 0)
+    engine.run("SET k", position.line(place)[:-2])
+    engine.die()
+    data = file.read_bytes()
+    assert data[place:] == position.line(place)
+    if not proven:
+        size = end + HEAD_SIZE
+        data = data[size:]
+        data = data[: place - size] + position.line(place - size)
+        file.write_bytes(data)
+    again = Engine(tmp_path)
+    assert again.durability.loaded is None
+    again.die()
+    file.write_bytes(data + position.line(len(data)))
+    last = Engine(tmp_path)
+    assert last.durability.loaded == position
+    last.die()
