@@ -187,66 +187,84 @@ class RedisServer(RedisStreams):
         prefix: str,
         counts: Mapping[Range, int],
     ) -> None:
-        """Deliver ranges of one node's streams, in one request. If some are refused, stream by stream."""
-        commands: list[Command] = []
-        streams = 0
-        for parts, position in batches:
-            its = self._deliveries(parts, group, prefix, position, counts)
-            commands += its
-            streams += bool(its)
-        if not commands:
-            return
-        all_parts = [parts for parts, _ in batches]
-        buffer, stop = self._connection.receive(
-            self._connection.request(commands, partial(self._remaining, all_parts, group, prefix))
-        )
-        if streams > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
-            for parts in all_parts:
-                left = self._remaining([parts], group, prefix)
-                if left:
-                    again = partial(self._remaining, [parts], group, prefix)
-                    self._connection.receive(self._connection.request(left, again))
+        """Deliver ranges of one node's streams, a page at a time: a server's other clients wait for one request.
+
+        If some are refused, they are delivered stream by stream. What a broken request has left is delivered at once.
+        """
+        resumed = False
+
+        def remaining() -> list[Command]:
+            nonlocal resumed
+            resumed = True
+            return self._remaining([parts for parts, _ in batches], group, prefix)
+
+        for page in self._delivering(batches, group, prefix, counts):
+            buffer, stop = self._connection.receive(self._connection.request(page, remaining))
+            if resumed:
+                return
+            if len(batches) > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
+                for parts, _ in batches:
+                    left = self._remaining([parts], group, prefix)
+                    if left:
+                        again = partial(self._remaining, [parts], group, prefix)
+                        self._connection.receive(self._connection.request(left, again))
+                return
 
     def _remaining(self, wanted: Sequence[Sequence[Range]], group: str, prefix: str) -> list[Command]:
         """The commands that deliver what the group has not got of the ranges of these streams."""
         states = self.states([parts[0].stream for parts in wanted], group)
-        commands: list[Command] = []
-        for parts in wanted:
-            state = states[parts[0].stream]
-            if state is not None and state.group is not None:
-                commands += self._deliveries(parts, group, prefix, state.group.last_delivered_id)
-        return commands
+        left = [
+            (parts, state.group.last_delivered_id)
+            for parts in wanted
+            if (state := states[parts[0].stream]) is not None and state.group is not None
+        ]
+        return [command for page in self._delivering(left, group, prefix, {}) for command in page]
 
-    def _deliveries(
+    def _delivering(
         self,
-        parts: Sequence[Range],
+        batches: Sequence[tuple[Sequence[Range], StreamId]],
         group: str,
         prefix: str,
-        position: StreamId,
-        counts: Mapping[Range, int] | None = None,
-    ) -> list[Command]:
-        """The commands that deliver what lies behind the position; `counts` are numbers of entries of it, if known."""
-        commands: list[Command] = []
+        counts: Mapping[Range, int],
+    ) -> Iterator[list[Command]]:
+        """The commands that deliver what lies behind the positions, page by page.
+
+        Where replies are skipped, each stream's end with one that reads nothing, and each page does.
+        """
         skips = self._connection.can_skip_replies()
+        page: list[Command] = []
+        entries = 0
+        for parts, position in batches:
+            stream = parts[0].stream
+            for name, count in self._due(parts, prefix, position, counts):
+                if skips:
+                    page.append(("CLIENT", "REPLY", "SKIP"))
+                page.append(("XREADGROUP", "GROUP", group, name, "COUNT", count, "STREAMS", stream, ">"))
+                entries += count
+                if entries >= _DELIVER_PAGE:
+                    yield [*page, xrange.empty_read(stream)] if skips else page
+                    page, entries = [], 0
+            if page and skips:
+                page.append(xrange.empty_read(stream))
+        if page:
+            yield page
+
+    def _due(
+        self, parts: Sequence[Range], prefix: str, position: StreamId, counts: Mapping[Range, int]
+    ) -> Iterator[tuple[str, int]]:
+        """How many entries each consumer gets, a page at most; `counts` are numbers behind the position, if known."""
         for part in parts:
             if part.upto <= position:
                 continue
-            if counts is not None and part in counts:
+            if part in counts:
                 left = counts[part]
             elif part.count is None or part.after < position:
                 left = self.count(part.stream, max(part.after, position), part.upto)
             else:
                 left = part.count
-            name = f"{prefix}-{part.index}"
             while left > 0:
-                step = min(left, _DELIVER_PAGE)
-                if skips:
-                    commands.append(("CLIENT", "REPLY", "SKIP"))
-                commands.append(("XREADGROUP", "GROUP", group, name, "COUNT", step, "STREAMS", part.stream, ">"))
-                left -= step
-        if commands and skips:
-            commands.append(xrange.empty_read(parts[0].stream))
-        return commands
+                yield f"{prefix}-{part.index}", min(left, _DELIVER_PAGE)
+                left -= _DELIVER_PAGE
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         few: list[tuple[str, bytes]] = []

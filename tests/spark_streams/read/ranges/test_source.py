@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
+from spark_streams.server import redis as redis_server
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -53,6 +55,25 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
     assert len(parsed) < 500
     assert numbers(query.run()) == list(range(3000))
     assert all(abs(size - 1500) <= 15 for size in query.partitions[0])
+
+
+def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request has more than a page delivered, for a server's other clients wait until all of it is executed."""
+    requests: list[list[Command]] = []
+    send = Link.send
+    monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
+    monkeypatch.setattr(redis_server, "_DELIVER_PAGE", 100)
+    site.add("s", 1050)
+    query = site.query(stream="s", minPartitions=4, group="g")
+    assert numbers(query.trigger() or []) == list(range(1050))
+    assert (site.group()["pending"], site.group()["last-delivered-id"]) == (1050, b"1050-1")
+    delivered = [
+        sum(int(word[5]) for word in words if word[0] == "XREADGROUP" and ">" in word and len(word) == 9)
+        for words in requests
+    ]
+    assert max(delivered) < 200
+    if site.kind == "redis":
+        assert sum(delivered) == 1050
 
 
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
