@@ -1,6 +1,7 @@
 """Fill an empty server with streams in trouble, for docs/operations/ten-tasks.md: `python -m scripts.tasks_server`.
 
-The server is PYSTREAMS_URL's. A checkpoint of a Spark query on it is put into ./checkpoint.
+The server is PYSTREAMS_URL's. A checkpoint of a Spark query on it is put into ./checkpoint, a report of it into
+the server.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import redis
 
 from spark_streams.read.query.offsets import Offsets, Source
+from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from spark_streams.stream_id import StreamId
 
 _MINUTE = 60_000
@@ -52,6 +54,30 @@ def _others(server: redis.Redis, now: int) -> None:
     server.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "resetkeys", "~orders", *_RIGHTS)
 
 
+def _report(server: redis.Redis, now: int) -> None:
+    """What the query's StreamMonitor has kept of its last batch."""
+    each = StreamReport(
+        query="clicks-to-delta",
+        batch=0,
+        stream="clicks",
+        position=f"{now - 5000}-0",
+        latest=f"{now - 1000}-0",
+        lag_entries=4,
+        lag_exact=True,
+        lag_ms=4000,
+        lag_bytes=360,
+        oldest_unread_ms=4000,
+        group="archive",
+        pending=0,
+        entries=16,
+        entries_per_second=3.2,
+        rejected=0,
+        lost=0,
+    )
+    words = to_fields(summary(each.query, "d3b0", 0, 16, 5000, [each]))
+    server.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))
+
+
 def _checkpoint(now: int, directory: Path) -> None:
     """A query that reads `clicks` with the group `archive`, which somebody has moved back since."""
     source = Source("range", ("clicks",), group="archive", query="d3b0")
@@ -72,6 +98,7 @@ def main() -> int:
     now = int(time.time() * 1000)
     _orders(server, now)
     _others(server, now)
+    _report(server, now)
     _checkpoint(now, Path("checkpoint"))
     print("Ready.")
     return 0

@@ -16,7 +16,7 @@ from pystreams.values import times
 _SHORTEST_TOKEN = 16
 _READS = (
     "+ping +time +info +scan +xinfo +xlen +xrange +xrevrange +xread +xpending "
-    "+memory|usage +client|list +slowlog|get +latency|latest"
+    "+memory|usage +client|list +slowlog|get +latency|latest +acl|log"
 )
 
 

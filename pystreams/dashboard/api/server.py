@@ -1,4 +1,4 @@
-"""The server itself: clients, slow commands, latency, persistence, replication. Kept for two seconds for each user."""
+"""The server itself: clients, slow commands, latency, refusals, persistence, replication. Kept for two seconds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from spark_streams.client.connection import Command
 _MOST_CLIENTS = 100
 _SLOW = 50
 _COMMANDS = 25
+_REFUSALS = 50
 _WORDS, _WORD_BYTES = 12, 120
 
 _SECTIONS = {
@@ -67,7 +68,7 @@ def server(asked: Asked) -> dict[str, Any]:
             replies = asking.ask_server(connection, endpoint, _questions())
         else:
             replies = connection.pipeline(_questions())
-    clients, slow, latest, statistics = replies[1:]
+    clients, slow, latest, statistics, refusals = replies[1:]
     facts = info_of(replies[0])
     seen = slow if isinstance(slow, list) else None
     return {
@@ -80,11 +81,19 @@ def server(asked: Asked) -> dict[str, Any]:
         "slow": None if seen is None else [_slow(each) for each in seen],
         "latency": [_event(each) for each in latest] if isinstance(latest, list) else None,
         "commands": _commands(statistics) if isinstance(statistics, bytes) else None,
+        "refusals": [_refusal(asking.pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
     }
 
 
 def _questions() -> list[Command]:
-    return [("INFO",), ("CLIENT", "LIST"), ("SLOWLOG", "GET", _SLOW), ("LATENCY", "LATEST"), ("INFO", "commandstats")]
+    return [
+        ("INFO",),
+        ("CLIENT", "LIST"),
+        ("SLOWLOG", "GET", _SLOW),
+        ("LATENCY", "LATEST"),
+        ("INFO", "commandstats"),
+        ("ACL", "LOG", _REFUSALS),
+    ]
 
 
 def _clients(reply: bytes) -> dict[str, Any]:
@@ -118,6 +127,22 @@ def _slow(entry: Sequence[Any]) -> dict[str, Any]:
 
 def _event(entry: Sequence[Any]) -> dict[str, Any]:
     return {"event": shapes.cut(entry[0], 100), "at": int(entry[1]) * 1000, "last": int(entry[2]), "max": int(entry[3])}
+
+
+def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
+    """An entry of ACL LOG: who was refused what, how often, and when last."""
+    texts = {name: shapes.cut(entry.get(name.encode(), b""), 200) for name in ("username", "reason", "object")}
+    client = entry.get(b"client-info", b"").decode("utf-8", "replace")
+    address = next((pair.removeprefix("addr=") for pair in client.split(" ") if pair.startswith("addr=")), "")
+    return {
+        "id": int(entry.get(b"entry-id", 0)),
+        "user": texts["username"],
+        "reason": texts["reason"],
+        "object": texts["object"],
+        "count": int(entry.get(b"count", 1)),
+        "ago_ms": round(float(entry.get(b"age-seconds", 0)) * 1000),
+        "client": shapes.cut(address.encode(), 100),
+    }
 
 
 def _commands(reply: bytes) -> list[dict[str, Any]]:

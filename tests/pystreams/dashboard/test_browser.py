@@ -10,17 +10,22 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import redis
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 
+from pystreams.connect.server import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import site
 from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
+from scripts import tasks_server
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
-from tests import servers
+from tests import ROOT, servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.tools import needed
 from tests.waiting import wait_for
@@ -35,7 +40,8 @@ def served(url: str, *, changes: bool) -> Iterator[str]:
     """A dashboard in a thread, which looks at the server five times a second. Its URL."""
     address = address_of(url)
     made = listen("127.0.0.1", 0)
-    app = site(Rules(address, TOKEN, changes, True), Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}")
+    rules, page = Rules(address, TOKEN, changes, True), Exporter(Collector(Wanted(url))).page
+    app = site(rules, Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}", metrics=page)
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()
@@ -433,3 +439,88 @@ def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) 
     expect(page.locator("main tbody tr")).to_have_count(1)
     page.goto(f"{page.url.split('#')[0]}#/groups")
     expect(page.get_by_text("1–50 of 100")).to_be_visible()
+
+
+def _steps() -> list[str]:
+    """The numbered steps of the last section of docs/operations/ten-tasks.md."""
+    section = (ROOT / "docs/operations/ten-tasks.md").read_text().partition("## The same in the dashboard")[2]
+    return [line.partition(". ")[2] for line in section.splitlines() if re.match(r"[0-9]\. ", line)]
+
+
+def test_the_ten_tasks_of_a_stranger(
+    shown: Shown, client: redis.Redis, place: servers.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the server of docs/operations/ten-tasks.md, by exactly the steps that stand there."""
+    monkeypatch.setenv("PYSTREAMS_URL", place.url)
+    monkeypatch.chdir(tmp_path)
+    assert tasks_server.main() == 0
+    with redis.Redis(port=place.port, username="reader", password="secret") as job, pytest.raises(redis.ResponseError):
+        job.xreadgroup("shipping", "me", {"orders": ">"})
+    steps = iter(_steps())
+
+    def step(begin: str) -> None:
+        assert next(steps).startswith(begin)
+
+    page = shown("")
+    dialog = page.get_by_role("dialog")
+    try:
+        step("Open the dashboard.")
+        first = page.locator(".attention a").first
+        expect(first).to_contain_text("shipping of orders")
+        expect(first).to_contain_text("stall")
+        expect(first).to_contain_text("89 behind")
+        step("Click `shipping`.")
+        first.click()
+        expect(page.locator("main tbody tr").first).to_contain_text("ship-2")
+        expect(page.locator("main tbody tr").first).to_contain_text("1")
+        step('Click "Pending entries".')
+        page.get_by_role("link", name="Pending entries").click()
+        entry = page.locator("main tbody tr")
+        expect(entry.locator(".badge")).to_have_text("7")
+        step("Click its ID.")
+        entry.get_by_role("button").click()
+        expect(dialog).to_contain_text("heavy")
+        step("Close the entry")
+        page.keyboard.press("Escape")
+        entry.get_by_role("checkbox").check()
+        step('Click "Acknowledge…".')
+        page.get_by_role("button", name="Acknowledge…").click()
+        expect(dialog).to_contain_text("Acknowledge 1 of 1 pending entry of shipping of orders")
+        step('Click "Acknowledge".')
+        dialog.get_by_role("button", name="Acknowledge").click()
+        expect(page.get_by_text("Acknowledged 1 pending entry.")).to_be_visible()
+        step("Go back to `shipping`")
+        page.locator(".crumbs").get_by_role("link", name="shipping").click()
+        page.get_by_label("To", exact=True).fill("1h")
+        step('Click "Preview".')
+        page.get_by_role("button", name="Preview").click()
+        expect(dialog.get_by_role("row", name="Lag")).to_contain_text("89")
+        step('Click "Move it".')
+        dialog.get_by_role("button", name="Move it").click()
+        expect(page.locator(".tile", has_text="Lag")).to_contain_text(re.compile("(59|60|61)"))
+        step('Click "Dead letters"')
+        page.get_by_role("navigation", name="Screens").get_by_role("link", name="Dead letters").click()
+        page.get_by_role("link", name="failed-orders").click()
+        step('Click the reason "delivered more than 5 times"')
+        page.get_by_role("button", name="delivered more than 5 times", exact=True).click()
+        page.get_by_role("button", name="Replay…").click()
+        expect(dialog).to_contain_text("Replay 2 dead letters of failed-orders")
+        step('Click "Replay".')
+        dialog.get_by_role("button", name="Replay").click()
+        expect(page.get_by_text("Replayed 2 dead letters.")).to_be_visible()
+        assert (client.xlen("orders"), client.xlen("failed-orders")) == (182, 0)
+        step('Click "Spark queries".')
+        page.get_by_role("navigation", name="Screens").get_by_role("link", name="Spark queries").click()
+        cells = row(page, "archive").get_by_role("cell").all_inner_texts()
+        read, group = (text for text in cells if re.fullmatch(r"[0-9]{13}-0", text))
+        assert int(read.split("-")[0]) - int(group.split("-")[0]) == 5000
+        step('Click "Server".')
+        page.get_by_role("navigation", name="Screens").get_by_role("link", name="Server").click()
+        expect(row(page, "call the command")).to_contain_text("reader")
+        expect(row(page, "call the command")).to_contain_text("xreadgroup")
+        step("Ask `/metrics`")
+        assert next(steps, None) is None
+        asked = page.evaluate("fetch('/metrics').then((answer) => answer.text())")
+        assert re.search(r'redis_stream_group_lag{.*group="shipping".*} [0-9]', asked)
+    finally:
+        client.acl_deluser("reader")

@@ -250,7 +250,12 @@ def test_the_rules_that_the_command_names_are_enough(
         dashboard.log_in(user="viewer", password="view-pass")
         for path in (*QUESTIONS, "server"):
             found = dashboard.get(path, stream="s", group="g", id="1-0")
-            assert None not in (found.get("clients", 0), found.get("slow", 0), found.get("latency", 0))
+            assert None not in (
+                found.get("clients", 0),
+                found.get("slow", 0),
+                found.get("latency", 0),
+                found.get("refusals", 0),
+            )
         row = dashboard.get("streams")["rows"][0]
         assert (row["length"], row["bytes"] > 0, row["pending"]) == (1, True, 1)
         plan = dashboard.post("ack", stream="s", group="g", all=True).json()

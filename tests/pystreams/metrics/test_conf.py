@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
@@ -59,6 +60,13 @@ def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str)
     for name in re.findall(r"(?:rate|increase)\((\w+)", query):
         # What groups have read grows as a counter does; redis_exporter calls it a gauge.
         assert METRICS[name].kind == "counter" or name == "redis_stream_group_entries_read"
+
+
+@pytest.mark.parametrize(("title", "query", "texts"), _QUERIES, ids=[title for title, _, _ in _QUERIES])
+def test_each_query_is_promql(title: str, query: str, texts: str) -> None:
+    """As a parser of the language understands it, with the types of its functions."""
+    asked = re.sub(r"label_values\((.+), \w+\)", r"\1", query.replace("$__rate_interval", "5m"))
+    promql_parser.parse(asked)
 
 
 def test_panels_have_places_of_their_own() -> None:

@@ -52,6 +52,15 @@ const SLOW = [
   { id: "command", title: "Command", class: "wrap mono", value: (row) => row.command },
   { id: "client", title: "Client", class: "nowrap optional", value: (row) => row.client },
 ];
+const REFUSALS = [
+  { id: "user", title: "User", head: true, class: "name", value: (row) => row.user },
+  { id: "reason", title: "May not", value: (row) => row.reason, cell: (row) => MAY_NOT[row.reason] ?? row.reason },
+  { id: "object", title: "What", class: "wrap mono", value: (row) => row.object },
+  { id: "count", title: "Times", right: true, value: (row) => count(row.count) },
+  { id: "ago", title: "Last", right: true, value: (row) => `${duration(row.ago_ms)} ago` },
+  { id: "client", title: "Client", class: "nowrap optional mono", value: (row) => row.client },
+];
+const MAY_NOT = { command: "call the command", key: "use the key", channel: "use the channel", auth: "log in" };
 const EVENTS = [
   { id: "event", title: "Event", head: true, value: (row) => row.event },
   { id: "at", title: "Last", class: "nowrap", value: (row) => moment(row.at) },
@@ -67,6 +76,7 @@ export async function server() {
   const tables = {
     commands: [COMMANDS, (row) => row.command, "No command was counted yet.", "INFO commandstats", h("div")],
     slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No command was slow.", "SLOWLOG GET", h("div")],
+    refusals: [REFUSALS, (row) => row.id, "No user was refused anything.", "ACL LOG", h("div")],
     latency: [EVENTS, (row) => row.event, "No latency was noted. It is when latency-monitor-threshold is set.", "LATENCY LATEST", h("div")],
     clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
   };
@@ -101,6 +111,6 @@ export async function server() {
   await refresh();
   const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "Server"), nodes), tiles.element, h("div", { class: "columns" }, commands.element, memory.element),
     h("div", { class: "columns" }, panel("Memory", parts.memory), panel("Persistence", parts.persistence), panel("Replication", parts.replication), panel("Traffic", parts.traffic)),
-    panel("Slow commands", tables.slow[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
+    panel("Slow commands", tables.slow[4]), panel("Refused by the ACL", tables.refusals[4]), h("div", { class: "columns" }, panel("Commands", tables.commands[4]), panel("Latency", tables.latency[4])), panel(clientsTitle, tables.clients[4]));
   return { title: "Server", element, refresh, leave: () => { commands.leave(); memory.leave(); } };
 }
