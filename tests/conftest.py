@@ -21,7 +21,9 @@ from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixt
 from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.releases import NEWEST
+from tests.harness.stored import StoredServer
 from tests.jvm import start_quickly
+from tests.long import FULL
 from tests.order import arranged
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
@@ -30,6 +32,15 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
+#: Tests that run on a core that has its streams on the disk as well. (Those of nodes know where segments end.)
+_STORED = ("test_stream_delete", "test_stream_range", "test_group_claim", "test_group_read")
+_STORED_LONG = (
+    "test_stream_add",
+    "test_stream_read",
+    "test_stream_transactions",
+    "test_group_pending",
+    "test_group_lag",
+)
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -54,10 +65,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 pytest.param(
                     (kind, proto), id=f"{kind}-resp{proto}", marks=[pytest.mark.redis] if kind == "redis" else []
                 )
-                for kind, proto in _KINDS
+                for kind, proto in [*_KINDS, *([("stored", 3)] if _of_streams(metafunc) else [])]
             ],
             indirect=True,
         )
+
+
+def _of_streams(metafunc: pytest.Metafunc) -> bool:
+    modules = _STORED + _STORED_LONG if FULL else _STORED
+    return metafunc.module.__name__.rpartition(".")[2] in modules
 
 
 def _why_not(item: pytest.Item) -> str:
@@ -66,10 +82,10 @@ def _why_not(item: pytest.Item) -> str:
     if choice is None:
         return ""
     kind = choice[0]
-    if kind != "core" and item.get_closest_marker("hand_clock"):
+    if kind not in ("core", "stored") and item.get_closest_marker("hand_clock"):
         return f"{kind}: its clock cannot be moved by hand"
-    if kind == "core" and item.get_closest_marker("over_tcp"):
-        return "core: needs a connection"
+    if kind in ("core", "stored") and item.get_closest_marker("over_tcp"):
+        return f"{kind}: needs a connection"
     if kind == "redis" and tools.path_of("redis-server"):
         release = servers.redis_release()
         for mark in item.iter_markers("since"):
@@ -171,6 +187,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     under_test: Server
     if kind == "core":
         under_test = CoreServer(proto)
+    elif kind == "stored":
+        under_test = StoredServer(proto)
     elif kind == "engine":
         under_test = ProcessServer(kind, request.getfixturevalue("engine_process"), proto, NEWEST)
     else:

@@ -171,12 +171,17 @@ def _state(process: subprocess.Popen[bytes], output: Path, ready: str) -> str:
 
 
 @contextmanager
-def engine(*flags: str, config_file: str | None = None, environment: dict[str, str] | None = None) -> Iterator[Running]:
+def engine(
+    *flags: str,
+    config_file: str | None = None,
+    environment: dict[str, str] | None = None,
+    module: str = "engine",
+) -> Iterator[Running]:
     """The engine as ``python -m engine`` on a port of its own choice, in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"
     words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), "--save", "", *flags]
-    command = tied_to_us([sys.executable, "-m", "engine", *words])
+    command = tied_to_us([sys.executable, "-m", module, *words])
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environment or {})}
     with output.open("wb") as sink:
         process = subprocess.Popen(

@@ -40,10 +40,11 @@ from engine.core.protocol.xadd_run import XaddRun
 from engine.core.scripting.functions import Functions
 from engine.core.scripting.scripts import Scripts
 from engine.core.streams.appending import Streams
+from engine.core.streams.compressed.stored import UnreadableError
 from engine.core.table.registry import COMMANDS, Command, called_by
 from engine.core.waiting import Blocked
 from engine.settings.config import Config
-from engine.text.messages import clients, general
+from engine.text.messages import clients, general, streams
 
 
 class Core:
@@ -293,7 +294,7 @@ class Core:
         except CommandError as error:
             telemetry.count_error(error)
             failed = True
-            reply = error
+            reply = error if type(error) is not UnreadableError else _naming(error, command, argv)
         except Exception as error:  # noqa: BLE001 - what it means is decided there
             failed = True
             reply = self._unforeseen(session, command, argv, error)
@@ -432,3 +433,8 @@ class Core:
         deadlines = (db.next_deadline() for db in self.databases)
         changes.next_expiry = min((deadline for deadline in deadlines if deadline is not None), default=NEVER)
         return dropped
+
+
+def _naming(error: UnreadableError, command: Command, argv: list[bytes]) -> CommandError:
+    """The error with the keys of the command that met it."""
+    return CommandError(streams.unreadable_in(error.text, command.keys.of(argv)))

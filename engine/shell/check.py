@@ -2,7 +2,9 @@
 
 PATH is a file, the manifest of an append-only log, its directory, or a data directory (``dir`` of the configuration).
 A log with its manifest is loaded as the engine would load it, into this process's memory. A single file of a log is
-only read: what its commands do depends on the files before it.
+only read: what its commands do depends on the files before it. Where a log or a snapshot names segment files
+(``stream-storage disk``), all that it refers to is read there; a segment file on its own is read as far as its records
+follow each other.
 
 Nothing is changed without ``--fix``. With it a damaged log is cut at the last place up to which it is good; before
 that, a copy of each file that changes is put beside it (``NAME.backup-1``, ...). Snapshots and RDB files cannot be cut.
@@ -28,14 +30,19 @@ from engine.shell.durability.formats.blocks import TornError, blocks_behind, end
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import Replay, parse_command
+from engine.shell.durability.segments.checking import check_file, check_stored, files_beside
+from engine.shell.durability.segments.file import MAGIC
+from engine.shell.durability.segments.store import FOLDER
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\
 usage: python -m engine check PATH [--fix]
 
-PATH is a snapshot, an RDB file, a file of an append-only log, its manifest, its directory, or a data directory.
+PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
+directory.
 Says what is in it, the byte where it is damaged, and what would be lost by cutting it there. --fix does that, and
-keeps a copy of each file that it changes. Do not check files that a running engine writes to.
+keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a running engine
+writes to.
 Exit status: 0 all is whole (or has been repaired), 1 something is damaged, 2 nothing could be checked.
 """
 #: More databases than any configuration has that somebody uses.
@@ -93,14 +100,18 @@ class _Check:
                 fault = _Fault(path, end, f"{len(data) - end} bytes stand behind the end")
             return self._report(fault)
         if snapshot.is_snapshot(data):
-            return self._report(self._snapshot(path, data, _core()))
+            core = _core()
+            return self._report(self._snapshot(path, data, core) or self._stored(path, core))
+        if bytes(data[: len(MAGIC)]) == MAGIC:
+            found = check_file(path, data, self._say)
+            return self._report(found and _Fault(*found))
         if data and bytes(data[:1]) not in b"*#\0":
             raise CannotCheckError(f"{path} is no snapshot, no RDB file and no append-only file")
         return self._single(path, data)
 
     def _directory(self, path: Path) -> int:
         """Whatever is in a data directory or a log's directory."""
-        patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb")
+        patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb", f"{FOLDER}/*.pss")
         found = [one for pattern in patterns for one in sorted(path.glob(pattern)) if not one.name.startswith("temp-")]
         if not found:
             raise CannotCheckError(f"{path} holds no manifest of a log and no *.rdb or *.psb file")
@@ -110,11 +121,16 @@ class _Check:
 
     def _snapshot(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
         try:
-            keys = snapshot.load(data, core)
+            keys = snapshot.load(data, core, segments=files_beside(self._files, path))
         except DamagedError as error:
             return _Fault(path, error.offset, error.what)
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
         return None
+
+    def _stored(self, path: Path, core: Core) -> _Fault | None:
+        """What is wrong with the segment files that a loaded snapshot or log refers to."""
+        found = check_stored(path, core.databases, self._say)
+        return found and _Fault(*found)
 
     def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> tuple[_Fault | None, int]:
         """What is wrong, and where the file ends."""
@@ -182,6 +198,9 @@ class _Check:
                 self._set_aside(path, manifest, later)
                 self._cut(fault)
             return WHOLE
+        fault = self._stored(path, core)
+        if fault is not None:
+            return self._report(fault)
         keys = sum(len(db) for db in core.databases)
         self._say(f"{path}: log of {len(manifest.files)} files, {keys} keys: whole")
         return WHOLE

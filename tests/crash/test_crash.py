@@ -1,7 +1,8 @@
 """The crash test: an engine with clients at work is killed with SIGKILL at a random moment, and started again; again
 and again on the same directory.
 
-CRASH_KILLS says how often (``make crash``: 300), CRASH_SEED repeats a run.
+CRASH_KILLS says how often (``make crash``: 300), CRASH_SEED repeats a run. With ``disk`` segments are tiny, and lie in
+segment files as soon as they are full.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ _SHARED = b"shared"
 
 
 @contextmanager
-def engine(directory: Path, policy: str) -> Iterator[servers.Running]:
+def engine(directory: Path, policy: str, storage: str) -> Iterator[servers.Running]:
     """An engine on a directory that stays. What the test ends is ended with SIGKILL."""
     rewrites = ("--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50")
     flags = ("--dir", str(directory), "--appendonly", "yes", "--appendfsync", policy, *rewrites)
-    with servers.engine(*flags) as running:
+    if storage == "disk":
+        flags += ("--stream-storage", "disk", "--stream-file-size", "16kb")
+    module = "tests.tiny_engine" if storage == "disk" else "engine"
+    with servers.engine(*flags, module=module) as running:
         try:
             yield running
         finally:
@@ -252,8 +256,12 @@ def number(entry_id: bytes) -> tuple[int, ...]:
     return tuple(map(int, entry_id.split(b"-")))
 
 
-@pytest.mark.parametrize(("policy", "share"), [("always", 2 / 3), ("everysec", 1 / 3)])
-def test_nothing_acknowledged_is_lost(policy, share, tmp_path):
+@pytest.mark.parametrize(
+    ("policy", "share", "storage"),
+    [("always", 2 / 3, "memory"), ("everysec", 1 / 3, "memory"), ("always", 1 / 7, "disk")],
+    ids=["always", "everysec", "disk"],
+)
+def test_nothing_acknowledged_is_lost(policy, share, storage, tmp_path):
     """After a SIGKILL at any moment, with ``always`` every acknowledged command is there, and nothing that was refused;
     with ``everysec`` at most the last second is missing, and what is there is a prefix of what happened.
     """
@@ -264,10 +272,11 @@ def test_nothing_acknowledged_is_lost(policy, share, tmp_path):
     killed = 0.0
     steps = 0
     for life in range(max(round(KILLS * share), 1) + 1):
-        with engine(tmp_path, policy) as running:
+        with engine(tmp_path, policy, storage) as running:
             if life:
                 check(running, workers, delivered, killed, policy)
             seconds = chooser.choice((0.005, 0.05, 0.1, 0.3)) * (1 + chooser.random())
             delivered, killed = one_life(running, workers, seconds)
             steps += sum(worker.client.acknowledged for worker in workers)
+    assert storage == "memory" or list((tmp_path / "segments").glob("*.pss"))
     assert steps > KILLS, "the clients hardly did anything"

@@ -54,13 +54,20 @@ def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple
 
 
 def every_crash(
-    tmp_path: Path, story: Story, lines: list[str], power: bool, again: dict[str, str], **settings: str
+    tmp_path: Path,
+    story: Story,
+    lines: list[str],
+    power: bool,
+    again: dict[str, str],
+    *,
+    steps: slice = slice(0, None, 1),
+    **settings: str,
 ) -> int:
     """Crash before every step in turn; what is found afterwards is all that was acknowledged, and at most the command
-    that was under way. How many steps there were.
+    that was under way. How many steps there were. ``steps``: where to begin, and how many to go on at a time.
     """
     states = states_of(lines)
-    step = 0
+    step = steps.start
     while True:
         directory = tmp_path / str(step)
         directory.mkdir()
@@ -80,7 +87,7 @@ def every_crash(
             once_more = Engine(directory, Disk(), **{**settings, **again})
             assert once_more.run("XLEN last") == 1
             once_more.die()
-        step += 1
+        step += steps.step
 
 
 def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
@@ -71,13 +72,15 @@ def of_stream(stream: Stream) -> int:
 
 
 def of_segment(segment: Segment) -> int:
-    """Bytes of a segment as it is now: plain, or packed with what the cache holds of it."""
+    """Bytes of a segment as it is now: plain, or packed, or on the disk, with what the cache holds of it."""
     # 8 + 8: the stream refers to it, and to its first ID.
     size = _size_of(segment) + 8 + 8 + _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
     body = segment.body
     size += _size_of(body)
+    if isinstance(body, Stored):
+        return size + _size_of(body.place) + body.cached_bytes
     if isinstance(body, Packed):
         return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays)) + body.cached_bytes
     if isinstance(body.data, memoryview):

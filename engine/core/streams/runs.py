@@ -10,14 +10,12 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from engine.core.protocol.replies import Frames, Pages, Several
-from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.entries import Plain
-from engine.core.streams.segment import Segment
+from engine.core.streams.segment import Body, Segment
 
 #: (segment, i, j): its entries [i, j), all live.
 Run = tuple[Segment, int, int]
 #: (body, i, j): the same for long replies.
-BodyRun = tuple[Plain | Packed, int, int]
+BodyRun = tuple[Body, int, int]
 
 #: More runs of more entries make a long reply.
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000

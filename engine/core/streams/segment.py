@@ -1,8 +1,9 @@
 """A segment: a stretch of a stream's entries in ID order, and which of them are deleted.
 
 The entries lie in its *body*: plain (:class:`~engine.core.streams.entries.Plain`) at first, packed
-(:class:`~engine.core.streams.compressed.packed.Packed`) once the segment is cold. Both have the same methods, so that
-readers need not know which it is. Only the last segment of a stream is *open*. The others are *sealed*: their entries
+(:class:`~engine.core.streams.compressed.packed.Packed`) once the segment is cold, and then, where streams are kept on
+the disk, stored (:class:`~engine.core.streams.compressed.stored.Stored`). All have the same methods, so that readers
+need not know which it is. Only the last segment of a stream is *open*. The others are *sealed*: their entries
 never change, so replies may hold views of them.
 
 Entries are removed in two ways: ``start`` moves over a trimmed head, and ``dead`` marks entries that were deleted in
@@ -20,6 +21,7 @@ from itertools import accumulate
 from engine.core.protocol.ids import position
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
+from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.entries import Plain
 from engine.core.streams.nodes import SegmentNodes
 
@@ -32,13 +34,16 @@ _TOO_LARGE = 4
 
 _LIVE, _DEAD = b"\0", b"\1"
 
+#: What the entries of a segment lie in.
+Body = Plain | Packed | Stored
+
 
 class Segment:
     """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
 
     __slots__ = ("__weakref__", "_sealed_queue", "body", "dead", "dead_count", "nodes", "sealed", "start")
 
-    def __init__(self, sealed_queue: SealedQueue, body: Plain | Packed | None = None) -> None:
+    def __init__(self, sealed_queue: SealedQueue, body: Body | None = None) -> None:
         self.body = Plain() if body is None else body
         self.start = 0
         #: One byte for each entry, 1 if it is deleted; None while none is.
@@ -60,8 +65,13 @@ class Segment:
 
     @property
     def is_packed(self) -> bool:
-        """Whether its entries are compressed."""
-        return isinstance(self.body, Packed)
+        """Whether its entries are compressed, in memory or on the disk."""
+        return not isinstance(self.body, Plain)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its entries are on the disk, and not in memory."""
+        return isinstance(self.body, Stored)
 
     def seal(self) -> None:
         """Close it: no entry is added from now on."""
@@ -313,7 +323,7 @@ class Segment:
 
     def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
         """An independent copy with a queue and a cache of its own; what never changes is shared with it."""
-        body = self.body.copy(cache) if isinstance(self.body, Packed) else self.body.copy()
+        body = self.body.copy() if isinstance(self.body, Plain) else self.body.copy(cache)
         other = Segment(sealed_queue, body)
         other.start, other.dead_count = self.start, self.dead_count
         other.dead = None if self.dead is None else bytearray(self.dead)
@@ -326,10 +336,12 @@ class Segment:
 class SealedQueue:
     """Sealed segments that are not packed yet, in the order in which they were sealed. It keeps none of them alive."""
 
-    __slots__ = ("_segments",)
+    __slots__ = ("_segments", "stores")
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
+        #: Whether those that are packed wait as well, to be stored.
+        self.stores = False
 
     def __len__(self) -> int:
         """How many wait, those included that are gone or packed meanwhile."""
@@ -340,7 +352,7 @@ class SealedQueue:
         self._segments.append(weakref.ref(segment))
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
-        """Take up to ``most`` segments that can be packed from the ``oldest`` first places of the queue.
+        """Take up to ``most`` segments that can be packed (or stored) from the ``oldest`` first places of the queue.
 
         Returns them, and how many places have left the queue.
         """
@@ -349,6 +361,6 @@ class SealedQueue:
         while popped < oldest and len(found) < most:
             segment = self._segments.popleft()()
             popped += 1
-            if segment is not None and not segment.is_packed:
+            if segment is not None and not (segment.is_stored if self.stores else segment.is_packed):
                 found.append(segment)
         return found, popped

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
+from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.nodes import count_nodes, extents, node_of, synced
@@ -292,8 +293,20 @@ class Stream:
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
         return True
 
+    def bring_in(self, entry_ids: list[int]) -> None:
+        """Read what lies on the disk of the segments with these entries: an UnreadableError comes now, or never."""
+        if self.storage.sealed.stores and self._segments:
+            for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
+                body = self._segments[number].body
+                if isinstance(body, Stored):
+                    body.packed()
+
     def delete_many(self, entry_ids: list[int]) -> int:
-        """Delete entries, as XDEL does; how many there were. Of a sealed segment many are deleted in one go."""
+        """Delete entries, as XDEL does; how many there were. Of a sealed segment many are deleted in one go.
+
+        Where some cannot be read, that is an UnreadableError, and none are deleted.
+        """
+        self.bring_in(entry_ids)
         if len(entry_ids) < _MANY:
             return sum(map(self.delete, entry_ids))
         entry_ids = sorted(set(entry_ids))

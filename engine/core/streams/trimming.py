@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
+from engine.core.streams.compressed.stored import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.text.messages import streams
 
@@ -34,6 +35,8 @@ class Trim:
     limit: int | None = None
     #: One of POLICIES, or empty: not given.
     policy: bytes = b""
+    #: Why :meth:`apply` has not removed everything.
+    problem: UnreadableError | None = None
 
     def parse_option(self, args: Args) -> bool:
         """Parse one option with its value; False, and nothing read, where the next word begins none."""
@@ -73,8 +76,20 @@ class Trim:
             raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
-        """Trim the stream; returns how many entries were removed."""
-        if not self.strategy or not self._any_beyond(stream):
+        """Trim the stream; returns how many entries were removed. Where some cannot be read, :attr:`problem` says so,
+        and what was to be removed behind them stays.
+        """
+        if not self.strategy:
+            return 0
+        length = stream.length
+        try:
+            return self._apply(stream)
+        except UnreadableError as error:
+            self.problem = error
+            return length - stream.length
+
+    def _apply(self, stream: Stream) -> int:
+        if not self._any_beyond(stream):
             return 0
         if self.policy in (DELREF, ACKED):
             return self._by_entry(stream)

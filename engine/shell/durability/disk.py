@@ -30,6 +30,7 @@ from engine.shell.durability.background.threads import Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
+from engine.shell.durability.keeping import Keeping
 from engine.shell.durability.loading import Loader
 from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.log.replay import LoadError
@@ -78,10 +79,14 @@ class DiskDurability:
         self._ownership = Ownership(files, directory, TEMPORARY)
         self.log = Log(files, workers.sync, clock)
         rdb = RdbFiles(core)
-        self.appendonly = AppendOnly(core, files, rdb, folder, name, self.log, workers.save)
+        self.keeping = Keeping(config, core.streams.storage, files, directory, workers.save, clock)
+        segments = self.keeping.segments
+        self.appendonly = AppendOnly(core, files, rdb, segments, folder, name, self.log, workers.save)
         self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, workers.soon, clock, flush)
         self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
-        self.snapshots = Snapshots(core, files, rdb, workers.save, workers.soon, clock, lambda: now() // 1000, flush)
+        self.snapshots = Snapshots(
+            core, files, rdb, segments, workers.save, workers.soon, clock, lambda: now() // 1000, flush
+        )
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
         #: Sends effects to the replicas, and gives them encoded; None where there are no replicas.
@@ -105,10 +110,12 @@ class DiskDurability:
         """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
         config = self.core.config
         wanted = config.flag("appendonly")
-        if wanted and not self._ownership.acquire():
+        self.keeping.check()
+        if (wanted or self.keeping.segments.is_in_use) and not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
         began = self._clock()
         try:
+            self.keeping.start(self.appendonly.directory)
             self.loaded = self._loader.load(from_log=wanted)
             if wanted:
                 self._open_log()
@@ -199,6 +206,7 @@ class DiskDurability:
         except OSError as error:
             LOG.error("the end of the append-only file was not written: %s", error)
         self.workers.close()
+        self.keeping.segments.close()
         if self.switch.is_wanted:
             with suppress(OSError):
                 self.appendonly.clear_temporaries()
@@ -279,6 +287,8 @@ class DiskDurability:
         """
         if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
+        if self._ownership.is_held:
+            self.keeping.tidy()
         if self.rewrites.is_scheduled or self._needs_rewrite():
             if self.rewrites.is_prepared():
                 self.switch.begin_rewrite()
@@ -290,7 +300,9 @@ class DiskDurability:
     def _needs_rewrite(self) -> bool:
         if not self.switch.is_wanted or not self.rewrites.is_due:
             return False
-        return self.switch.must_retry or self.log.is_broken or (self.log.is_open and self.rewrites.has_grown())
+        if self.switch.must_retry or self.log.is_broken:
+            return True
+        return self.log.is_open and (self.rewrites.has_grown() or self.keeping.wants_new_base())
 
     def _needs_save(self) -> bool:
         if not self.snapshots.due():
@@ -478,5 +490,6 @@ class DiskDurability:
             **self.rewrites.facts(),
             **self.appendonly.facts(),
             **self.log.facts(),
+            **self.keeping.facts(),
         }
         return info.lines(facts)

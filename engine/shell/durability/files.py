@@ -114,6 +114,14 @@ class Files:
         finally:
             os.close(fd)
 
+    def open_read(self, path: Path) -> int:
+        """An existing file, to be read by :meth:`read_at`."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read_at(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to ``size`` bytes from a place in the file on. (Of a mapped file a bad sector would end the process.)"""
+        return os.pread(fd, size, offset)
+
     # -- one owner ----------------------------------------------------------------------------------------------------
 
     def lock(self, path: Path) -> int | None:

@@ -37,10 +37,19 @@ _LINES_OF_LOG = (
     "aof_delayed_fsync",
     "engine_aof_fsyncs",
 )
+_LINES_OF_SEGMENTS = (
+    "engine_segment_files",
+    "engine_segment_bytes",
+    "engine_segment_dead_bytes",
+    "engine_segment_cached_bytes",
+    "engine_segment_last_write_status",
+)
 _LAST_LINES = ("engine_rdb_last_load_left_out", "engine_loading_seconds")
 
 
 def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The lines in their order; those about the log only while it is in use."""
-    names = (*_LINES, *(_LINES_OF_LOG if facts["aof_enabled"] else ()), *_LAST_LINES)
+    """The lines in their order; those about the log, and about segment files, only while they are in use."""
+    of_log = _LINES_OF_LOG if facts["aof_enabled"] else ()
+    of_segments = _LINES_OF_SEGMENTS if "engine_segment_files" in facts else ()
+    names = (*_LINES, *of_log, *_LAST_LINES, *of_segments)
     return [(name, facts[name]) for name in names]

@@ -36,6 +36,11 @@ class Ownership:
         return self._lock is not None
 
     @property
+    def is_held(self) -> bool:
+        """Whether the directory is owned."""
+        return self._lock is not None
+
+    @property
     def refusal(self) -> str:
         """What is said where the lock cannot be had."""
         return f"{self.directory} belongs to another engine that is running"

@@ -28,6 +28,7 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
+from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.observation.reporting import LOG
 
@@ -51,6 +52,7 @@ class Snapshots:
         core: Core,
         files: Files,
         rdb: RdbFiles,
+        segments: SegmentFiles,
         background: Background,
         soon: Soon,
         clock: Callable[[], float],
@@ -60,6 +62,7 @@ class Snapshots:
         self._core = core
         self._files = files
         self._rdb = rdb
+        self._segments = segments
         self._background = background
         self._soon = soon
         self._clock = clock
@@ -145,7 +148,7 @@ class Snapshots:
         data = self._files.map(path)
         with _located(path):
             if not rdb_file.is_rdb(data):
-                snapshot.load(data, self._core)
+                snapshot.load(data, self._core, segments=self._segments)
                 self.kept = snapshot.position_of(data)
                 return path
             self.kept = rdb_file.position_of(data)
@@ -247,7 +250,10 @@ class Snapshots:
             )
 
         def write_own() -> None:
-            snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position)
+            # A snapshot in another directory would not find them.
+            beside = self._segments.is_in_use and self._segments.directory.parent == path.parent
+            segments = self._segments if beside else None
+            attempt.named = snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)
 
         write = write_own if config.text("save-format") == b"psb" else write_rdb
         self._written = position
@@ -257,8 +263,11 @@ class Snapshots:
         try:
             write()
             taken.free()
+            # Until the directory is synced it may be the one or the other that is there.
+            self._segments.names(path, attempt.named | self._segments.named_by(path))
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
+            self._segments.names(path, attempt.named)
         except OSError:
             attempt.remove()
             raise

@@ -1,9 +1,13 @@
-"""The packer of cold segments: it compresses them in a thread, beside the event loop.
+"""The packer of cold segments: it compresses them in a thread, beside the event loop, and where streams are kept on the
+disk it has them stored there.
 
 A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
 compress them while commands run. The compressor does not hold the GIL, and compressing is all that the thread does. The
 event loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is
 still the same.
+
+Where streams are kept on the disk, the thread then writes packed segments to the *shelf*, and the event loop puts their
+places there instead of their bytes. While the disk refuses them they stay in memory, and are tried again.
 
 The thread costs the event loop time by the GIL. Each iteration of the loop releases the GIL for a moment, which wakes a
 thread that waits for it, in vain: the loop has taken it again. Only after a *switch interval* does the loop let it go.
@@ -14,6 +18,8 @@ takes the GIL as rarely as possible.
 
     STOPPED --START--> IDLE --PACK--> PACKING --DONE--> IDLE
                          |
+                         +---STORE--> STORING --DONE--> IDLE
+                         |
                          +----TRIM--> TRIMMING --DONE--> IDLE        STOP leads from each state to STOPPED
 """
 
@@ -21,16 +27,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packing import Packing
+from engine.core.streams.compressed.stored import Place, Stored
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
@@ -40,16 +49,28 @@ from engine.shell.housekeeping.allocator import malloc_trim
 _PERIOD = 0.1
 #: The most segments that are packed together: each takes the event loop a tenth of a millisecond.
 _BATCH = 16
+#: The most segments that are stored together.
+_STORED_AT_ONCE = 64
+#: So many looks pass after the disk has refused some.
+_REST = 10
 #: Freed memory is returned to the system at most once in so many looks.
 _TRIM_EVERY = 10
 #: The interpreter's switch interval in seconds, while the thread works and otherwise.
 _SHORT_INTERVAL, _USUAL_INTERVAL = 2e-5, sys.getswitchinterval()
 
 
+class Shelf(Protocol):
+    """Where segments are kept on the disk."""
+
+    def write(self, bodies: Sequence[Packed]) -> Sequence[Place]:
+        """Write packed entries; where they lie. An OSError where the disk refuses. To be called in a thread."""
+
+
 class State(Enum):
     STOPPED = "stopped"  # nobody looks for cold segments
     IDLE = "idle"  # the thread has nothing to do
     PACKING = "packing"  # the thread compresses some segments
+    STORING = "storing"  # the thread writes packed segments to the disk
     TRIMMING = "trimming"  # the thread returns freed memory to the system
 
 
@@ -57,6 +78,7 @@ class Event(Enum):
     START = "the engine starts"
     STOP = "the engine stops"
     PACK = "segments are cold"
+    STORE = "packed segments are to be stored"
     TRIM = "enough was freed since memory was returned last"
     DONE = "the thread is done"
 
@@ -67,8 +89,10 @@ S, E = State, Event
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (S.STOPPED, E.START): S.IDLE,
     (S.IDLE, E.PACK): S.PACKING,
+    (S.IDLE, E.STORE): S.STORING,
     (S.IDLE, E.TRIM): S.TRIMMING,
     (S.PACKING, E.DONE): S.IDLE,
+    (S.STORING, E.DONE): S.IDLE,
     (S.TRIMMING, E.DONE): S.IDLE,
     # The thread may still be at work when the engine stops: what it did is dropped then.
     (S.STOPPED, E.DONE): S.STOPPED,
@@ -77,9 +101,13 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 
 
 class ColdPacker:
-    """Packs the cold segments of one ``storage``. All methods belong to the event loop's thread."""
+    """Packs the cold segments of one ``storage``, and stores them on the ``shelf`` if there is one. All methods belong
+    to the event loop's thread.
+    """
 
-    def __init__(self, config: Config, storage: Storage, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, config: Config, storage: Storage, loop: asyncio.AbstractEventLoop, shelf: Shelf | None = None
+    ) -> None:
         self._config = config
         self._storage = storage
         self._loop = loop
@@ -88,9 +116,16 @@ class ColdPacker:
         self.state = State.STOPPED
         #: How many segments were in the queue at each of the last looks. Those that were there an age ago are cold.
         self._queued: deque[int] = deque()
+        #: Whether there were enough looks for that.
+        self._knows_age = False
         #: Whether packing has freed memory that was not returned yet, and how many looks ago some was returned.
         self._freed = False
         self._looks_since_trim = 0
+        self._shelf = shelf
+        storage.sealed.stores = shelf is not None
+        #: Packed segments that are to be stored, and how many looks pass before that is tried again.
+        self._unstored: deque[weakref.ref[Segment]] = deque()
+        self._rest = 0
 
     def start(self) -> None:
         """Look for cold segments from now on."""
@@ -107,7 +142,7 @@ class ColdPacker:
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state, event]
-        works = self.state in (State.PACKING, State.TRIMMING)
+        works = self.state in (State.PACKING, State.STORING, State.TRIMMING)
         sys.setswitchinterval(_SHORT_INTERVAL if works else _USUAL_INTERVAL)
 
     def _look(self) -> None:
@@ -116,10 +151,12 @@ class ColdPacker:
         self._queued.append(len(self._storage.sealed))
         while len(self._queued) > age:
             self._queued.popleft()
+        self._knows_age = len(self._queued) == age
         self._looks_since_trim += 1
+        self._rest = max(self._rest - 1, 0)
         if self.state is not State.IDLE:
             return
-        if len(self._queued) == age and self._pack():
+        if self._pack() or self._store():
             return
         if self._freed and self._looks_since_trim >= _TRIM_EVERY:
             self._trim()
@@ -127,11 +164,14 @@ class ColdPacker:
     def _pack(self) -> bool:
         """Give the thread a batch of cold segments; whether there are any."""
         codec = self._config.text("stream-cold-compression").decode()
-        if codec == "no":
+        if codec == "no" or not self._knows_age:
             return False
         storage = self._storage
         cold, popped = storage.sealed.pop(min(self._queued[0], len(storage.sealed)), _BATCH)
         self._queued = deque(queued - popped for queued in self._queued)
+        # (A snapshot may have brought packed ones.)
+        self._unstored += [weakref.ref(segment) for segment in cold if segment.is_packed]
+        cold = [segment for segment in cold if not segment.is_packed]
         if cold:
             batch = [(segment, Packing(segment.plain, codec, storage.cache)) for segment in cold]
             chunks = [chunk for _, packing in batch for chunk in packing.chunks]
@@ -147,8 +187,42 @@ class ColdPacker:
             # A compaction may have replaced the body meanwhile.
             if segment.body is packing.plain:
                 segment.body = packed
+                if self._shelf is not None:
+                    self._unstored.append(weakref.ref(segment))
         self._freed = True
-        self._pack()
+        if not self._store():
+            self._pack()
+
+    def _store(self) -> bool:
+        """Give the thread some packed segments to write to the disk; whether there are any."""
+        shelf = self._shelf
+        if shelf is None or self._rest:
+            return False
+        batch: list[tuple[Segment, Packed]] = []
+        while self._unstored and len(batch) < _STORED_AT_ONCE:
+            segment = self._unstored.popleft()()
+            if segment is not None and type(segment.body) is Packed:
+                batch.append((segment, segment.body))
+        if batch:
+            self._move(Event.STORE)
+            self._in_thread(partial(self._stored, batch), _written, shelf, [body for _, body in batch])
+        return bool(batch)
+
+    def _stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
+        """Put what the thread has written in place of what is in memory, and go on."""
+        if places is None:
+            # In front, and in order: who reads the files in order reads a stream in order.
+            self._unstored.extendleft(weakref.ref(segment) for segment, _ in reversed(batch))
+            self._rest = _REST
+            return
+        cache = self._storage.cache
+        for (segment, packed), place in zip(batch, places, strict=True):
+            # A compaction may have replaced the body meanwhile.
+            if segment.body is packed:
+                segment.body = Stored(place, len(packed), packed.data_size, packed.last_id, cache, packed.number)
+        self._freed = True
+        if not self._pack():
+            self._store()
 
     def _trim(self) -> None:
         """Return freed memory to the system; the allocator would keep it."""
@@ -167,3 +241,11 @@ class ColdPacker:
                 then(future.result())
 
         self._loop.run_in_executor(self._thread, function, *args).add_done_callback(done)
+
+
+def _written(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] | None:
+    """Where the shelf has put packed entries; None where the disk refuses them, which the shelf has told."""
+    try:
+        return shelf.write(bodies)
+    except OSError:
+        return None

@@ -87,7 +87,8 @@ class Server:
         pid_file = self._write_pid()
         self._tune_gc()
         self._tick()
-        self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop)
+        shelf = self._durability.disk.keeping.shelf
+        self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
         self._companions = Keepers(self.config, self._way_here)
         self._companions.start()

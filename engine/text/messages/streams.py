@@ -56,6 +56,19 @@ def no_group_read(key: bytes, group: bytes) -> bytes:
     return b"NOGROUP No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group)
 
 
+# -- streams on the disk ------------------------------------------------------------------------------------------
+def unreadable(what: str) -> bytes:
+    """A part of a stream cannot be read from the disk; ``what`` says where it lies, and why."""
+    text = what.encode("utf-8", "surrogateescape").replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"IOERR a part of a stream cannot be read: %b" % text
+
+
+def unreadable_in(error: bytes, keys: list[bytes]) -> bytes:
+    """The same, with the keys that the command names."""
+    shown = b", ".join(b"'%b'" % key.replace(b"\r", b" ").replace(b"\n", b" ") for key in keys[:5])
+    return b"%b (while reading %b)" % (error, shown)
+
+
 # -- consumer groups ----------------------------------------------------------------------------------------------
 GROUP_EXISTS = b"BUSYGROUP Consumer Group name already exists"
 GROUP_NEEDS_KEY = (

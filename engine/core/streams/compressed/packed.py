@@ -28,7 +28,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
@@ -53,9 +53,6 @@ TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A column whose numbers are all 0, as long as any chunk can have entries.
 _ZEROS = bytes(CHUNK_BYTES)
 _Column = bytes | memoryview
-#: Each segment numbers its chunks from a multiple of this, so that chunk numbers are unique among all segments.
-_NUMBERS = 1 << 32
-_segments = count()
 
 
 class Packed:
@@ -82,12 +79,12 @@ class Packed:
         "starts",
     )
 
-    def __init__(self, codec: str, last_id: int, cache: SpanCache) -> None:
+    def __init__(self, codec: str, last_id: int, cache: SpanCache, number: int | None = None) -> None:
         self.codec = codec
         self.last_id = last_id
         self.cache = cache
         #: The number of its first chunk in the cache.
-        self.number = next(_segments) * _NUMBERS
+        self.number = cache.new_number() if number is None else number
         # The directory (see the module). These have one row more, for the end of the last chunk, ...
         self.starts = array("I")
         self.offsets = array("I")

@@ -30,6 +30,8 @@ class Attempt:
         #: Where it is written. The process's ID tells it from another engine's, the number from our other attempts.
         self.temporary = directory / f"{prefix}{os.getpid()}-{next(_numbers)}{suffix}"
         self.abandoned = False
+        #: The segment files that it names, once it is written.
+        self.named: frozenset[int] = frozenset()
         self._lock = threading.Lock()
 
     def abandon(self) -> None:

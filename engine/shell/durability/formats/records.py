@@ -7,7 +7,8 @@
 ``l`` list: [element, ...]. ``x`` stream: see :func:`_stream`. IDs are text (``ms-seq``); tables and arrays are bulk
 strings of native 64-bit numbers, or the number of the part that they are.
 
-How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone.
+How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone. Of a stored one the file says where
+in the segment files its entries lie, if they may stay there, or else holds them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 import hiredis
 
 from engine.core.formats import restore
+from engine.core.formats.damage import DamagedError
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
@@ -28,15 +30,18 @@ from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol import ids
 from engine.core.streams.appending import Streams
 from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.stored import CODECS, Stored, UnreadableError, opened
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.position import shown
-from engine.core.streams.segment import Segment
+from engine.core.streams.segment import Body, Segment
 from engine.core.streams.stream import Stream
 from engine.shell.durability.files import Buffer
+from engine.shell.durability.segments.file import SegmentPlace
+from engine.shell.durability.segments.store import SegmentFiles
 from engine.wire.encode import encoded
 
 Put = Callable[[Sequence[Buffer]], int]
@@ -61,22 +66,38 @@ class RecordError(Exception):
     """A record that cannot be what was written, although its sum is right."""
 
 
-def encode(image: Image, put: Put) -> Iterator[bytes]:
-    """The records of an image; ``put`` takes a binary part and gives its number."""
+def encode(image: Image, put: Put, named: set[int] | None) -> Iterator[bytes]:
+    """The records of an image; ``put`` takes a binary part and gives its number.
+
+    Stored entries stay in their segment files, whose numbers are added to ``named``; None: they are written here.
+    """
     for db in image.databases:
         for key, value, deadline in db.items():
-            yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put)])
+            yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put, named)])
 
 
-def decode(data: memoryview, parts: Parts, core: Target, pause: Callable[[], None] = lambda: None) -> int:
-    """Put the keys of a part of records into ``core``; how many. ``pause`` is called all along."""
+def decode(
+    data: memoryview,
+    parts: Parts,
+    core: Target,
+    pause: Callable[[], None] = lambda: None,
+    segments: SegmentFiles | None = None,
+) -> int:
+    """Put the keys of a part of records into ``core``; how many. ``pause`` is called all along.
+
+    ``segments`` are the files that stored entries lie in.
+    """
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
-            _restore(record, parts, core, pause)
+            _restore(record, parts, core, pause, segments)
             count += 1
+    except UnreadableError as error:
+        raise RecordError(str(error)) from None
+    except DamagedError as error:
+        raise RecordError(error.what) from None
     except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
         raise RecordError(f"record {count} of the part that begins here makes no sense: {error!r}") from error
     if reader.has_data():
@@ -84,9 +105,9 @@ def decode(data: memoryview, parts: Parts, core: Target, pause: Callable[[], Non
     return count
 
 
-def _value(value: Any, put: Put) -> list[Any]:
+def _value(value: Any, put: Put, named: set[int] | None) -> list[Any]:
     if isinstance(value, Stream):
-        return [b"x", *_stream(value, put)]
+        return [b"x", *_stream(value, put, named)]
     if isinstance(value, Hash):
         return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
     if isinstance(value, Members):
@@ -98,11 +119,13 @@ def _value(value: Any, put: Put) -> list[Any]:
     return [b"S" if isinstance(value, bytearray) else b"s", bytes(value)]
 
 
-def _restore(record: list[Any], parts: Parts, core: Target, pause: Callable[[], None]) -> None:
+def _restore(
+    record: list[Any], parts: Parts, core: Target, pause: Callable[[], None], segments: SegmentFiles | None
+) -> None:
     index, key, deadline, kind, *rest = record
     value: Any
     if kind == b"x":
-        value = _stream_from(rest, parts, core, pause)
+        value = _stream_from(rest, parts, core, pause, segments)
     elif kind == b"h":
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
     elif kind == b"m":
@@ -147,23 +170,25 @@ def _sorted_set_from(record: list[Any], pause: Callable[[], None]) -> SortedSet:
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
-def _stream(stream: Stream, put: Put) -> list[Any]:
+def _stream(stream: Stream, put: Put, named: set[int] | None) -> list[Any]:
     segments = array("Q")
     for number, segment in enumerate(stream.segments_from(0)):
-        segments.extend(_segment(segment, restore.bounds(number, stream), put))
+        segments.extend(_segment(segment, restore.bounds(number, stream), put, named))
     counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
     groups = [_group(name, group, put) for name, group in stream.groups.items()]
     nodes = [restore.node_state(segment) for segment in stream.segments_from(0)]
     return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
 
 
-def _stream_from(record: list[Any], parts: Parts, core: Target, pause: Callable[[], None]) -> Stream:
+def _stream_from(
+    record: list[Any], parts: Parts, core: Target, pause: Callable[[], None], files: SegmentFiles | None
+) -> Stream:
     (last_id, max_deleted, added, length), table, nodes, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)
     segments = []
     for at in range(0, len(rows), _COLUMNS):
-        segments.append(_segment_from(rows[at : at + _COLUMNS], parts, core))
+        segments.append(_segment_from(rows[at : at + _COLUMNS], parts, core, files))
         pause()
     for (_, segment), state in zip(segments, nodes, strict=True):
         restore.restore_nodes(segment, state)
@@ -180,13 +205,15 @@ def _stream_from(record: list[Any], parts: Parts, core: Target, pause: Callable[
 
 #: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
 #: packed one how many pieces it has, and how many bytes they and the index's rows take.
+#: Of a stored one the first number is that of its file and, above 32 bits, one more than the part with its marks of
+#: dead entries; its sum stands above 32 bits of the flags; the last two are where in the file it is, and its bytes.
 _COLUMNS = 11
-_HAS_DEAD, _SEALED, _PACKED = 1, 2, 4
-_CODECS = ("lz4", "zstd")
-_CODEC_SHIFT = 8
+_HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
+_CODEC_SHIFT, _HALF = 8, 32
+_LOW = (1 << _HALF) - 1
 
 
-def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
+def _segment(segment: Segment, bounds: tuple[int, int], put: Put, named: set[int] | None) -> list[int]:
     """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
 
     ``bounds`` are its first and last ID.
@@ -194,8 +221,19 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
     body, inner = segment.body, [0, 0]
     dead = segment.dead if segment.dead is not None else b""
     flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
+    first, last = bounds
+    if isinstance(body, Stored):
+        place = body.place
+        if named is not None and isinstance(place, SegmentPlace):
+            file, offset = place.location
+            named.add(file.number)
+            number = file.number | (put([dead]) + 1 << _HALF if dead else 0)
+            flags |= _STORED | place.total << _HALF
+            ends = [*ids.split(first), *ids.split(last)]
+            return [number, body.data_size, len(body), segment.start, flags, *ends, offset, place.size]
+        body = body.packed()
     if isinstance(body, Packed):
-        flags |= _PACKED | _CODECS.index(body.codec) << _CODEC_SHIFT
+        flags |= _PACKED | CODECS.index(body.codec) << _CODEC_SHIFT
         inner = [len(body.firsts_ms), len(body.blob)]
         columns = list(body.index_arrays)
         frames: Buffer = body.blob
@@ -205,13 +243,33 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put) -> list[int]:
     buffers: list[Buffer] = []
     for buffer in (frames, *(memoryview(column).cast("B") for column in columns), dead):
         buffers += (buffer, bytes(-len(buffer) % 8))
-    first, last = bounds
     return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
 
 
-def _segment_from(row: array[int], parts: Parts, core: Target) -> tuple[int, Segment]:
+def _stored_from(row: array[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
+    """The same of a segment in the segment files. Where those are not in use, its entries are read from there."""
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
+    if files is None:
+        raise ValueError("it refers to segment files, and there are none")
+    place = files.place(number & _LOW, offset, length, flags >> _HALF)
+    cache, last_id = core.streams.storage.cache, ids.make(last_ms, last_seq)
+    body: Body = Stored(place, count, size, last_id, cache) if files.is_in_use else opened(place.read(), last_id, cache)
+    segment = Segment(core.streams.storage.sealed, body)
+    segment.start = start
+    if flags & _HAS_DEAD:
+        segment.dead = bytearray(parts[(number >> _HALF) - 1])
+        segment.dead_count = segment.dead.count(1, start)
+    segment.sealed = True
+    if len(body) != count or (segment.dead is not None and len(segment.dead) != count):
+        raise ValueError(f"a segment of {len(body)} entries instead of {count}")
+    return ids.make(first_ms, first_seq), segment
+
+
+def _segment_from(row: array[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
     """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
+    if flags & _STORED:
+        return _stored_from(row, parts, core, files)
     part, at = parts[number], 0
 
     def take(length: int) -> memoryview:
@@ -227,7 +285,7 @@ def _segment_from(row: array[int], parts: Parts, core: Target) -> tuple[int, Seg
 
     body: Plain | Packed
     if flags & _PACKED:
-        body = Packed(_CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.streams.storage.cache)
+        body = Packed(CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), core.streams.storage.cache)
         body.blob = take(blob_size)
         *directory, firsts_ms, firsts_seq, rows = body.index_arrays
         fill(directory, pieces + 1)

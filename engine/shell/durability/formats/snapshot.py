@@ -3,12 +3,17 @@ where ``save-format`` is ``psb``.
 
     header      64 bytes: magic, version, byte order, when it was taken, where in a replication history; its CRC-32 last
     parts       each begins at a multiple of 8 and has a CRC-32 over all its bytes, the padding behind it included
-    directory   three 64-bit numbers a part: where it begins, its length, its CRC-32 (bit 32: it holds records)
+    directory   three 64-bit numbers a part: where it begins, its length, its CRC-32 (bit 32: it holds records, bit 33:
+                it holds the numbers of segment files)
     footer      64 bytes: where the directory begins, its length, its CRC-32, the file's size; its own CRC-32 last
 
 A part is either binary (a segment's frames and index as they lie in memory, the arrays of a pending list) or a
 sequence of records, one a key, in RESP (:mod:`engine.shell.durability.formats.records`). Every byte of the file has a
 sum, so a flipped bit anywhere is found, and said with its place, before anything of it is used.
+
+Where streams are kept on the disk (``stream-storage``), a snapshot may name the segment files that hold their entries
+(:mod:`engine.shell.durability.segments`) instead of holding them again. It is of version 3 then, and its last part
+holds the numbers of these files.
 
 Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
 file. The magic is nothing that Redis takes for one of its files: it refuses this one.
@@ -31,14 +36,17 @@ from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Buffer, Files, write_all
 from engine.shell.durability.formats import records
 from engine.shell.durability.formats.position import PACKED_SIZE, Position, from_packed
+from engine.shell.durability.segments.store import SegmentFiles
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
-_VERSION = 2
+#: Without segment files, and with them.
+_VERSION, _VERSION_NAMING = 2, 3
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")
-_RECORDS = 1 << 32
+_RECORDS, _FILES = 1 << 32, 1 << 33
+_SUM = (1 << 32) - 1
 
 #: Records are gathered to parts of about this size, and writes to calls of about that.
 _RECORD_PART = 1 << 20
@@ -100,27 +108,36 @@ def write(
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
     position: Position | None = None,
-) -> int:
-    """Write a snapshot to a new file, on the disk when this returns; how many bytes. Its name may not be there yet.
+    segments: SegmentFiles | None = None,
+) -> frozenset[int]:
+    """Write a snapshot to a new file, on the disk when this returns. Its name may not be there yet.
 
-    ``check`` is called before each large write: an OSError of it ends the writing. ``pause`` is called after each key.
+    Entries that lie in the files of ``segments`` stay there, and are on the disk as well when this returns: the numbers
+    of these files. Without it the snapshot holds everything. ``check`` is called before each large write: an OSError of
+    it ends the writing. ``pause`` is called after each key.
     """
     fd = files.create(path)
+    named: set[int] | None = None if segments is None else set()
     try:
-        size = _write(_Writer(files, fd, check), image, pause, position)
+        _write(_Writer(files, fd, check), image, pause, position, named)
+        if segments is not None:
+            segments.sync()
         files.sync(fd)
     finally:
         files.close(fd)
-    return size
+    return frozenset(named or ())
 
 
-def _write(writer: _Writer, image: Image, pause: Callable[[], None], position: Position | None) -> int:
+def _write(
+    writer: _Writer, image: Image, pause: Callable[[], None], position: Position | None, named: set[int] | None
+) -> None:
     place = position.packed if position is not None else bytes(PACKED_SIZE)
-    header = _HEADER.pack(MAGIC, _VERSION, _NATIVE, max(image.now, 0), place, 0)
+    version = _VERSION if named is None else _VERSION_NAMING
+    header = _HEADER.pack(MAGIC, version, _NATIVE, max(image.now, 0), place, 0)
     writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
     gathered: list[bytes] = []
     size = 0
-    for record in records.encode(image, writer.part):
+    for record in records.encode(image, writer.part, named):
         gathered.append(record)
         size += len(record)
         pause()
@@ -129,12 +146,13 @@ def _write(writer: _Writer, image: Image, pause: Callable[[], None], position: P
             gathered, size = [], 0
     if gathered:
         writer.part(gathered, _RECORDS)
+    if named is not None:
+        writer.part([array("Q", sorted(named)).tobytes()], _FILES)
     directory = writer.directory.tobytes()
     end = writer.place + len(directory) + _FOOTER.size
     footer = _FOOTER.pack(_END, writer.place, len(directory), zlib.crc32(directory), end, 0)
     writer.write([directory, footer[:-4], zlib.crc32(footer[:-4]).to_bytes(4, "little")])
     writer.flush()
-    return writer.place
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -158,11 +176,29 @@ def position_of(data: memoryview) -> Position | None:
     return from_packed(_header(data)[4])
 
 
-def load(data: memoryview, core: records.Target, pause: Callable[[], None] = lambda: None) -> int:
+def named_files(data: memoryview) -> frozenset[int]:
+    """The numbers of the segment files that a mapped snapshot names; DamagedError where it is not what was written."""
+    directory = _directory(data)
+    numbers = array("Q")
+    for at in range(0, len(directory), 3):
+        if directory[at + 2] & _FILES:
+            place, size, total = directory[at : at + 3]
+            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & _SUM:
+                raise DamagedError(place, "the sum of the part that begins here is not what was written")
+            numbers.frombytes(data[place : place + size])
+    return frozenset(numbers)
+
+
+def load(
+    data: memoryview,
+    core: records.Target,
+    pause: Callable[[], None] = lambda: None,
+    segments: SegmentFiles | None = None,
+) -> int:
     """Fill an empty core from a mapped snapshot; how many keys. DamagedError where it is not what was written.
 
-    The core's segments are views of ``data`` from then on. ``pause`` is called all along, so that a thread may let
-    others run.
+    The core's segments are views of ``data`` from then on, or lie in the files of ``segments``. ``pause`` is called all
+    along, so that a thread may let others run.
     """
     directory = _directory(data)
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
@@ -171,7 +207,7 @@ def load(data: memoryview, core: records.Target, pause: Callable[[], None] = lam
     for number, part in enumerate(parts):
         if directory[3 * number + 2] & _RECORDS:
             try:
-                keys += records.decode(part, parts, core, pause)
+                keys += records.decode(part, parts, core, pause, segments)
             except records.RecordError as error:
                 raise DamagedError(directory[3 * number], str(error)) from None
     return keys
@@ -203,7 +239,7 @@ def _header(data: memoryview) -> tuple[Any, ...]:
     _, version, order, _, _, total = fields
     if total != zlib.crc32(header[:-4]):
         raise DamagedError(0, "the header is not what was written")
-    if version != _VERSION:
+    if version not in (_VERSION, _VERSION_NAMING):
         raise DamagedError(16, f"version {version} of the format is not known here")
     if order != _NATIVE:
         raise DamagedError(20, "it was written on a machine with the other byte order")
@@ -231,7 +267,7 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
     def first_wrong(bound: tuple[int, int]) -> int:
         for number in range(*bound):
             place, size, total = directory[3 * number : 3 * number + 3]
-            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & 0xFFFF_FFFF:
+            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & _SUM:
                 return place
         return -1
 

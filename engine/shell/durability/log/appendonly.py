@@ -38,6 +38,7 @@ from engine.shell.durability.formats.position import LINE_SIZE, Position, line_a
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError, Replay
 from engine.shell.durability.log.writer import Log, encoded, framed
+from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.reporting import LOG
 
 _BASE_CHUNK = 1 << 20
@@ -49,10 +50,19 @@ class AppendOnly:
     """The append-only file called ``name`` in ``directory``."""
 
     def __init__(
-        self, core: Core, files: Files, rdb: RdbFiles, directory: Path, name: str, log: Log, delete: Background
+        self,
+        core: Core,
+        files: Files,
+        rdb: RdbFiles,
+        segments: SegmentFiles,
+        directory: Path,
+        name: str,
+        log: Log,
+        delete: Background,
     ) -> None:
         self._core = core
         self._files = files
+        self._segments = segments
         self._rdb = rdb
         self._log = log
         #: Runs what deletes large files beside the loop.
@@ -138,7 +148,7 @@ class AppendOnly:
     def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> int:
         """Do what a file says; where its last command ends."""
         if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
-            snapshot.load(data, self._core)
+            snapshot.load(data, self._core, segments=self._segments)
             return len(data)
         # A base of Redis is an RDB file. One of Redis before 7.0 goes on with commands behind it.
         begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
@@ -239,7 +249,10 @@ class AppendOnly:
         ``pause`` is called where whoever writes may stop for a moment.
         """
         if suffix == OWN_SUFFIX:
-            snapshot.write(self._files, attempt.temporary, taken, attempt.check, pause)
+            segments = self._segments if self._segments.is_in_use else None
+            attempt.named = snapshot.write(
+                self._files, attempt.temporary, taken, attempt.check, pause, segments=segments
+            )
             return
         fd = self._files.create(attempt.temporary)
         try:
@@ -272,6 +285,7 @@ class AppendOnly:
         unsure = False
         try:
             attempt.put_in_place(self._path(base))
+            self._segments.names(self._path(base), attempt.named)
             unsure = True
             files.rename(self._temporary_manifest, self._manifest_path)
             # From here on a crash of the process finds the new files; the old ones are kept until that is sure.

@@ -37,7 +37,7 @@ class Client(Connection):
 
 
 @contextmanager
-def life(directory: Path, *flags: str) -> Iterator[tuple[servers.Running, Client]]:
+def life(directory: Path, *flags: str, module: str = "engine") -> Iterator[tuple[servers.Running, Client]]:
     """An engine on a directory that stays, and a client of it."""
-    with servers.engine("--dir", str(directory), *flags) as running, Client(running) as client:
+    with servers.engine("--dir", str(directory), *flags, module=module) as running, Client(running) as client:
         yield running, client

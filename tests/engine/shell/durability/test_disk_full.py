@@ -93,3 +93,39 @@ def test_a_full_disk_destroys_nothing(tmp_path, policy):
     with life(tmp_path, *flags) as (_, client):
         there = {entry[0] for entry in client("XRANGE s - +")}
         assert set(writer.acknowledged) <= there
+
+
+def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path):
+    """With stream-storage disk, what the disk refuses stays in memory and is read there, and is stored when there is
+    room; nothing is lost at any time.
+    """
+    flags = ("--appendonly", "yes", "--stream-storage", "disk")
+    with life(tmp_path, *flags, module="tests.tiny_engine") as (running, client), closing(Writer(running)) as writer:
+
+        def add(count: int) -> None:
+            for _ in range(count):
+                assert isinstance(writer.add(), bytes)
+
+        add(50)
+        wait_for(lambda: int(client.info()["engine_segment_bytes"]) > 1000, "segments on the disk")
+        wait_for(lambda: client.info()["aof_buffer_length"] == "0", "the log to be written")
+        # The log goes on in a new file, which has room for a while.
+        client("BGREWRITEAOF")
+        wait_for(lambda: client.info()["aof_current_rewrite_time_sec"] == "-1", "the rewrite")
+        path = next((tmp_path / "segments").iterdir())
+        limit(running, max(path.stat().st_size + 10, newest_increment(tmp_path).stat().st_size + 3000))
+        wait_for(
+            lambda: writer.add() and client.info()["engine_segment_last_write_status"] == "err",
+            "the disk to refuse a segment",
+        )
+        there = client("XLEN s")
+        assert len(client("XRANGE s - +")) == there
+        limit(running, resource.RLIM_INFINITY)
+        wait_for(lambda: client.info()["engine_segment_last_write_status"] == "ok", "the disk to be found healed")
+        wait_for(lambda: isinstance(writer.add(), bytes), "writes to be taken")
+        add(20)
+        assert len(client("XRANGE s - +")) == client("XLEN s") >= len(writer.acknowledged)
+        running.process.kill()
+    with life(tmp_path, *flags) as (_, client):
+        there = {entry[0] for entry in client("XRANGE s - +")}
+        assert set(writer.acknowledged) <= there

@@ -9,6 +9,7 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.keyspace import footprint
 from engine.core.protocol import ids
+from engine.core.streams.compressed.stored import payload
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import TRANSITIONS, ColdPacker, Event, State
@@ -138,30 +139,84 @@ class Recording(dict):
         return super().__getitem__(key)
 
 
+class Shelf:
+    """Keeps segments in a list; ``room`` for so many at a time, beyond which the disk is full."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.kept = []
+
+    def write(self, bodies):
+        if len(bodies) > self.room:
+            raise OSError(28, "No space left on device")
+        places = [Kept(b"".join(payload(body))) for body in bodies]
+        self.kept += places
+        return places
+
+
+class Kept:
+    """The place of a segment on a shelf."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self) -> bytes:
+        return self.data
+
+
+def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
+    """While the shelf is full segments are packed and read as before; when it has room, all of them go there, in order,
+    and entries read as before.
+    """
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"0")])
+    before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
+    shelf = Shelf(room=0)
+    packer = ColdPacker(core.config, core.streams.storage, Hand(), shelf)
+    packer.start()
+    for _ in range(5):
+        packer._look()
+    cold = list(stream.segments_from(0))[:-1]
+    assert len(cold) >= 3
+    assert all(one.is_packed and not one.is_stored for one in cold)
+    shelf.room = 1000
+    for _ in range(2 * cold_packer._REST):
+        packer._look()
+    packer.stop()
+    assert [one.body.place for one in cold] == shelf.kept
+    assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
+    assert sum(map(footprint.of_segment, cold)) > sum(len(one.data) for one in shelf.kept), "they are in the cache"
+    core.streams.storage.cache.clear()
+    assert sum(map(footprint.of_segment, cold)) < 1000 * len(cold)
+
+
 def test_every_transition(monkeypatch):
-    """Packing and returning memory alternate with idling, stopping works in each state, and then work is dropped."""
+    """Packing, storing and returning memory alternate with idling, stopping works in each state, and then work is
+    dropped.
+    """
     recording = Recording()
     monkeypatch.setattr(cold_packer, "TRANSITIONS", recording)
     monkeypatch.setattr(cold_packer, "malloc_trim", lambda _: 1)
     monkeypatch.setattr(cold_packer, "_TRIM_EVERY", 0)
-    life = [State.STOPPED, State.IDLE, State.PACKING, State.IDLE, State.TRIMMING, State.IDLE]
+    life = [State.STOPPED, State.IDLE, State.PACKING, State.STORING, State.IDLE, State.TRIMMING, State.IDLE]
     for steps in range(len(life)):
         core, stream = filled()
         core.config.change([(b"stream-cold-age", b"0")])
         hand = Hand(at_once=False)
-        packer = ColdPacker(core.config, core.streams.storage, hand)
-        moves = [packer.start, packer._look, hand.finish, packer._look, hand.finish]
+        packer = ColdPacker(core.config, core.streams.storage, hand, Shelf())
+        moves = [packer.start, packer._look, hand.finish, hand.finish, packer._look, hand.finish]
         for move, state in zip(moves[:steps], life[1:], strict=False):
             move()
             assert packer.state is state
         packer.stop()
         assert packer.state is State.STOPPED
-        packed = [segment.is_packed for segment in stream.segments_from(0)]
-        assert any(packed) == (steps >= 3)
-        if life[steps] in (State.PACKING, State.TRIMMING):
+        done = [(segment.is_packed, segment.is_stored) for segment in stream.segments_from(0)]
+        assert any(packed for packed, _ in done) == (steps >= 3)
+        assert any(stored for _, stored in done) == (steps >= 4)
+        if life[steps] in (State.PACKING, State.STORING, State.TRIMMING):
             hand.finish()
             assert packer.state is State.STOPPED
-            assert packed == [segment.is_packed for segment in stream.segments_from(0)]
+            assert done == [(segment.is_packed, segment.is_stored) for segment in stream.segments_from(0)]
     assert recording.walked == TRANSITIONS.keys()
 
 

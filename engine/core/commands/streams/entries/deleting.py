@@ -102,6 +102,7 @@ def _delete_with_policy(
     stream = ctx.db.stream(key)
     if stream is None:
         return [-1] * len(words)
+    stream.bring_in(entry_ids)
     results: list[Reply] = []
     changes = deleted = 0
     for entry_id in entry_ids:
@@ -145,4 +146,6 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.db.touch(key, changes=removed)
         ctx.changes.notify("t", b"xtrim", key, ctx.db.index)
         ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
+    if trim.problem is not None:
+        raise trim.problem
     return removed

@@ -15,6 +15,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Frames, Reply, holding, paged
+from engine.core.streams.compressed.stored import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
@@ -102,6 +103,7 @@ class Claim:
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries, in this order; records of deleted entries are removed."""
+        self.stream.bring_in(entry_ids)
         ms, seq = ids.columns(entry_ids)
         at = 0
         while at < len(entry_ids):
@@ -334,6 +336,14 @@ class _Search:
 
     def go_on(self, claim: Claim, work: float) -> None:
         """Claim what may be claimed, until ``work`` is done: about as much as so many entries are, one by one."""
+        try:
+            self._go_on(claim, work)
+        except UnreadableError:
+            # What was claimed before is claimed.
+            claim.effects.flush()
+            raise
+
+    def _go_on(self, claim: Claim, work: float) -> None:
         pending = claim.group.pending
         while self.count and self.attempts:
             stretch = next(pending.blocks(self.cursor, ids.MAX_ID), None)

@@ -54,8 +54,11 @@ class History:
     def read(self, after: int, budget: Budget) -> Reply:
         """The consumer's pending entries after ``after``; those that still exist count as delivered again."""
         if after != ids.MAX_ID:
-            self._take(after, budget)
-            self._effects.flush()
+            try:
+                self._take(after, budget)
+            finally:
+                # (Where some cannot be read, those before them count as delivered again.)
+                self._effects.flush()
         return self._reply()
 
     def _take(self, after: int, budget: Budget) -> None:

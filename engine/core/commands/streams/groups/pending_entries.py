@@ -79,6 +79,7 @@ def _acknowledge_and_delete(
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
+    stream.bring_in(entry_ids)
     results: list[Reply] = []
     done = deleted = 0
     for entry_id in entry_ids:

@@ -12,6 +12,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply
+from engine.core.streams.compressed.stored import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, reply_of
 from engine.core.streams.stream import Stream
@@ -234,7 +235,11 @@ def _claim_idle(
     for entry_id in chain(nacked, others):
         if budget.spent or (budget.count and len(claimed) >= budget.count):
             break
-        entry = stream.frame(entry_id)
+        try:
+            entry = stream.frame(entry_id)
+        except UnreadableError:
+            effects.flush()
+            raise
         record = group.pending.find(entry_id)
         if entry is None or record is None:
             continue

@@ -26,6 +26,7 @@ from tests.engine.shell.durability.workload import (
     small_segments,
 )
 from tests.replay import NOW_US, new_core
+from tests.storing import segment_files
 
 LATER = NOW_US + 10**9
 
@@ -145,7 +146,8 @@ def test_whoever_writes_beside_the_loop_is_asked_to_pause_after_each_key(suffix,
     for number in range(50):
         core.execute(session, [b"RPUSH", b"key-%d" % number, b"element"], NOW_US)
     files, pauses = Files(), list[None]()
-    log = AppendOnly(core, files, RdbFiles(core), tmp_path, "a", Log(files, _never, lambda: 0.0), _never)
+    segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
+    log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never)
     attempt = log.attempt()
     taken = image.take(core.databases, core.config, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))

@@ -1,0 +1,141 @@
+"""Stored entries: packed ones whose bytes lie on the disk, and are read when somebody asks for them.
+
+What stays in memory is where they lie, how many they are, and their last ID. A read brings the whole of them in,
+compressed, index and all (:class:`~engine.core.streams.compressed.packed.Packed`), and the cache keeps that for a while
+with what is decompressed of it. They are checked whenever they are brought in: bytes that are not what was written are
+an :class:`UnreadableError`, and never entries.
+
+Where they lie is a :class:`Place`'s business, which the shell provides.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import Protocol
+
+from engine.core.protocol.replies import CommandError
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.span_cache import SpanCache
+from engine.core.streams.entries import IdColumns
+
+CODECS = ("lz4", "zstd")
+#: Codec, chunks, bytes of the columns and chunks; the index arrays and those bytes follow.
+_HEAD = struct.Struct("<III")
+Buffer = bytes | memoryview
+
+
+class UnreadableError(CommandError, OSError):
+    """Stored entries cannot be read: the disk refuses, or gives other bytes than were written.
+
+    To a client it is an error reply, to who writes a file an error of the disk.
+    """
+
+    def __str__(self) -> str:
+        return self.text.decode("utf-8", "surrogateescape")
+
+
+class Place(Protocol):
+    """Where the bytes of stored entries lie."""
+
+    def read(self) -> bytes:
+        """The bytes, which are what was written; else an UnreadableError that says where they lie."""
+
+
+class Stored:
+    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones. ``number`` is that of their first chunk
+    in the cache.
+    """
+
+    __slots__ = ("_count", "cache", "data_size", "last_id", "number", "place")
+
+    def __init__(
+        self, place: Place, count: int, data_size: int, last_id: int, cache: SpanCache, number: int | None = None
+    ) -> None:
+        self.place = place
+        self._count = count
+        #: Bytes of frames, decompressed.
+        self.data_size = data_size
+        self.last_id = last_id
+        self.cache = cache
+        self.number = cache.new_number() if number is None else number
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of them that are in the cache."""
+        packed = self.cache.block(self.number)
+        return 0 if packed is None else len(packed.blob) + packed.cached_bytes
+
+    def packed(self) -> Packed:
+        """The packed entries, from the cache or the disk. Raises UnreadableError."""
+        found: Packed | None = self.cache.block(self.number)
+        if found is None:
+            data = self.place.read()
+            found = opened(data, self.last_id, self.cache, self.number)
+            self.cache.add_block(self.number, found, len(data))
+        return found
+
+    def id_at(self, index: int) -> int:
+        """The ID of the entry at ``index``."""
+        return self.last_id if index == self._count - 1 else self.packed().id_at(index)
+
+    def position(self, entry_id: int) -> int:
+        """The index of the first entry whose ID is not below ``entry_id``."""
+        return self.packed().position(entry_id)
+
+    def id_columns(self, low: int, high: int) -> IdColumns:
+        """The IDs of the entries [low, high)."""
+        return self.packed().id_columns(low, high)
+
+    def views(self, low: int, high: int) -> list[bytes | memoryview]:
+        """The frames [low, high) in as many buffers as they lie in."""
+        return self.packed().views(low, high)
+
+    def frame_at(self, index: int) -> bytes:
+        """One frame."""
+        return self.packed().frame_at(index)
+
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """The frames [low, high) one by one."""
+        return self.packed().frames(low, high)
+
+    def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
+        """(ID, frame) of the entries [low, high), chunk by chunk as the caller goes on."""
+        return self.packed().pairs(low, high)
+
+    def copy(self, cache: SpanCache) -> Stored:
+        """The same entries with another cache, at the same place."""
+        return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
+
+
+def payload(packed: Packed) -> list[Buffer]:
+    """Packed entries as they are stored."""
+    head = _HEAD.pack(CODECS.index(packed.codec), len(packed.firsts_ms), len(packed.blob))
+    return [head, *(memoryview(column).cast("B") for column in packed.index_arrays), packed.blob]
+
+
+def opened(data: bytes, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
+    """The inverse of :func:`payload`. ``number`` is that of the first chunk in the cache; None: a new one."""
+    codec, chunks, size = _HEAD.unpack_from(data)
+    packed = Packed(CODECS[codec], last_id, cache, number)
+    *directory, firsts_ms, firsts_seq, bounds = packed.index_arrays
+    del bounds[:]
+    at, view = _HEAD.size, memoryview(data)
+
+    def fill(column: array[int], length: int) -> None:
+        nonlocal at
+        begin, at = at, at + length * column.itemsize
+        column.frombytes(view[begin:at])
+
+    for column in directory:
+        fill(column, chunks + 1)
+    fill(firsts_ms, chunks)
+    fill(firsts_seq, chunks)
+    fill(bounds, 9)
+    packed.blob = view[at : at + size]
+    packed.bind()
+    return packed

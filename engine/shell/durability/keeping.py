@@ -1,0 +1,107 @@
+"""Where streams are kept: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
+
+With ``disk`` cold segments are stored in the segment files of the data directory. With ``memory`` nothing is added to
+such files: what an earlier ``disk`` has left is read into memory, and goes when no document names it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.core.formats.damage import DamagedError
+from engine.core.streams.storage import Storage
+from engine.settings.config import Config
+from engine.settings.kinds import ConfigError
+from engine.shell.durability.background.threads import Background
+from engine.shell.durability.files import Files
+from engine.shell.durability.formats import snapshot
+from engine.shell.durability.segments.store import FOLDER, SegmentFiles
+from engine.shell.observation.reporting import LOG
+
+#: Seconds between two looks at whether a new base of the log would let segment files go.
+_LOOK_EVERY = 10.0
+
+
+class Keeping:
+    """The segment files of one engine. ``clock`` is monotonic, ``background`` does work beside the event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        storage: Storage,
+        files: Files,
+        directory: Path,
+        background: Background,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._storage = storage
+        self._files = files
+        self._directory = directory
+        self._background = background
+        self._clock = clock
+        self._look_at = 0.0
+        self._log_folder = directory
+        disk = config.text("stream-storage") == b"disk"
+        self.segments = SegmentFiles(
+            files, directory / FOLDER, lambda: config.integer("stream-file-size"), is_in_use=disk
+        )
+
+    @property
+    def shelf(self) -> SegmentFiles | None:
+        """Where cold segments are to be stored; None: they stay in memory."""
+        return self.segments if self.segments.is_in_use else None
+
+    def check(self) -> None:
+        """A ConfigError where the directives do not fit together."""
+        if self.segments.is_in_use and self._config.text("stream-cold-compression") == b"no":
+            raise ConfigError("stream-storage disk needs stream-cold-compression zstd or lz4")
+
+    def start(self, log_folder: Path) -> None:
+        """Know the files that are there, and which of them the log's base and the snapshots name.
+
+        To be called before anything is loaded. An OSError where that is not possible.
+        """
+        self._log_folder = log_folder
+        self._config.on_change("stream-cold-compression", self.check)
+        self._config.on_change("stream-cache-size", self._follow)
+        self._follow()
+        self.segments.find_files()
+        for folder in (self._directory, log_folder):
+            for name in self._files.names(folder):
+                if name.endswith(".psb") and not name.startswith("temp-"):
+                    self._know(folder / name)
+
+    def _follow(self) -> None:
+        self._storage.cache.limit = self._config.integer("stream-cache-size")
+
+    def _know(self, path: Path) -> None:
+        """Know which files a document names."""
+        try:
+            named = snapshot.named_files(self._files.map(path))
+        except DamagedError as error:
+            # (It may be nothing of ours, or nothing that is in use. Who loads it says so louder.)
+            LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.what)
+            self.segments.keep_all()
+        else:
+            self.segments.names(path, named)
+
+    def tidy(self) -> None:
+        """Remove what nobody refers to. To be called in the loop, now and then, while no document is being written."""
+        self.segments.tidy(self._background)
+
+    def wants_new_base(self) -> bool:
+        """Whether the log's base keeps segment files, worth a whole one, in which nothing is live any more."""
+        now = self._clock()
+        if now < self._look_at or not self.segments.is_in_use:
+            return False
+        self._look_at = now + _LOOK_EVERY
+        return self.segments.held_by(self._log_folder) >= self._config.integer("stream-file-size")
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of segment files, where there are any. Sizes are in bytes."""
+        if not self.segments.is_in_use and not self.segments.has_files:
+            return {}
+        return {**self.segments.facts(), "engine_segment_cached_bytes": self._storage.cache.size}

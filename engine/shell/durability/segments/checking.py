@@ -1,0 +1,74 @@
+"""Whether segment files are whole, for ``python -m engine check``: a file on its own, and all that a core refers to.
+
+Damage is returned as (file, byte, what is wrong there). ``say`` takes a line for the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from engine.core.keyspace.database import Database
+from engine.core.streams.compressed.stored import Stored, UnreadableError
+from engine.core.streams.stream import Stream
+from engine.shell.durability.files import Files
+from engine.shell.durability.segments.file import HEADER_SIZE, SegmentPlace, number_of, padded, records
+from engine.shell.durability.segments.store import FOLDER, SegmentFiles
+
+Damage = tuple[Path, int, str]
+Say = Callable[[str], None]
+
+
+def files_beside(files: Files, document: Path) -> SegmentFiles | None:
+    """The segment files that a snapshot or the base of a log can name; None where there are none."""
+    for folder in document.absolute().parents[:2]:
+        if (folder / FOLDER).is_dir():
+            found = SegmentFiles(files, folder / FOLDER, lambda: 0, is_in_use=True)
+            found.find_files()
+            return found
+    return None
+
+
+def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage | None:
+    """Read all entries of streams that lie in segment files; the first damage. All of it is told, with the keys.
+
+    ``path`` is the document that they were loaded from.
+    """
+    damage, count = None, 0
+    for db in databases:
+        for key, value, _ in db.items():
+            for segment in value.segments() if isinstance(value, Stream) else ():
+                place = segment.body.place if isinstance(segment.body, Stored) else None
+                if not isinstance(place, SegmentPlace):
+                    continue
+                count += 1
+                try:
+                    place.read()
+                except UnreadableError as error:
+                    file, offset = place.location
+                    shown = key.decode("utf-8", "backslashreplace")
+                    lost = f"{segment.live} entries of '{shown}' in database {db.index}"
+                    say(f"{path}: {lost} cannot be read: {error}")
+                    damage = damage or (file.path, offset, "a segment is not what was written")
+    if count and damage is None:
+        say(f"{path}: {count} segments in segment files: whole")
+    return damage
+
+
+def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
+    """Read a segment file on its own. What is no record at its end is told, and no damage: a crash may have left it."""
+    number = number_of(data)
+    if number is None:
+        return path, 0, "the header is not what was written"
+    count, end = 0, HEADER_SIZE
+    for place, size, good in records(data, number):
+        if place != end:
+            return path, end, "no segment begins here, but one does behind it"
+        if not good and place + padded(size) < len(data):
+            return path, place, f"the sum of the segment's {size} bytes is not what was written"
+        if good:
+            count, end = count + 1, place + padded(size)
+    say(f"{path}: segment file, {len(data)} bytes, {count} segments: whole")
+    if end < len(data):
+        say(f"{path}: {len(data) - end} bytes at the end are no whole segment, as after a crash")
+    return None

@@ -1,0 +1,384 @@
+"""All segment files of one directory: what is written to them, who refers to them, and when one may go.
+
+Files are only added to, and a process adds only to files of its own: what an earlier one has left is read. A record
+that cannot be written leaves the file as it was, or the file is left and another one begun.
+
+Who refers to a record is known in two ways. Segments in memory hold its *place*; that is noticed when it goes. Files on
+the disk (the log's base, a snapshot) are *documents*: of each it is known which segment files it names. A segment file
+goes when nobody in memory refers to a record of it and no document names it. A file of which most is dead is emptied:
+its live records are written again, some at a time, and their places moved. Both happen only while no document is being
+written, so whoever writes one finds every file that he names.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from engine.core.formats.damage import DamagedError
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.stored import Buffer, UnreadableError, payload
+from engine.shell.durability.background.threads import Background
+from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.segments.file import (
+    HEAD_SIZE,
+    HEADER_SIZE,
+    MOST_BYTES,
+    PlaceRef,
+    SegmentFile,
+    SegmentPlace,
+    head,
+    header,
+    padded,
+)
+from engine.shell.observation.reporting import LOG
+
+FOLDER = "segments"
+NAME = re.compile(r"segments-([0-9]{10})\.pss")
+#: A file is emptied when less than this part of it is live, ...
+_LIVE_SHARE = 0.5
+#: ... so many bytes, and records, at a time.
+_MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
+
+
+class SegmentFiles:
+    """The segment files in ``directory``, whose data directory belongs to this engine. ``file_size``: how many bytes a
+    file gets before another one is begun. ``is_in_use``: whether segments are to be stored here.
+    """
+
+    def __init__(self, files: Files, directory: Path, file_size: Callable[[], int], *, is_in_use: bool) -> None:
+        self._files = files
+        self._file_size = file_size
+        self.directory = directory
+        self.is_in_use = is_in_use
+        #: By their numbers. The newest one is written to, if it is ours.
+        self._by_number: dict[int, SegmentFile] = {}
+        self._last_number = 0
+        #: The file that is written to, and its descriptor; bytes that were not synced yet are in these files.
+        self._current: SegmentFile | None = None
+        self._fd = -1
+        self._unsynced: dict[int, int] = {}
+        self._directory_changed = False
+        #: Files that are being synced.
+        self._syncing: set[int] = set()
+        #: Files of which an fsync was refused: what was added to them may be lost although a later one succeeds.
+        self._doubtful: set[int] = set()
+        #: One thread writes, another one syncs: this is held while the file is chosen and written to, ...
+        self._lock = threading.Lock()
+        #: ... and this for a moment, by the loop too, while the places of a file are noted.
+        self._books = threading.Lock()
+        #: References to places that nobody refers to any more; appended to by any thread.
+        self._gone: deque[PlaceRef] = deque()
+        #: Which segment files a document names.
+        self._documents: dict[Path, frozenset[int]] = {}
+        #: A document could not be read: nothing is deleted, because it may name anything.
+        self._keeps_all = False
+        self._is_emptying = False
+        #: Why the last segments could not be written; empty: they could.
+        self.trouble = ""
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def find_files(self) -> None:
+        """Know the files that are there. An OSError where that is not possible."""
+        for name in self._files.names(self.directory):
+            found = NAME.fullmatch(name)
+            if found:
+                number, path = int(found[1]), self.directory / name
+                self._by_number[number] = SegmentFile(self._files, path, number, self._files.size(path))
+                self._last_number = max(self._last_number, number)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there are any."""
+        return bool(self._by_number)
+
+    def place(self, number: int, offset: int, size: int, total: int) -> SegmentPlace:
+        """The place of a record that a document refers to. A DamagedError (of the document) where it is not there."""
+        file = self._by_number.get(number)
+        if file is None:
+            raise DamagedError(0, f"it refers to {self._path(number)}, which is not there")
+        if offset + HEAD_SIZE + size > file.size:
+            raise DamagedError(0, f"it refers to byte {offset} of {file.path}, which ends at byte {file.size}")
+        known = file.places.get(offset)
+        place = known() if known is not None else None
+        if place is not None and place.total == total and place.size == size:
+            return place
+        place = SegmentPlace(file, offset, size, total)
+        self._note(place)
+        return place
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"segments-{number:010d}.pss"
+
+    def _note(self, place: SegmentPlace) -> None:
+        """Follow a place from now on."""
+        file, offset = place.location
+        ref = PlaceRef(place, self._gone.append)
+        ref.file, ref.offset, ref.size = file, offset, place.size
+        with self._books:
+            file.places[offset] = ref
+            file.live += padded(place.size)
+
+    def _notice_gone(self) -> None:
+        while self._gone:
+            ref = self._gone.popleft()
+            with self._books:
+                if ref.file.places.get(ref.offset) is ref:
+                    del ref.file.places[ref.offset]
+                ref.file.live -= padded(ref.size)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, bodies: Sequence[Packed]) -> list[SegmentPlace]:
+        """Write packed entries at the end of the newest file; where they lie. An OSError where that is not possible.
+
+        To be called in a thread beside the event loop.
+        """
+        return self._write([payload(body) for body in bodies])
+
+    def _write(self, payloads: Sequence[Sequence[Buffer]]) -> list[SegmentPlace]:
+        with self._lock:
+            try:
+                places = [self._write_one(buffers) for buffers in payloads]
+            except OSError as error:
+                if not self.trouble:
+                    LOG.error(
+                        "segments of streams cannot be written to %s, they stay in memory: %s", self.directory, error
+                    )
+                self.trouble = error.strerror or str(error)
+                raise
+            if self.trouble:
+                LOG.info("the disk takes segments of streams again")
+                self.trouble = ""
+        return places
+
+    def _write_one(self, buffers: Sequence[Buffer]) -> SegmentPlace:
+        size = sum(map(len, buffers))
+        if size > MOST_BYTES:
+            raise OSError("a segment is too large")
+        file = self._current
+        if file is None or file.size >= self._file_size():
+            file = self._begin_file()
+        total = 0
+        for buffer in buffers:
+            total = zlib.crc32(buffer, total)
+        offset = file.size
+        try:
+            write_all(self._files, self._fd, [head(file.number, offset, size, total), *buffers, bytes(-size % 8)])
+        except OSError:
+            self._take_back(file)
+            raise
+        file.size += padded(size)
+        self._unsynced.setdefault(file.number, self._fd)
+        place = SegmentPlace(file, offset, size, total)
+        self._note(place)
+        return place
+
+    def _begin_file(self) -> SegmentFile:
+        self._leave_file()
+        if self._files.size(self.directory) < 0:
+            self._files.make_directory(self.directory)
+            self._files.sync_directory(self.directory.parent)
+        number = self._last_number + 1
+        path = self._path(number)
+        fd = self._files.create(path)
+        # (Its number is used up, even if it cannot be written.)
+        self._last_number = number
+        self._directory_changed = True
+        try:
+            write_all(self._files, fd, [header(number)])
+            file = SegmentFile(self._files, path, number, HEADER_SIZE)
+        except OSError:
+            self._files.close(fd)
+            with suppress(OSError):
+                self._files.remove(path)
+            raise
+        self._current, self._fd = file, fd
+        self._by_number[number] = file
+        return file
+
+    def _take_back(self, file: SegmentFile) -> None:
+        """Cut off what a refused write may have left; where that is refused too, the file is left."""
+        try:
+            self._files.cut(self._fd, file.size)
+        except OSError:
+            self._leave_file()
+
+    def _leave_file(self) -> None:
+        """Add nothing more to the file that is written to."""
+        file, fd = self._current, self._fd
+        self._current, self._fd = None, -1
+        if file is not None and file.number not in self._unsynced and file.number not in self._syncing:
+            self._files.close(fd)
+
+    def sync(self) -> None:
+        """What was written so far is on the disk when this returns. An OSError where that is not possible."""
+        with self._lock:
+            waiting, self._unsynced = self._unsynced, {}
+            changed, self._directory_changed = self._directory_changed, False
+            self._syncing = set(waiting)
+        trouble: OSError | None = None
+        for number, fd in waiting.items():
+            try:
+                self._files.sync(fd)
+            except OSError as error:
+                trouble = error
+                self._doubtful.add(number)
+        with self._lock:
+            if self._current is not None and self._current.number in self._doubtful:
+                self._leave_file()
+            self._syncing = set()
+            for number, fd in waiting.items():
+                if (self._current is None or self._current.number != number) and number not in self._unsynced:
+                    self._files.close(fd)
+        try:
+            if changed:
+                self._files.sync_directory(self.directory)
+        except OSError:
+            self._directory_changed = True
+            raise
+        doubtful = [file for file in self._files_now() if file.number in self._doubtful and file.places]
+        if trouble is not None or doubtful:
+            raise trouble or OSError(f"what is in {doubtful[0].path} may not be on the disk: it is written again")
+
+    def _files_now(self) -> list[SegmentFile]:
+        return list(self._by_number.values())
+
+    def close(self) -> None:
+        """Write nothing more."""
+        with self._lock:
+            for fd in {*self._unsynced.values()} | ({self._fd} if self._current is not None else set()):
+                with suppress(OSError):
+                    self._files.close(fd)
+            self._unsynced.clear()
+            self._current, self._fd = None, -1
+
+    # -- documents ----------------------------------------------------------------------------------------------------
+
+    def names(self, document: Path, numbers: frozenset[int]) -> None:
+        """A document is on the disk, or about to be, that names these files; what it named before counts no more."""
+        self._documents[document] = numbers
+
+    def named_by(self, document: Path) -> frozenset[int]:
+        """The files that a document names."""
+        return self._documents.get(document, frozenset())
+
+    def keep_all(self) -> None:
+        """Delete nothing while this process lives: some document cannot be read."""
+        self._keeps_all = True
+
+    def _named(self) -> set[int]:
+        self._documents = {path: found for path, found in self._documents.items() if self._files.size(path) >= 0}
+        return {number for numbers in self._documents.values() for number in numbers}
+
+    def held_by(self, folder: Path) -> int:
+        """Bytes of files without anything live, which documents in a folder alone keep."""
+        self._notice_gone()
+        inside = {number for path, found in self._documents.items() if path.parent == folder for number in found}
+        outside = {number for path, found in self._documents.items() if path.parent != folder for number in found}
+        return sum(
+            file.size
+            for file in self._files_now()
+            if file is not self._current and not file.places and file.number in inside - outside
+        )
+
+    # -- tidying up ---------------------------------------------------------------------------------------------------
+
+    def tidy(self, background: Background) -> None:
+        """Delete files that nobody refers to, or begin to move some records out of one that is mostly dead.
+
+        To be called in the loop, now and then, while no document is being written.
+        """
+        self._notice_gone()
+        if self._is_emptying or self._keeps_all:
+            return
+        idle = [file for file in self._files_now() if not file.places and file is not self._current]
+        if idle:
+            named = self._named()
+            for file in idle:
+                if file.number not in named:
+                    self._delete(file)
+        if self.is_in_use and not self.trouble:
+            self._empty_one(background)
+
+    def _delete(self, file: SegmentFile) -> None:
+        try:
+            self._files.remove(file.path)
+        except OSError as error:
+            LOG.warning("%s cannot be removed: %s", file.path, error)
+            return
+        del self._by_number[file.number]
+
+    def _empty_one(self, background: Background) -> None:
+        for file in self._files_now():
+            little = file.live < _LIVE_SHARE * file.size or file.number in self._doubtful
+            if little and file.places and file is not self._current:
+                break
+        else:
+            return
+        places: list[SegmentPlace] = []
+        size = 0
+        for ref in list(islice(file.places.values(), _MOST_MOVED)):
+            place = ref()
+            if place is not None and size < _MOVED_AT_ONCE:
+                places.append(place)
+                size += place.size
+        moved: list[tuple[SegmentPlace, SegmentPlace]] = []
+
+        def move() -> None:
+            for place in places:
+                # Damage stays where it is: it is said again when somebody reads it.
+                with suppress(UnreadableError):
+                    moved.extend(zip([place], self._write([[place.read()]]), strict=True))
+
+        def done(error: OSError | None) -> None:
+            self._is_emptying = False
+            for place, there in moved:
+                self._move(place, there)
+            if error is None and not moved and places:
+                LOG.error("%s is mostly dead and cannot be emptied, because what is live in it is damaged", file.path)
+                self._damaged(file)
+
+        self._is_emptying = True
+        background(move, done)
+
+    def _damaged(self, file: SegmentFile) -> None:
+        """Do not try to empty a file again."""
+        with self._books:
+            file.live = max(file.live, file.size)
+
+    def _move(self, place: SegmentPlace, there: SegmentPlace) -> None:
+        """Let a place be where its record was written again. ``there`` is forgotten."""
+        file, offset = place.location
+        with self._books:
+            old = file.places.pop(offset, None)
+            if old is not None:
+                file.live -= padded(place.size)
+            new_file, new_offset = there.location
+            # (Without its reference, nobody is told when it goes.)
+            del new_file.places[new_offset]
+            new_file.live -= padded(there.size)
+            place.location = there.location
+        self._note(place)
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What INFO tells of the files. Sizes are in bytes."""
+        self._notice_gone()
+        found = self._files_now()
+        size = sum(file.size for file in found)
+        return {
+            "engine_segment_files": len(found),
+            "engine_segment_bytes": size,
+            "engine_segment_dead_bytes": max(size - sum(min(file.live, file.size) for file in found), 0),
+            "engine_segment_last_write_status": "err" if self.trouble else "ok",
+        }

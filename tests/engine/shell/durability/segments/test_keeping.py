@@ -1,0 +1,211 @@
+"""``stream-storage disk`` as a whole: what clients are told of damage, what check says, and when an engine refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core.streams import segment
+from engine.settings.kinds import ConfigError
+from engine.shell import check
+from tests.engine.shell.durability.workload import small_segments
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
+from tests.storing import store
+
+DISK = {"stream_storage": "disk", "enable_debug_command": "yes"}
+
+
+@pytest.fixture(autouse=True)
+def _small_segments() -> Iterator[None]:
+    with small_segments():
+        yield
+
+
+def filled(directory: Path, **settings: str) -> Engine:
+    """An engine with 30 entries of which 25 lie on the disk, in five segments, and all are pending."""
+    engine = Engine(directory, Disk(), **{**DISK, **settings})
+    for number in range(1, 31):
+        engine.run(f"XADD s {number}-1 a {number} b {'v' * 40}")
+    engine.run("XGROUP CREATE s g 0")
+    engine.run("XREADGROUP GROUP g c STREAMS s >")
+    assert store(engine.core, engine.durability.keeping.segments) == 5
+    return engine
+
+
+def places(engine: Engine) -> list[Any]:
+    stream = engine.core.databases[0].read_stream(b"s")
+    return [one.body.place for one in stream.segments() if one.is_stored]
+
+
+def damage(engine: Engine, number: int) -> tuple[Path, int]:
+    """Change a byte of a stored segment on the disk; its file, and where it begins."""
+    file, offset = places(engine)[number].location
+    data = bytearray(file.path.read_bytes())
+    data[offset + 100] ^= 1
+    file.path.write_bytes(data)
+    engine.core.streams.storage.cache.clear()
+    return file.path, offset
+
+
+READING = [
+    "XRANGE s - +",
+    "XREVRANGE s + - COUNT 28",
+    "XREAD STREAMS s 0",
+    "XREADGROUP GROUP g c STREAMS s 0",
+    "XCLAIM s g d 0 1-1 2-1 12-1 13-1",
+    "XAUTOCLAIM s g d 0 0 COUNT 50",
+    "XDEL s 1-1 2-1 12-1",
+    "XDELEX s IDS 2 1-1 12-1",
+    "XACKDEL s g IDS 2 1-1 12-1",
+    "XTRIM s MINID 13",
+]
+
+
+@pytest.mark.parametrize("line", READING)
+def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
+    """It names file, byte and stream; what is elsewhere is read and changed as before; the log tells what was done."""
+    engine = filled(tmp_path)
+    path, offset = damage(engine, 2)
+    reply = engine.run(line)
+    if hasattr(reply, "pages"):
+        pytest.fail("short replies are made at once")
+    assert reply.startswith(f"IOERR a part of a stream cannot be read: {path}, byte {offset}: the sum of the segment's")
+    assert reply.endswith("(while reading 's')")
+    assert engine.run("XLEN s") == 30
+    assert engine.run("XRANGE s 1-1 10-1").count == 10
+    assert engine.run("XRANGE s 16-1 +").count == 15
+    assert isinstance(engine.run("XADD s MINID 13 * a 31"), bytes), "an entry is added, nothing is trimmed"
+    # Trimming needs nothing of a segment that goes as a whole, and the log plays it back.
+    before = engine.run("XPENDING s g - + 100")
+    assert engine.run("XTRIM s MAXLEN 16") == 15
+    after = engine.run("XRANGE s - +").count
+    engine.die()
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert again.run("XRANGE s - +").count == after == 16
+    found = again.run("XPENDING s g - + 100")
+    assert [[one[0], one[1], one[3]] for one in found] == [[one[0], one[1], one[3]] for one in before]
+    again.die()
+
+
+def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
+    """check names file, byte, stream and how many entries; the engine starts, and has what is not damaged."""
+    engine = filled(tmp_path)
+    engine.run("BGREWRITEAOF")
+    said: list[str] = []
+    assert check.main([str(tmp_path)], said.append) == check.WHOLE
+    assert any("5 segments in segment files: whole" in line for line in said)
+    path, offset = damage(engine, 1)
+    engine.close()
+    engine.die()
+    said.clear()
+    assert check.main([str(tmp_path)], said.append) == check.DAMAGED
+    assert any("5 entries of 's' in database 0 cannot be read: " in line and str(path) in line for line in said)
+    assert f"{path}: damaged at byte {offset}: a segment is not what was written" in said
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert again.run("XLEN s") == 30
+    assert again.run("XRANGE s 11-1 +").count == 20
+    assert again.run("XRANGE s - +").startswith("IOERR")
+    again.die()
+    # In memory everything is read at the start.
+    with pytest.raises(ConfigError, match=f"appendonly.aof.1.base.psb, byte .*{path}, byte {offset}"):
+        Engine(tmp_path, Disk())
+
+
+def test_what_is_not_there_is_refused_at_the_start(tmp_path):
+    """An engine does not start without a file that its base names, and says which."""
+    engine = filled(tmp_path)
+    engine.run("BGREWRITEAOF")
+    path = places(engine)[0].location[0].path
+    engine.close()
+    engine.die()
+    path.rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=f"it refers to {path}, which is not there"):
+        Engine(tmp_path, Disk(), **DISK)
+    (tmp_path / "elsewhere").rename(path)
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert again.run("XRANGE s - +").count == 30
+    again.die()
+
+
+def test_two_engines_do_not_share_a_directory(tmp_path):
+    """A second engine is refused, without a log as well."""
+    engine = filled(tmp_path, appendonly="no")
+    with pytest.raises(ConfigError, match="belongs to another engine"):
+        Engine(tmp_path, Disk(), **DISK, appendonly="no")
+    engine.die()
+
+
+def test_compression_cannot_be_switched_off(tmp_path):
+    """Segments are stored compressed: stream-cold-compression no is refused, at the start and later."""
+    engine = filled(tmp_path)
+    assert "needs stream-cold-compression" in engine.run("CONFIG SET stream-cold-compression no")
+    assert engine.run("CONFIG SET stream-cold-compression lz4") == b"OK"
+    assert "immutable" in engine.run("CONFIG SET stream-storage memory")
+    engine.die()
+    with pytest.raises(ConfigError, match="needs stream-cold-compression"):
+        Engine(tmp_path, Disk(), **DISK, stream_cold_compression="no")
+
+
+def test_files_that_leave_the_machine_hold_the_data(tmp_path):
+    """An RDB file and a log of commands are whole without the segment files; so is a snapshot in another directory."""
+    engine = filled(tmp_path, enable_protected_configs="yes")
+    assert engine.run("SAVE") == b"OK"
+    (tmp_path / "other").mkdir()
+    assert engine.run(f"CONFIG SET dir {tmp_path / 'other'} save-format psb") == b"OK"
+    assert engine.run("SAVE") == b"OK"
+    engine.die()
+    (tmp_path / "third").mkdir()
+    (tmp_path / "dump.rdb").rename(tmp_path / "third" / "dump.rdb")
+    for folder in ("other", "third"):
+        again = Engine(tmp_path / folder, Disk(), appendonly="no")
+        assert again.run("XRANGE s - +").count == 30
+        again.die()
+
+
+def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
+    """Trimming a stream whose base is on the disk begins a new base by itself, and the files go."""
+    engine = filled(tmp_path, stream_file_size="1024")
+    engine.run("BGREWRITEAOF")
+    engine.tick()
+    files = list((tmp_path / "segments").iterdir())
+    assert len(files) > 1
+    assert engine.run("XTRIM s MAXLEN 2") == 28
+    for _ in range(3):
+        engine.tick(11)
+    assert len(list((tmp_path / "segments").iterdir())) == 1
+    assert engine.run("XRANGE s - +").count == 2
+    engine.close()
+    engine.die()
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert again.run("XRANGE s - +").count == 2
+    again.tick()
+    assert list((tmp_path / "segments").iterdir()) == []
+    again.die()
+
+
+def test_a_full_disk_is_told(tmp_path):
+    """INFO tells of files, bytes and trouble; a base is refused that refers to what may not be on the disk."""
+    engine = filled(tmp_path)
+    info = engine.info()
+    assert info["engine_segment_files"] == 1
+    size = next((tmp_path / "segments").iterdir()).stat().st_size
+    assert (info["engine_segment_bytes"], info["engine_segment_dead_bytes"]) == (size, 0)
+    assert info["engine_segment_last_write_status"] == "ok"
+    engine.run("XDEL s " + " ".join(f"{number}-1" for number in range(1, 11)))
+    assert engine.info()["engine_segment_dead_bytes"] > size // 4
+    for number in range(31, 41):
+        engine.run(f"XADD s {number}-1 a {number} b {'v' * 40}")
+    engine.files.room = 0
+    with pytest.raises(OSError, match="No space left"):
+        store(engine.core, engine.durability.keeping.segments)
+    assert engine.info()["engine_segment_last_write_status"] == "err"
+    engine.files.heal()
+    assert store(engine.core, engine.durability.keeping.segments) == 2
+    assert engine.info()["engine_segment_last_write_status"] == "ok"
+    assert engine.run("XRANGE s - +").count == 30
+    engine.die()
+    assert segment.SEGMENT_ENTRIES == 5

@@ -1,0 +1,219 @@
+"""The segment files: what is written is read, damage is found, and files go when nobody refers to them."""
+
+from __future__ import annotations
+
+import errno
+import gc
+from pathlib import Path
+
+import pytest
+
+from engine.core.formats.damage import DamagedError
+from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.span_cache import SpanCache
+from engine.core.streams.compressed.stored import Stored, UnreadableError
+from engine.core.streams.entries import Plain
+from engine.core.streams.frames import frame
+from engine.shell.durability.segments.checking import check_file
+from tests.faults.disk import Disk
+from tests.storing import segment_files
+
+
+def packed(number: int, entries: int = 50, cache: SpanCache | None = None):
+    """Packed entries that differ by a number."""
+    plain = Plain()
+    for at in range(entries):
+        plain.append((number << 64) + at, frame(b"%d-%d" % (number, at), [b"f", b"value %d of %d" % (at, number)]))
+    plain.freeze()
+    return pack(plain, "zstd", cache or SpanCache())
+
+
+def stored(files, number: int) -> Stored:
+    """The same on the disk."""
+    body = packed(number)
+    (place,) = files.write([body])
+    return Stored(place, len(body), body.data_size, body.last_id, SpanCache())
+
+
+def now(work, done) -> None:
+    """Work beside the loop, at once."""
+    try:
+        work()
+    except OSError as error:
+        done(error)
+    else:
+        done(None)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in (directory / "segments").iterdir())
+
+
+def test_what_is_stored_reads_as_before(tmp_path):
+    """Every method of stored entries answers as the packed ones did, by an engine that finds the files as well."""
+    before, files = packed(7), segment_files(tmp_path)
+    body = stored(files, 7)
+    place = body.place
+    (file, offset), size, total = place.location, place.size, place.total
+    again = segment_files(tmp_path)
+    found = again.place(file.number, offset, size, total)
+    for one in (body, Stored(found, 50, body.data_size, body.last_id, SpanCache())):
+        assert len(one) == len(before)
+        assert one.last_id == before.last_id
+        assert one.frames(0, 50) == before.frames(0, 50)
+        assert b"".join(one.views(3, 40)) == b"".join(before.views(3, 40))
+        assert list(one.pairs(5, 9)) == list(before.pairs(5, 9))
+        assert [one.id_at(at) for at in range(50)] == [before.id_at(at) for at in range(50)]
+        assert one.position(before.id_at(20)) == 20
+        assert [list(column) for column in one.id_columns(2, 5)] == [list(c) for c in before.id_columns(2, 5)]
+        assert one.frame_at(49) == before.frame_at(49)
+
+
+def test_files_go_when_nobody_refers_to_them(tmp_path):
+    """A file stays while a segment lies in it or a document names it, and goes then; the newest one stays."""
+    files = segment_files(tmp_path, file_size=1)
+    bodies = [stored(files, number) for number in range(4)]
+    document = tmp_path / "dump.psb"
+    document.write_bytes(b"")
+    files.names(document, frozenset({1}))
+    bodies[0] = bodies[1] = None
+    gc.collect()
+    files.tidy(now)
+    assert names(tmp_path) == ["segments-0000000001.pss", "segments-0000000003.pss", "segments-0000000004.pss"]
+    assert files.facts()["engine_segment_files"] == 3
+    assert files.held_by(tmp_path) == (tmp_path / "segments" / "segments-0000000001.pss").stat().st_size
+    document.unlink()
+    bodies[2] = bodies[3] = None
+    gc.collect()
+    files.tidy(now)
+    assert names(tmp_path) == ["segments-0000000004.pss"]
+    again = segment_files(tmp_path)
+    again.tidy(now)
+    assert names(tmp_path) == []
+    (tmp_path / "segments" / "segments-1.pss").write_bytes(b"not ours")
+    again = segment_files(tmp_path)
+    again.tidy(now)
+    assert names(tmp_path) == ["segments-1.pss"]
+
+
+def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
+    """What is live in it is written again, reads as before, and the file goes unless a document names it."""
+    files = segment_files(tmp_path, file_size=4000)
+    bodies = [stored(files, number) for number in range(30)]
+    count = len(names(tmp_path))
+    assert count > 2
+    kept = bodies[::5]
+    frames = [one.frames(0, 50) for one in kept]
+    document = tmp_path / "dump.psb"
+    document.write_bytes(b"")
+    files.names(document, frozenset({1}))
+    bodies.clear()
+    gc.collect()
+    dead = files.facts()["engine_segment_dead_bytes"]
+    for _ in range(3 * count):
+        files.tidy(now)
+    facts = files.facts()
+    assert facts["engine_segment_files"] < count
+    assert facts["engine_segment_dead_bytes"] < dead / 2
+    assert "segments-0000000001.pss" in names(tmp_path)
+    assert all(one.place.location[0].number != 1 for one in kept)
+    for one in kept:
+        one.cache.clear()
+    assert [one.frames(0, 50) for one in kept] == frames
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path):
+    """What cannot be written leaves the file as it was; with room again the next record stands behind the last one."""
+    disk = Disk()
+    files = segment_files(tmp_path, disk)
+    first = stored(files, 1)
+    size = first.place.location[0].size
+    disk.room = 100
+    with pytest.raises(OSError, match="No space left"):
+        files.write([packed(2)])
+    assert files.facts()["engine_segment_last_write_status"] == "err"
+    path = tmp_path / "segments" / "segments-0000000001.pss"
+    assert path.stat().st_size == size
+    # Where the half record cannot be cut off either, the file is left.
+    disk.fail("cut", errno.EIO)
+    disk.room = 100
+    with pytest.raises(OSError, match="No space left"):
+        files.write([packed(2)])
+    disk.heal()
+    second, third = stored(files, 2), stored(files, 3)
+    assert files.facts()["engine_segment_last_write_status"] == "ok"
+    assert [one.place.location[0].number for one in (first, second, third)] == [1, 2, 2]
+    for number, one in enumerate((first, second, third), 1):
+        assert one.frames(0, 50) == packed(number).frames(0, 50)
+    files.sync()
+    files.close()
+
+
+def test_what_an_fsync_has_refused_is_written_again(tmp_path):
+    """After a refused fsync no document may refer to the file, not even where a later fsync succeeds."""
+    disk = Disk()
+    files = segment_files(tmp_path, disk)
+    body = stored(files, 1)
+    disk.fail("sync", errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        files.sync()
+    disk.heal()
+    with pytest.raises(OSError, match="written again"):
+        files.sync()
+    files.tidy(now)
+    files.sync()
+    assert body.place.location[0].number == 2
+    assert body.frames(0, 50) == packed(1).frames(0, 50)
+    files.close()
+
+
+@pytest.mark.parametrize("where", ["head", "bytes", "end"])
+def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
+    """A changed byte, or a file that has become shorter, is an error with the file and the byte; others read on."""
+    files = segment_files(tmp_path)
+    first, second = stored(files, 1), stored(files, 2)
+    file, offset = second.place.location
+    data = bytearray(file.path.read_bytes())
+    if where == "end":
+        del data[offset + 50 :]
+    else:
+        data[offset + (5 if where == "head" else 90)] ^= 1
+    file.path.write_bytes(data)
+    with pytest.raises(UnreadableError, match=f"segments-0000000001.pss, byte {offset}: "):
+        second.frame_at(0)
+    assert f"segments-0000000001.pss, byte {offset}: " in caplog.text
+    assert first.frames(0, 50) == packed(1).frames(0, 50)
+    said: list[str] = []
+    damage = check_file(file.path, memoryview(data), said.append)
+    # What is no record at the end may be left of a crash.
+    assert damage is None
+    assert "1 segments: whole" in said[0]
+    assert "at the end are no whole segment" in said[1]
+
+
+def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
+    """With records behind it, a changed byte is damage, whether it is in a head or behind it."""
+    files = segment_files(tmp_path)
+    bodies = [stored(files, number) for number in range(2)]
+    file, offset = bodies[0].place.location
+    whole = file.path.read_bytes()
+    assert check_file(file.path, memoryview(whole), lambda line: None) is None
+    for at in (0, offset + 5, offset + 90):
+        data = bytearray(whole)
+        data[at] ^= 1
+        damage = check_file(file.path, memoryview(data), lambda line: None)
+        assert damage is not None
+        assert damage[:2] == (file.path, 0 if not at else offset)
+
+
+def test_a_document_that_refers_to_what_is_not_there_is_refused(tmp_path):
+    """A missing file, and one that is too short, are damage of the document, named."""
+    files = segment_files(tmp_path)
+    place = stored(files, 1).place
+    _, offset = place.location
+    with pytest.raises(DamagedError) as error:
+        files.place(9, offset, place.size, place.total)
+    assert "segments-0000000009.pss, which is not there" in error.value.what
+    with pytest.raises(DamagedError) as error:
+        files.place(1, offset, place.size + 1000, place.total)
+    assert "which ends at byte" in error.value.what

@@ -1,0 +1,151 @@
+"""Streams whose cold segments lie on the disk: the process ends, or the power fails, between any two steps; the disk is
+full; and drawn commands, stores, rewrites, saves and restarts leave what they leave in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.core.streams import segment
+from engine.wire.encode import encoded
+from tests.engine.shell.durability.workload import Driver, small_segments
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
+from tests.faults.test_crashes import commands, every_crash
+from tests.long import FULL
+from tests.replay import new_core, state
+from tests.storing import store
+
+DISK = {"stream_storage": "disk", "stream_file_size": "1024", "enable_debug_command": "yes"}
+
+
+#: Which steps a crash comes before: all of them take half a minute.
+STEPS = slice(0, None, 1 if FULL else 8)
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch) -> Iterator[None]:
+    with small_segments():
+        monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 3)
+        yield
+
+
+def store_all(engine: Engine) -> int:
+    """Store what is sealed, and let the engine tidy up as it does ten times a second."""
+    found = store(engine.core, engine.durability.keeping.segments)
+    for _ in range(3):
+        engine.tick()
+    return found
+
+
+def stored(engine: Engine) -> int:
+    """How many segments lie on the disk."""
+    return sum(
+        segment.is_stored
+        for db in engine.core.databases
+        for _, value, _ in db.items()
+        if hasattr(value, "segments")
+        for segment in value.segments()
+    )
+
+
+def adds(first: int, count: int) -> list[str]:
+    return [f"XADD s {number}-1 a {number}{'v' * 60}" for number in range(first, first + count)]
+
+
+_BEFORE = [*adds(1, 10), "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 7 STREAMS s >"]
+_BETWEEN = ["XDEL s 2-1 3-1 7-1", "XTRIM s MAXLEN 5", *adds(11, 3)]
+_AFTER = ["XCLAIM s g d 0 8-1", "XTRIM s MINID 10", *adds(14, 1)]
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
+def test_a_crash_between_any_two_steps(tmp_path, power):
+    """Whenever it ends while segments are stored, moved and removed and bases refer to them, every acknowledged command
+    is found.
+    """
+
+    def story(engine: Engine) -> Iterator[Any]:
+        yield from commands(engine, _BEFORE)
+        assert store_all(engine)
+        engine.run("BGREWRITEAOF")
+        yield from commands(engine, _BETWEEN)
+        store_all(engine)
+        engine.run("BGREWRITEAOF")
+        engine.tick()
+        yield from commands(engine, _AFTER)
+        store_all(engine)
+
+    steps = every_crash(tmp_path, story, _BEFORE + _BETWEEN + _AFTER, power, {}, steps=STEPS, **DISK)
+    assert steps > 100
+
+
+class Twins:
+    """The same drawn commands on an engine whose streams lie on the disk, and on a core that has all in memory."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.random = Random(seed)
+        self.model = new_core()
+        self.driver = Driver(self.model, seed)
+        self.engine = Engine(directory, Disk(), **DISK)
+        self.stored = 0
+
+    def step(self) -> None:
+        """One more command; both answer the same."""
+        driver, engine = self.driver, self.engine
+        driver.now_us += self.random.choice((0, 0, 1000, 7000))
+        engine.now_us = max(engine.now_us, driver.now_us)
+        argv = driver._draw()
+        expected = encoded(self.model.execute(driver.session, argv, driver.now_us))
+        found = encoded(engine.core.execute(engine.session, argv, driver.now_us))
+        engine.end_iteration()
+        assert found == expected, argv
+        self.model.changes.effects.clear()
+
+    def happen(self) -> None:
+        """Something that no client should notice."""
+        engine, kind = self.engine, self.random.randrange(7)
+        if kind < 3:
+            store_all(engine)
+            self.stored += stored(engine)
+            engine.core.streams.storage.cache.clear()
+        elif kind == 3 and self.driver.session.multi is None:
+            engine.run("BGREWRITEAOF")
+        elif kind == 4 and self.driver.session.multi is None:
+            engine.run("CONFIG SET save-format psb")
+            assert engine.run("SAVE") == b"OK"
+            assert engine.run("DEBUG RELOAD NOSAVE") == b"OK"
+        elif kind > 4 and self.driver.session.multi is None:
+            self.restart("memory" if self.random.random() < 0.2 else "disk")
+
+    def restart(self, mode: str) -> None:
+        """Another life of the engine on the same directory."""
+        if self.random.random() < 0.5:
+            self.engine.close()
+        self.engine.die()
+        self.engine = Engine(self.directory, Disk(), now_us=self.driver.now_us, **{**DISK, "stream_storage": mode})
+        self.compare()
+
+    def compare(self) -> None:
+        self.model.changes.set_time(self.driver.now_us)
+        self.engine.core.changes.set_time(self.driver.now_us)
+        assert state(self.engine.core) == state(self.model)
+
+
+@pytest.mark.parametrize("seed", range(12 if FULL else 2))
+def test_nobody_can_tell_where_streams_are_kept(tmp_path, seed):
+    """Drawn commands answer as in memory, whatever is stored, rewritten, saved and loaded between them."""
+    twins = Twins(tmp_path, seed)
+    for number in range(1, 600):
+        twins.step()
+        if not number % 20:
+            twins.happen()
+    twins.restart("disk")
+    assert twins.stored > 10
+    twins.engine.close()
+    twins.engine.die()

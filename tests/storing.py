@@ -1,0 +1,36 @@
+"""Cold segments that a test has stored, as the engine's housekeeping would have by and by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.core.dispatch import Core
+from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.stored import Stored
+from engine.shell.durability.files import Files
+from engine.shell.durability.segments.store import FOLDER, SegmentFiles
+
+
+def segment_files(directory: Path, files: Files | None = None, file_size: int = 4096) -> SegmentFiles:
+    """The segment files of a data directory, with those that are there."""
+    found = SegmentFiles(files or Files(), directory / FOLDER, lambda: file_size, is_in_use=True)
+    found.find_files()
+    return found
+
+
+def store(core: Core, files: SegmentFiles) -> int:
+    """Store all sealed segments of a core, compressed; how many there were. An OSError where the disk refuses."""
+    storage = core.streams.storage
+    storage.sealed.stores = True
+    waiting = len(storage.sealed)
+    found, _ = storage.sealed.pop(waiting, waiting)
+    for number, segment in enumerate(found):
+        body = segment.body if segment.is_packed else pack(segment.plain, "zstd", storage.cache)
+        try:
+            (place,) = files.write([body])
+        except OSError:
+            for left in found[number:]:
+                storage.sealed.add(left)
+            raise
+        segment.body = Stored(place, len(body), body.data_size, body.last_id, storage.cache)
+    return len(found)
