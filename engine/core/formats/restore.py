@@ -79,6 +79,8 @@ def unpack(data: bytes) -> list[int]:
 
 def node_state(segment: Segment) -> list[Any]:
     """A segment's node map as bytes, numbers, and lists of these."""
+    if not segment.has_nodes:
+        return [b"", 0, [], []]
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
     former = [number for index, limits in nodes.former for number in (index, limits.max_bytes, limits.max_entries)]
@@ -89,6 +91,8 @@ def node_state(segment: Segment) -> list[Any]:
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
     """The inverse of :func:`node_state`."""
     starts, upto, newest, void, *rest = state
+    if not upto and not rest:
+        return
     nodes = segment.nodes
     nodes.starts.frombytes(starts)
     nodes.upto = upto

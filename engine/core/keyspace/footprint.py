@@ -74,7 +74,9 @@ def of_stream(stream: Stream) -> int:
 def of_segment(segment: Segment) -> int:
     """Bytes of a segment as it is now: plain, or packed, or on the disk, with what the cache holds of it."""
     # 8 + 8: the stream refers to it, and to its first ID.
-    size = _size_of(segment) + 8 + 8 + _size_of(segment.nodes) + _size_of(segment.nodes.starts)
+    size = _size_of(segment) + 8 + 8
+    if segment.has_nodes:
+        size += _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
     body = segment.body

@@ -46,7 +46,10 @@ class Entries(Protocol):
 
     #: The index of the first live entry.
     start: int
-    nodes: SegmentNodes
+
+    @property
+    def nodes(self) -> SegmentNodes:
+        """Its nodes, as far as they have been derived."""
 
     @property
     def live(self) -> int:

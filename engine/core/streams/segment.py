@@ -41,7 +41,7 @@ Body = Plain | Packed | Stored
 class Segment:
     """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
 
-    __slots__ = ("__weakref__", "_sealed_queue", "body", "dead", "dead_count", "nodes", "sealed", "start")
+    __slots__ = ("__weakref__", "_nodes", "_sealed_queue", "body", "dead", "dead_count", "sealed", "start")
 
     def __init__(self, sealed_queue: SealedQueue, body: Body | None = None) -> None:
         self.body = Plain() if body is None else body
@@ -51,8 +51,8 @@ class Segment:
         #: How many entries from ``start`` on are dead.
         self.dead_count = 0
         self.sealed = False
-        #: The nodes that clients see, as far as they have been derived.
-        self.nodes = SegmentNodes()
+        #: See :attr:`nodes`; None while nobody has asked, as of most.
+        self._nodes: SegmentNodes | None = None
         self._sealed_queue = sealed_queue
 
     # -- sealed and packed ------------------------------------------------------------------------------------------
@@ -72,6 +72,18 @@ class Segment:
     def is_stored(self) -> bool:
         """Whether its entries are on the disk, and not in memory."""
         return isinstance(self.body, Stored)
+
+    @property
+    def nodes(self) -> SegmentNodes:
+        """The nodes that clients see, as far as they have been derived."""
+        if self._nodes is None:
+            self._nodes = SegmentNodes()
+        return self._nodes
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether some may have been derived."""
+        return self._nodes is not None
 
     def seal(self) -> None:
         """Close it: no entry is added from now on."""
@@ -305,10 +317,10 @@ class Segment:
             frames = self.frames(low, high)
             body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
         body.freeze()
-        if self.nodes.upto or self.nodes.former:
+        if self._nodes is not None and (self._nodes.upto or self._nodes.former):
             gone = self.start
             left = [0] * (gone + 1) + list(accumulate(1 - flag for flag in self.dead[gone:]))
-            self.nodes.compacted(left)
+            self._nodes.compacted(left)
         self.body = body
         self.start = self.dead_count = 0
         self.dead = None
@@ -327,8 +339,11 @@ class Segment:
         other = Segment(sealed_queue, body)
         other.start, other.dead_count = self.start, self.dead_count
         other.dead = None if self.dead is None else bytearray(self.dead)
-        other.nodes = self.nodes.copy()
-        if self.sealed:
+        if self._nodes is not None:
+            other._nodes = self._nodes.copy()
+        if type(body) is Stored:
+            other.sealed = True
+        elif self.sealed:
             other.note_sealed()
         return other
 

@@ -92,8 +92,8 @@ class Rewrites:
         percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
             return False
-        base_size = self._appendonly.base_size
-        return (size - base_size) * 100 >= percentage * max(base_size, 1)
+        grown = size - self._appendonly.base_size
+        return grown * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
         """What INFO tells of rewriting. Times are in seconds, -1: there was none."""

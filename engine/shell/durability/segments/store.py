@@ -369,13 +369,18 @@ class SegmentFiles:
             place.location = there.location
         self._note(place)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self._files_now())
+
     # -- telling ------------------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """What INFO tells of the files. Sizes are in bytes."""
         self._notice_gone()
         found = self._files_now()
-        size = sum(file.size for file in found)
+        size = self.size
         return {
             "engine_segment_files": len(found),
             "engine_segment_bytes": size,
