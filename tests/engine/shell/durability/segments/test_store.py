@@ -167,7 +167,7 @@ def test_what_an_fsync_has_refused_is_written_again(tmp_path):
     files.close()
 
 
-@pytest.mark.parametrize("where", ["head", "bytes", "end"])
+@pytest.mark.parametrize("where", ["beginning", "bytes", "end"])
 def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     """A changed byte, or a file that has become shorter, is an error with the file and the byte; others read on."""
     files = segment_files(tmp_path)
@@ -177,7 +177,7 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     if where == "end":
         del data[offset + 50 :]
     else:
-        data[offset + (5 if where == "head" else 90)] ^= 1
+        data[offset + (5 if where == "beginning" else 90)] ^= 1
     file.path.write_bytes(data)
     with pytest.raises(UnreadableError, match=f"segments-0000000001.pss, byte {offset}: "):
         second.frame_at(0)
