@@ -46,7 +46,10 @@ def value(ask: Ask, key: bytes) -> Any:
     if kind == b"string":
         return ask("GET", key)
     if kind == b"hash":
-        return sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+        pairs = sorted(zip(*[iter(ask("HGETALL", key))] * 2, strict=True))
+        names = [name for name, _ in pairs]
+        times = ask("HPEXPIRETIME", key, "FIELDS", len(names), *names) if NEW else None
+        return [*pairs, times] if isinstance(times, list) and max(times) > 0 else pairs
     if kind == b"set":
         return sorted(ask("SMEMBERS", key))
     if kind == b"zset":

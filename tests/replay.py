@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.core.dispatch import Core
 from engine.core.keyspace.database import type_name
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
@@ -107,6 +108,8 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
             elif isinstance(value, SortedSet):
                 plain = value.shown()
                 assert dict(plain) == value, "its order is not that of its scores"
+            elif isinstance(value, Hash) and value.deadlines:
+                plain = [(*pair, value.deadlines.get(pair[0])) for pair in value.items()]
             elif isinstance(value, dict):
                 plain = list(value.items())
             else:

@@ -66,6 +66,15 @@ _LIST = ("RPUSH l 3 1 2 10", 4)
             ("LRANGE to 0 -1", ["1", "2", "3", "b"]),
         ],
         [
+            ("ZADD z 1 c 2 a 3 b", 3),
+            ("SORT z ALPHA", ["a", "b", "c"]),
+            ("SORT z", _NOT_NUMBERS),
+            ("SORT z BY nosort", ["c", "a", "b"]),
+            ("SORT z BY nosort DESC LIMIT 0 2", ["b", "a"]),
+            ("SORT z BY nosort LIMIT 1 1 STORE to", 1),
+            ("LRANGE to 0 -1", ["a"]),
+        ],
+        [
             _LIST,
             ("SET to v EX 100", OK),
             ("SET w1 5", OK),

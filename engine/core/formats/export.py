@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
@@ -43,6 +44,7 @@ def commands(image: Image) -> Iterator[bytes]:
                 yield from _stream(key, value, image.idmp_defaults)
             elif isinstance(value, Hash):
                 yield from _in_parts(b"HSET", key, list(chain.from_iterable(value.items())), 2 * _AT_ONCE)
+                yield from map(encode, expiring_fields(key, value))
             elif isinstance(value, Members):
                 yield from _in_parts(b"SADD", key, list(value), _AT_ONCE)
             elif isinstance(value, SortedSet):
@@ -54,6 +56,16 @@ def commands(image: Image) -> Iterator[bytes]:
                 yield encode([b"SET", key, bytes(value)])
             if deadline is not None:
                 yield encode([b"PEXPIREAT", key, b"%d" % deadline])
+
+
+def expiring_fields(key: bytes, fields: Hash) -> Iterator[list[bytes]]:
+    """The commands that let a hash's fields expire, which servers since 7.4 know."""
+    by_time = sorted((deadline, name) for name, deadline in (fields.deadlines or {}).items())
+    for deadline, pairs in groupby(by_time, itemgetter(0)):
+        names = [name for _, name in pairs]
+        for at in range(0, len(names), _AT_ONCE):
+            some = names[at : at + _AT_ONCE]
+            yield [b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"%d" % len(some), *some]
 
 
 def _in_parts(name: bytes, key: bytes, words: list[bytes], size: int) -> Iterator[bytes]:

@@ -40,6 +40,7 @@ class Changes:
         "dirty",
         "discarded",
         "effects",
+        "expired_fields",
         "expired_keys",
         "expires_actively",
         "expiry_held_until",
@@ -86,6 +87,8 @@ class Changes:
         self.next_expiry = NEVER
         #: How many keys have expired.
         self.expired_keys = 0
+        #: How many fields of hashes have expired.
+        self.expired_fields = 0
 
     def set_time(self, now_us: int) -> None:
         """Set the time of what comes next, in microseconds since the epoch."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from engine.core.keyspace.changes import Changes
+from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.hash import Hash
@@ -63,6 +63,9 @@ class Database:
         self._values: dict[bytes, Value] = {}
         self._expires: dict[bytes, int] = {}
         self._deadlines = Deadlines(self._expires)
+        #: Keys of hashes with fields that expire: each with a moment before which none of them does.
+        self._hashes: dict[bytes, int] = {}
+        self._field_deadlines = Deadlines(self._hashes)
         self._slots = Slots()
         #: When a key was last looked up or written, in milliseconds.
         self._used: dict[bytes, int] = {}
@@ -187,6 +190,8 @@ class Database:
             # It had expired, and a pause has kept it.
             self.expire(key)
         self._values[key] = value
+        if type(value) is Hash and value.deadlines:
+            self.note_fields(key, value)
         self._slots.add(key)
         self._used[key] = self.changes.now
         self.touch(key, changes)
@@ -205,6 +210,8 @@ class Database:
         if type(former) is not bytes and former is not value:
             self._free_later(former)
         self._values[key] = value
+        if self._hashes:
+            self._hashes.pop(key, None)
         self._used[key] = self.changes.now
         if not keep_ttl:
             self._expires.pop(key, None)
@@ -233,6 +240,8 @@ class Database:
         del self._values[key]
         del self._used[key]
         self._expires.pop(key, None)
+        if self._hashes:
+            self._hashes.pop(key, None)
         self._slots.remove(key)
         self.touch(key, changes)
         self.signal(key)
@@ -247,10 +256,10 @@ class Database:
         """Remove all keys; how many there were."""
         count = len(self._values)
         self._tell(None)
-        tables = (self._values, self._expires, self._used, *self._slots.tables(), *self._deadlines.tables())
-        self.changes.discard(*tables)
-        self._values, self._expires, self._used, self._slots = {}, {}, {}, Slots()
-        self._deadlines = Deadlines(self._expires)
+        tables = (self._values, self._expires, self._used, self._hashes, *self._slots.tables())
+        self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables())
+        self._values, self._expires, self._used, self._hashes, self._slots = {}, {}, {}, {}, Slots()
+        self._deadlines, self._field_deadlines = Deadlines(self._expires), Deadlines(self._hashes)
         self.changes.dirty += count
         return count
 
@@ -258,7 +267,7 @@ class Database:
         """Swap all keys with ``other``; the clients that wait and watch stay where they are."""
         for one, two in ((self, other), (other, self)):
             one._tell(two)
-        for name in ("_values", "_expires", "_deadlines", "_slots", "_used"):
+        for name in ("_values", "_expires", "_deadlines", "_hashes", "_field_deadlines", "_slots", "_used"):
             mine, its = getattr(self, name), getattr(other, name)
             setattr(self, name, its)
             setattr(other, name, mine)
@@ -324,18 +333,62 @@ class Database:
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Drop keys that have expired at ``now``, out of the ``limit`` earliest deadlines; how many."""
+        """Drop keys and fields of hashes that have expired at ``now``, about ``limit`` at most; how many."""
         dropped = 0
         for key in self._deadlines.take_due(now, limit):
             # (What stands in the list twice is dropped once.)
             if key in self._expires:
                 self.expire(key)
                 dropped += 1
+        while dropped < limit and self._hashes and (self._field_deadlines.next() or NEVER) <= now:
+            for key in self._field_deadlines.take_due(now, 1):
+                dropped += self._expire_fields(key, now, limit - dropped)
         return dropped
 
     def next_deadline(self) -> int | None:
-        """The earliest moment at which a key may expire."""
-        return self._deadlines.next()
+        """The earliest moment at which a key, or a field of a hash, may expire."""
+        keys, fields = self._deadlines.next(), self._field_deadlines.next() if self._hashes else None
+        return keys if fields is None or (keys is not None and keys < fields) else fields
+
+    # -- fields of hashes that expire -------------------------------------------------------------------------------
+
+    def with_expiring_fields(self) -> int:
+        """How many hashes have fields that expire."""
+        return len(self._hashes)
+
+    def note_fields(self, key: bytes, fields: Hash) -> None:
+        """Deadlines of fields of the hash at ``key`` were set, or it has come here with some."""
+        deadline = fields.next_deadline()
+        if fields.deadlines and deadline < self._hashes.get(key, NEVER):
+            self._field_deadlines.put(key, deadline)
+            self.changes.next_expiry = min(self.changes.next_expiry, deadline)
+
+    def _expire_fields(self, key: bytes, now: int, most: int) -> int:
+        """Remove fields of a hash whose time has come; how many. It is noted anew for those that are left."""
+        fields = self.peek(key)
+        self._hashes.pop(key, None)
+        if type(fields) is not Hash:
+            return 0
+        due = fields.take_due(now, most)
+        if due:
+            self.drop_fields(key, fields, due)
+        if fields:
+            self.note_fields(key, fields)
+        return max(len(due), 1)
+
+    def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
+        """Remove fields whose time has come, and the hash where none is left; the log records a deletion. It does not
+        count as a change.
+        """
+        for name in due:
+            fields.remove(name)
+        self.changes.expired_fields += len(due)
+        self.changes.record(self.index, [b"HDEL", key, *due])
+        self.touch(key, 0)
+        self.changes.notify("h", b"hexpired", key, self.index)
+        if not fields:
+            self._drop(key, 0)
+            self.changes.notify("g", b"del", key, self.index)
 
     # -- who is told of it ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Keys in the order in which they expire.
+"""Keys of a database, or fields of a hash, in the order in which they expire.
 
 Every deadline that is set goes into a heap. One that is replaced or removed stays there, and is passed over when its
 time comes. Where most of the heap is of that kind, a new heap is begun, and each deadline that is set from then on
@@ -26,6 +26,14 @@ class Deadlines:
         self._by_key = by_key
         self._heap: Heap = []
         self._former: Heap = []
+
+    @classmethod
+    def of(cls, by_key: dict[bytes, int]) -> Deadlines:
+        """The deadlines that ``by_key`` has already."""
+        made = cls(by_key)
+        made._heap = [(deadline, key) for key, deadline in by_key.items()]
+        heapq.heapify(made._heap)
+        return made
 
     def put(self, key: bytes, deadline: int) -> None:
         """Set a key's deadline, in milliseconds since the epoch."""

@@ -43,7 +43,12 @@ def of_value(value: Any, samples: int = 0) -> int:
     if isinstance(value, Stream):
         return of_stream(value)
     if isinstance(value, Hash):
-        return _size_of(value) + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
+        of_deadlines = sum(map(_size_of, value.tables()[1:])) if value.deadlines else 0
+        return (
+            of_deadlines
+            + _size_of(value)
+            + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
+        )
     if isinstance(value, SortedSet):
         return _size_of(value) + _sampled((_PER_SCORE + _size_of(one) for one in value), len(value), samples)
     if isinstance(value, Members | deque):

@@ -28,6 +28,7 @@ _INTEGERS = {
     "start-index",
     "numkeys",
     "numids",
+    "numfields",
     "index",
     "db",
     "destination-db",

@@ -55,6 +55,31 @@ HASH_NOT_AN_INTEGER = b"ERR hash value is not an integer"
 HASH_NOT_A_FLOAT = b"ERR hash value is not a float"
 INCREMENT_NOT_FINITE = b"ERR value is NaN or Infinity"
 
+# -- fields of hashes that expire ---------------------------------------------------------------------------------
+FIELDS_MISSING = b"ERR Mandatory argument FIELDS is missing or not at the right position"
+FIELD_COUNT = b"ERR Number of fields must be a positive integer"
+FIELD_COUNT_DIFFERS = b"ERR The `numfields` parameter must match the number of arguments"
+NUM_FIELDS = b"ERR Parameter `numFields` should be greater than 0"
+NUM_FIELDS_INVALID = b"ERR invalid number of fields"
+FIELDS_TWICE = b"ERR FIELDS keyword specified multiple times"
+FIELDS_TOO_FEW = b"ERR FIELDS requires at least numfields and one field argument"
+FIELD_ARGUMENTS = b"ERR wrong number of arguments"
+UNKNOWN_ARGUMENT = b"ERR unknown argument"
+FIELD_CONDITIONS = b"ERR Multiple condition flags specified"
+FIELD_EXPIRY_NEGATIVE = b"ERR invalid expire time, must be >= 0"
+FNX_FXX = b"ERR Only one of FXX or FNX arguments can be specified"
+
+
+def several_times(last: bytes) -> bytes:
+    """A command on fields with more than one option about their expiry, the last of which may be ``last``."""
+    return b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % last
+
+
+def unknown_argument(word: bytes) -> bytes:
+    """A command on fields with a word that is no option."""
+    return b"ERR unknown argument: %b" % word
+
+
 # -- sets ---------------------------------------------------------------------------------------------------------
 NUMKEYS = b"ERR numkeys should be greater than 0"
 NUMKEYS_TOO_MANY = b"ERR Number of keys can't be greater than number of args"

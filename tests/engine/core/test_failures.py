@@ -21,6 +21,8 @@ SETUP = (
     "SET number 5",
     "SET due value PX 1",
     "HSET hash f 1 g 2",
+    "HSET fading f 1 g 2 h 3",
+    "HEXPIRE fading 100 FIELDS 2 f g",
     "RPUSH list a b c",
     "SADD set a b 1",
     "SADD numbers 1 2 3",
@@ -42,6 +44,10 @@ WRITES = """
     DEL string number | UNLINK string | FLUSHDB | FLUSHALL | RENAME string other | RENAMENX string other
     COPY stream other | MOVE string 1 | SWAPDB 0 1
     HSET hash h 3 | HMSET hash h 3 | HSETNX hash h 3 | HDEL hash f g | HINCRBY hash f 1 | HINCRBYFLOAT hash f 0.5
+    HEXPIRE fading 50 FIELDS 2 f h | HPEXPIRE fading 0 FIELDS 3 f g h | HPERSIST fading FIELDS 1 f
+    HEXPIREAT fading 1800000000 FIELDS 1 h | HPEXPIREAT fading 1800000000000 NX FIELDS 1 h
+    HGETEX fading EX 5 FIELDS 2 f h | HSETEX fading PX 5000 FIELDS 2 f 9 new 8 | HGETDEL fading FIELDS 3 f g h
+    HSET fading f 2 | HINCRBY fading f 3 | COPY fading other | RENAME fading other | MOVE fading 1
     SADD set c | SADD numbers 4 x | SREM set a b | SMOVE set numbers a | SPOP set | SPOP set 2 | SPOP numbers 9
     SINTERSTORE other set numbers | SUNIONSTORE set numbers set | SDIFFSTORE set set numbers
     ZADD scores 4 d 0 a | ZADD new GT CH 1 a | ZADD scores INCR 2 b | ZINCRBY scores 0.5 c | ZREM scores a b

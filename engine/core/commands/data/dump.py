@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine.core.commands.data.expiry import is_past
 from engine.core.commands.families import key_command
+from engine.core.formats.export import expiring_fields
 from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, value_writer
 from engine.core.formats.rdb.checksum import crc64
@@ -129,8 +130,12 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*value_writer.dumped(deque(value)))
     elif isinstance(value, Hash) and value.big and len(value) >= _MANY:
-        words = gathered(value, lambda fields: chain.from_iterable(fields.items()))
-        work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
+        if value.deadlines:
+            words = gathered(value, value_writer.with_deadlines)
+            work = _dump_gathered(words, _dumped_expiring)
+        else:
+            words = gathered(value, lambda fields: chain.from_iterable(fields.items()))
+            work = _dump_gathered(words, lambda count, words: value_writer.dumped_fields(count // 2, words))
     elif isinstance(value, Members) and value.is_table and len(value) >= _MANY:
         work = _dump_gathered(gathered(value, iter), value_writer.dumped_members)
     elif isinstance(value, SortedSet) and len(value) >= _MANY:
@@ -142,6 +147,11 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _highest_first(value: SortedSet) -> Iterator[Pair]:
     return reversed(value.order)
+
+
+def _dumped_expiring(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+    del count
+    return value_writer.dumped_expiring_fields(list(words))
 
 
 def _dump_gathered(
@@ -222,4 +232,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
         # Replicas read what this server writes, and perhaps nothing newer.
         payload = _dumped_as(value, ctx.config.integer("rdb-version"))
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
+    if isinstance(value, Hash) and payload is not argv[3]:
+        for words in expiring_fields(key, value):
+            ctx.effect(*words)
     return OK

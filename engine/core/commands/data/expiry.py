@@ -135,7 +135,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
 
 
 #: An argument or a reply that is a time: whether it is in seconds, whether it is since the epoch, and what it means.
-_TIMES = {
+TIMES = {
     "seconds": (True, False, "a key's time to live in seconds"),
     "milliseconds": (False, False, "a key's time to live in milliseconds"),
     "unix-time-seconds": (True, True, "when a key expires, in seconds since the epoch"),
@@ -148,7 +148,7 @@ for _name, _since, _kind in (
     ("expireat", "1.2.0", "unix-time-seconds"),
     ("pexpireat", "2.6.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = _TIMES[_kind]
+    _seconds, _absolute, _meaning = TIMES[_kind]
     key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=f"Sets {_meaning}.")(
         partial(_expire, seconds=_seconds, absolute=_absolute)
     )
@@ -171,7 +171,7 @@ for _name, _since, _kind in (
     ("expiretime", "7.0.0", "unix-time-seconds"),
     ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = _TIMES[_kind]
+    _seconds, _absolute, _meaning = TIMES[_kind]
     _summary = f"Returns {_meaning}; -1 without expiry, -2 without the key."
     key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
         partial(_time, seconds=_seconds, absolute=_absolute)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from engine.core.commands.data.draws import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.elements import gathered
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Fields, Hash, LiveFields, live
 from engine.core.protocol.args import I64_MAX, I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Pages, Reply, paged
 from engine.text import longdouble
@@ -26,15 +26,21 @@ if TYPE_CHECKING:
 _MANY = 5000
 
 
-def _hash(ctx: Context, key: bytes) -> Hash | None:
+def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
+    """The hash at ``key``, for a change of these fields; those that have expired are removed before."""
     value: Hash | None = ctx.db.typed(key, Hash)
-    return value
+    if value is None or value.next_deadline() > ctx.now or ctx.changes.replaying:
+        return value
+    due = [name for name in dict.fromkeys(names) if value.is_due(name, ctx.now)]
+    if due and ctx.changes.expiry_held_until <= ctx.now:
+        ctx.db.drop_fields(key, value, due)
+    return value or None
 
 
-def _read(ctx: Context, key: bytes) -> Hash:
-    """The hash at ``key``, an empty one where there is none."""
+def read_hash(ctx: Context, key: bytes) -> Fields:
+    """The hash at ``key`` as it is to be seen now, an empty one where there is none."""
     value: Hash | None = ctx.db.read_typed(key, Hash)
-    return value if value is not None else Hash()
+    return live(value, ctx.now) if value is not None else Hash()
 
 
 def small_hash_limits(ctx: Context) -> tuple[int, int]:
@@ -43,9 +49,9 @@ def small_hash_limits(ctx: Context) -> tuple[int, int]:
     return config.integer("hash-max-listpack-entries"), config.integer("hash-max-listpack-value")
 
 
-def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
-    """Set fields; how many are new. The log gets an HSET."""
-    fields = _hash(ctx, key)
+def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
+    """Set fields; how many are new. Their expiry goes unless ``keep_ttl``. The log gets an HSET."""
+    fields = hash_at(ctx, key, pairs[::2])
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
@@ -54,13 +60,25 @@ def _put(ctx: Context, key: bytes, pairs: list[bytes], event: bytes) -> int:
     ctx.db.touch(key, changes=len(pairs) // 2)
     ctx.changes.notify("h", event, key, ctx.db.index)
     ctx.effect(b"HSET", key, *pairs)
+    if fields.deadlines:
+        _follow_deadlines(ctx, key, fields, pairs[::2], keep_ttl=keep_ttl)
     return new
+
+
+def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
+    """Fields were set: their deadlines go, or the log hears that they stay, where an HSET has removed them."""
+    for name in names:
+        deadline = (fields.deadlines or {}).get(name)
+        if deadline is not None and keep_ttl:
+            ctx.effect(b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"1", name)
+        elif deadline is not None:
+            fields.set_deadline(name, None)
 
 
 def _set_fields(ctx: Context, argv: list[bytes]) -> int:
     if len(argv) % 2:
         raise CommandError(general.wrong_arity(argv[0].lower()))
-    return _put(ctx, argv[1], argv[2:], b"hset")
+    return put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
 @hash_command("hset key field value [field value ...]", "write denyoom fast", complexity="O(fields)")
@@ -79,41 +97,43 @@ def hmset(ctx: Context, argv: list[bytes]) -> Reply:
 @hash_command("hsetnx key field value", "write denyoom fast", access="RW insert")
 def hsetnx(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets a field of a hash unless it exists."""
-    if argv[2] in (_hash(ctx, argv[1]) or ()):
+    if argv[2] in (hash_at(ctx, argv[1], argv[2:3]) or ()):
         return 0
-    return _put(ctx, argv[1], argv[2:], b"hset")
+    return put_fields(ctx, argv[1], argv[2:], b"hset")
 
 
 @hash_command("hget key field", "readonly fast")
 def hget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the value of a field of a hash."""
-    return _read(ctx, argv[1]).get(argv[2])
+    return read_hash(ctx, argv[1]).get(argv[2])
 
 
 @hash_command("hmget key field [field ...]", "readonly fast", complexity="O(fields)")
 def hmget(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the values of several fields of a hash."""
-    return paged(list(map(_read(ctx, argv[1]).get, argv[2:])))
+    return paged(list(map(read_hash(ctx, argv[1]).get, argv[2:])))
 
 
 @hash_command("hgetall key", "readonly", complexity="O(size)")
 def hgetall(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash with their values."""
-    fields = _read(ctx, argv[1])
+    fields = read_hash(ctx, argv[1])
     if len(fields) <= _MANY:
         return Map(_pairs(fields))
     return _in_pages(ctx, argv, Map, fields, _pairs)
 
 
-def _pairs(fields: Hash) -> Iterator[bytes]:
+def _pairs(fields: Fields) -> Iterator[bytes]:
     return chain.from_iterable(fields.items())
 
 
 def _in_pages(
-    ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Hash, words: Callable[[Hash], Iterator[bytes]]
+    ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Fields, words: Callable[[Fields], Iterator[bytes]]
 ) -> Reply:
     """A long reply of the ``words`` of a hash."""
-    gathering = gathered(fields, words)
+    now = ctx.now
+    whole = fields.fields if isinstance(fields, LiveFields) else fields
+    gathering = gathered(whole, lambda fields: words(live(fields, now)))
 
     def work() -> Generator[None, None, Reply]:
         parts = yield from gathering
@@ -126,44 +146,44 @@ def _in_pages(
 @hash_command("hkeys key", "readonly", complexity="O(size)")
 def hkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all fields of a hash."""
-    fields = _read(ctx, argv[1])
+    fields = read_hash(ctx, argv[1])
     return list(fields) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, iter)
 
 
 @hash_command("hvals key", "readonly", complexity="O(size)")
 def hvals(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns all values of a hash."""
-    fields = _read(ctx, argv[1])
+    fields = read_hash(ctx, argv[1])
     return list(fields.values()) if len(fields) <= _MANY else _in_pages(ctx, argv, list, fields, _values)
 
 
-def _values(fields: Hash) -> Iterator[bytes]:
+def _values(fields: Fields) -> Iterator[bytes]:
     return iter(fields.values())
 
 
 @hash_command("hlen key", "readonly fast", access="RO")
 def hlen(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of fields of a hash."""
-    return len(_read(ctx, argv[1]))
+    return len(read_hash(ctx, argv[1]))
 
 
 @hash_command("hexists key field", "readonly fast", access="RO")
 def hexists(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns whether a field of a hash exists."""
-    return int(argv[2] in _read(ctx, argv[1]))
+    return int(argv[2] in read_hash(ctx, argv[1]))
 
 
 @hash_command("hstrlen key field", "readonly fast", access="RO", since="3.2.0")
 def hstrlen(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the length of a field's value."""
-    return len(_read(ctx, argv[1]).get(argv[2], b""))
+    return len(read_hash(ctx, argv[1]).get(argv[2]) or b"")
 
 
 @hash_command("hdel key field [field ...]", "write fast", access="RW delete", complexity="O(fields)")
 def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes fields of a hash, and returns how many existed."""
     key, db = argv[1], ctx.db
-    fields = _hash(ctx, key)
+    fields = hash_at(ctx, key, argv[2:])
     if fields is None:
         return 0
     gone = [field for field in argv[2:] if fields.remove(field)]
@@ -182,11 +202,11 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
     """Increments the integer in a field of a hash."""
     key, field = argv[1], argv[2]
     by = parse_int(argv[3])
-    fields = _hash(ctx, key) or Hash()
+    fields = hash_at(ctx, key, [field]) or Hash()
     result = parse_int(fields.get(field, b"0"), data.HASH_NOT_AN_INTEGER) + by
     if not I64_MIN <= result <= I64_MAX:
         raise CommandError(data.OVERFLOW)
-    _put(ctx, key, [field, b"%d" % result], b"hincrby")
+    put_fields(ctx, key, [field, b"%d" % result], b"hincrby", keep_ttl=True)
     return result
 
 
@@ -200,14 +220,14 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(data.INCREMENT_NOT_FINITE) from None
     if by is None:
         raise CommandError(general.NOT_A_FLOAT)
-    fields = _hash(ctx, key) or Hash()
+    fields = hash_at(ctx, key, [field]) or Hash()
     word = fields.get(field, b"0")
     try:
         number = longdouble.parse(word)
     except longdouble.InfiniteError:
         raise CommandError(data.NOT_FINITE) from None
     result = longdouble.text(sum_of_floats(number, by, data.HASH_NOT_A_FLOAT))
-    _put(ctx, key, [field, result], b"hincrbyfloat")
+    put_fields(ctx, key, [field, result], b"hincrbyfloat", keep_ttl=True)
     return result
 
 
@@ -217,11 +237,12 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     """Iterates over a hash in steps; a field that exists all the time is returned."""
     cursor = parse_cursor(argv[2])
-    fields = _read(ctx, argv[1])
+    fields = read_hash(ctx, argv[1])
     if not fields:
         return [b"0", []]
     pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
-    following, names = fields.slots.walk(cursor, count) if fields.big else (0, list(fields))
+    whole = fields.fields if isinstance(fields, LiveFields) else fields
+    following, names = whole.slots.walk(cursor, count) if whole.big else (0, list(whole))
 
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
@@ -240,10 +261,12 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns random fields of a hash: different ones, or with a negative count perhaps equal ones."""
     if len(argv) == 2:
-        fields = _read(ctx, argv[1])
+        fields = read_hash(ctx, argv[1])
+        if isinstance(fields, LiveFields):
+            return next(iter(fields.drawn(1, ctx.changes.pick)), None)
         return fields.slots[ctx.changes.pick(len(fields))] if fields else None
     count, with_values = parse_draws(argv, b"WITHVALUES")
-    fields = _read(ctx, argv[1])
+    fields = read_hash(ctx, argv[1])
     names = fields.drawn(count, ctx.changes.pick) if fields else []
     if not with_values:
         return paged(names)

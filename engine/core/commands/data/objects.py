@@ -47,7 +47,8 @@ def encoding(key: bytes, value: Value) -> bytes:
     if type(value) is bytearray:
         return b"raw"
     if type(value) is Hash:
-        return b"hashtable" if value.big else b"listpack"
+        small = b"listpack" if value.deadlines is None else b"listpackex"
+        return b"hashtable" if value.big else small
     if type(value) is Members:
         return _FORMS[value.form]
     if type(value) is SortedSet:

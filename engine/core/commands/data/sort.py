@@ -1,4 +1,4 @@
-"""SORT and SORT_RO: the elements of a list or a set in order, by themselves or by the values of other keys.
+"""SORT and SORT_RO: elements of a list, a set or a sorted set in order, by themselves or by the values of other keys.
 
 Words are compared byte by byte, as Redis does in the C locale. Many elements are sorted in steps, other clients'
 commands in between: the elements are those of one moment, the keys that BY and GET name are looked at as it comes to
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.commands.families import sort_command
 from engine.core.keyspace.elements import gathered
-from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.hash import Hash, live
 from engine.core.keyspace.members import Members
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, Steps, paged
 from engine.core.table.registry import ONE_KEY, Keys, find
@@ -58,7 +59,7 @@ class _Pattern:
             return None
         value = ctx.db.read(self._before + element + self._after)
         if self._field:
-            return value.get(self._field) if type(value) is Hash else None
+            return live(value, ctx.now).get(self._field) if type(value) is Hash else None
         return bytes(value) if isinstance(value, bytes | bytearray) else None
 
 
@@ -155,12 +156,18 @@ def _ordered(ctx: Context, options: _Options, words: list[bytes]) -> Generator[N
 
 
 def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
-    """The elements of a value, those alone that LIMIT wants where they are not sorted; of a large set in steps."""
+    """The elements of a value, those alone that LIMIT wants where they are not sorted; of a large set in steps.
+
+    A sorted set that is not sorted anew has them in the order of their scores.
+    """
     if type(value) is Members:
         return value.shown() if len(value) <= _MANY else gathered(value, iter)
     if options.sorts or value is None:
         return list(value or ())
     start, stop = options.limits(len(value))
+    if type(value) is SortedSet:
+        pairs = reversed(value.order) if options.descending else value.order
+        return [member for _, member in islice(pairs, start, stop)]
     return list(islice(reversed(value) if options.descending else value, start, stop))
 
 
@@ -204,7 +211,7 @@ def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> int:
 def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
     options = _Options(ctx, argv, may_store=may_store)
     value = ctx.db.read(argv[1])
-    if value is not None and type(value) not in (deque, Members):
+    if value is not None and type(value) not in (deque, Members, SortedSet):
         raise CommandError(general.WRONG_TYPE)
 
     is_set = type(value) is Members
@@ -241,7 +248,7 @@ sort_command(
     keys=Keys(1, 1, 1, find=_keys),
     access="RO access, OW update",
     complexity=_COST,
-    summary="Returns the elements of a list or a set in order, or stores them as a list.",
+    summary="Returns the elements of a list, a set or a sorted set in order, or stores them as a list.",
 )(partial(_sort, may_store=True))
 sort_command(
     f"sort_ro {_SYNTAX}",
@@ -249,5 +256,5 @@ sort_command(
     keys=ONE_KEY,
     since="7.0.0",
     complexity=_COST,
-    summary="Returns the elements of a list or a set in order.",
+    summary="Returns the elements of a list, a set or a sorted set in order.",
 )(partial(_sort, may_store=False))

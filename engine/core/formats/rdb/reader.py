@@ -18,8 +18,9 @@ from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.reader import load_rest
 from engine.core.formats.rdb.value_reader import Makers, Unknown
-from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, REST_OF_STREAM, SELECT, TAKEN_AT
+from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, FIELDS_OF_HASH, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
+from engine.core.keyspace.hash import Hash
 from engine.core.streams.stream import Stream
 
 MAGICS = (b"REDIS", b"VALKEY")
@@ -183,6 +184,7 @@ class Loading:
         self._deadline: int | None = None
         self._idle: int | None = None
         self._rest_of_stream = b""
+        self._field_deadlines: dict[bytes, int] = {}
         self.summary = Summary()
         self._steps = self._read()
 
@@ -290,6 +292,9 @@ class Loading:
             name, value = source.string(), source.string()
             if name == REST_OF_STREAM:
                 self._rest_of_stream = bytes.fromhex(value.decode("ascii"))
+            elif name == FIELDS_OF_HASH:
+                pairs = (pair.partition(b":") for pair in value.split(b" "))
+                self._field_deadlines |= {bytes.fromhex(text.decode()): int(deadline) for deadline, _, text in pairs}
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
         elif code == _FUNCTION:
@@ -325,6 +330,11 @@ class Loading:
             if not isinstance(value, Stream):
                 raise BadFormatError
             load_rest(rest, value, self._makers.idmp_defaults)
+        if self._field_deadlines:
+            if not isinstance(value, Hash) or not self._field_deadlines.keys() <= value.keys():
+                raise BadFormatError
+            value.set_deadlines(self._field_deadlines)
+            self._field_deadlines = {}
         if value.__class__ is Unknown:
             self._leave_out(value.kind, f"key '{_shown(key)}' of database {db.index}")
             return

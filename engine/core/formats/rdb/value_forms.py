@@ -7,6 +7,8 @@ HASH_ZIPMAP, LIST_ZIPLIST, INTSET, SORTED_SET_ZIPLIST, HASH_ZIPLIST, QUICKLIST =
 HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
 #: Hashes whose fields may expire: Redis's two forms, and Valkey's.
 EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH = 24, 25, 22
+#: The version of files from which on fields of hashes expire.
+EXPIRING_SINCE = 12
 #: How an element of a list is kept: by itself, or with others in a listpack.
 PLAIN, PACKED = 1, 2
 #: Elements in one step.

@@ -1,7 +1,7 @@
 """Values from Redis's RDB format, in steps: what a type byte stands for, and how it is read.
 
-What the engine has no type for (data of modules, hashes whose fields expire) is read as well, to the same exactness,
-so that a file can be read on behind it.
+What the engine has no type for (data of modules) is read as well, to the same exactness, so that a file can be read on
+behind it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 _IN_MEMORY = 1024
 #: What a value of a module consists of: its end, two kinds of numbers, two of floating-point ones, strings.
 _MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
-_EXPIRES = "hash with fields that expire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +102,10 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
     words = yield from shape(reader)
     if not words:
         raise BadFormatError("a value without elements")
-    if isinstance(words, Unknown):
-        return words
     if kind in _LISTS:
         return deque(words)
+    if kind in _OF_ONE_PRODUCT:
+        return (yield from _expiring_hash_of(words, makers))
     return (yield from _set_of(words, makers) if kind in _SETS else _hash_of(words, makers))
 
 
@@ -130,6 +129,19 @@ def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
             raise BadFormatError
         if not at % _IN_MEMORY:
             yield False
+    return fields
+
+
+def _expiring_hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
+    """A hash of fields, each with its value and its deadline; 0: it never expires."""
+    if len(words) % 3:
+        raise BadFormatError
+    pairs = [word for at in range(0, len(words), 3) for word in words[at : at + 2]]
+    fields = yield from _hash_of(pairs, makers)
+    deadlines = {field: int(word) for field, word in zip(words[::3], words[2::3], strict=True) if word != b"0"}
+    if deadlines and not 0 < min(deadlines.values()) <= max(deadlines.values()) < 1 << 63:
+        raise BadFormatError
+    fields.set_deadlines(deadlines)
     return fields
 
 
@@ -160,46 +172,43 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
     return (yield from _words(reader, 2))
 
 
-def _expiring(reader: Reader) -> Steps[list[bytes] | Unknown]:
+def _expiring(reader: Reader) -> Steps[list[bytes]]:
     """Redis's: the nearest expiry, then for each field how much later it expires, plus 1; 0: never."""
-    yield from whole(reader, lambda: reader.read(8))
+    first = int.from_bytes((yield from whole(reader, lambda: reader.read(8))), "little", signed=True)
+
+    def one() -> tuple[bytes, bytes, int]:
+        later, field, value = reader.length(), reader.string(), reader.string()
+        return field, value, first + later - 1 if later else 0
+
     left = yield from whole(reader, reader.length)
-    return (yield from _fields(reader, left, lambda: (reader.length(), reader.string(), reader.string()), 0))
+    return (yield from _fields(reader, left, one))
 
 
-def _valkey(reader: Reader) -> Steps[list[bytes] | Unknown]:
+def _valkey(reader: Reader) -> Steps[list[bytes]]:
     """Valkey's: each field with its expiry in milliseconds since the epoch; -1: never."""
 
-    def one() -> tuple[int, bytes, bytes]:
-        field, value = reader.string(), reader.string()
-        return reader.unpack("<q"), field, value
+    def one() -> tuple[bytes, bytes, int]:
+        field, value, deadline = reader.string(), reader.string(), reader.unpack("<q")
+        return field, value, 0 if deadline == -1 else deadline
 
     left = yield from whole(reader, reader.length)
-    return (yield from _fields(reader, left, one, -1))
+    return (yield from _fields(reader, left, one))
 
 
-def _fields(
-    reader: Reader, count: int, one: Callable[[], tuple[int, bytes, bytes]], never: int
-) -> Steps[list[bytes] | Unknown]:
+def _fields(reader: Reader, count: int, one: Callable[[], tuple[bytes, bytes, int]]) -> Steps[list[bytes]]:
+    """Each field with its value and its deadline in decimal digits."""
     words: list[bytes] = []
-    expires = False
     for number in range(count):
-        expiry, field, value = yield from whole(reader, one)
-        expires = expires or expiry != never
-        words += (field, value)
+        field, value, deadline = yield from whole(reader, one)
+        words += (field, value, b"%d" % deadline)
         if not number % ELEMENTS:
             yield False
-    return Unknown(_EXPIRES) if expires else words
+    return words
 
 
-def _expiring_listpack(reader: Reader) -> Steps[list[bytes] | Unknown]:
+def _expiring_listpack(reader: Reader) -> Steps[list[bytes]]:
     """Redis's: the nearest expiry, then [field, value, expiry, ...]; 0: never."""
-    words = yield from whole(reader, lambda: (reader.read(8), read_listpack(reader.string()))[1])
-    if len(words) % 3:
-        raise BadFormatError
-    if any(word != b"0" for word in words[2::3]):
-        return Unknown(_EXPIRES)
-    return [word for at in range(0, len(words), 3) for word in words[at : at + 2]]
+    return (yield from whole(reader, lambda: (reader.read(8), read_listpack(reader.string()))[1]))
 
 
 def _quicklist(reader: Reader) -> Steps[list[bytes]]:

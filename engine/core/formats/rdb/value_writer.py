@@ -13,6 +13,8 @@ from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.formats.rdb.streams import forms, writer
 from engine.core.formats.rdb.value_forms import (
     ELEMENTS,
+    EXPIRING_HASH,
+    EXPIRING_SINCE,
     HASH,
     HASH_LISTPACK,
     INTSET,
@@ -51,13 +53,19 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
         return forms.RDB_VERSIONS[form], chain((bytes((form,)),), writer.encode(value, form))
     if isinstance(value, deque):
         return 10, _list_pieces(value)
-    kind, pieces = encoded(value, 10)
-    return 10, chain((bytes((kind,)),), pieces)
+    version = EXPIRING_SINCE if isinstance(value, Hash) and value.deadlines else 10
+    kind, pieces = encoded(value, version)
+    return version, chain((bytes((kind,)),), pieces)
 
 
 def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
     """The same of a big hash of so many fields, given its fields and values."""
     return 10, chain((bytes((HASH,)),), _strings(count, words))
+
+
+def dumped_expiring_fields(words: list[bytes]) -> tuple[int, Iterator[bytes]]:
+    """The same of a big hash with fields that expire, given each field with its value and its deadline (0: never)."""
+    return EXPIRING_SINCE, chain((bytes((EXPIRING_HASH,)),), _expiring(words))
 
 
 def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
@@ -76,6 +84,8 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
         form = min(forms.newest_form(version), forms.form_of(value))
         return form, writer.encode(value, form)
     if isinstance(value, Hash):
+        if value.deadlines and version >= EXPIRING_SINCE:
+            return EXPIRING_HASH, _expiring(list(with_deadlines(value)))
         if not value.big:
             packed = listpack([word for pair in value.items() for word in pair])
             return HASH_LISTPACK, iter((length(len(packed)) + packed,))
@@ -91,6 +101,25 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     if isinstance(value, deque):
         return LIST, _strings(len(value), iter(value))
     return STRING, iter((string(bytes(value)),))
+
+
+def with_deadlines(fields: Hash) -> Iterator[bytes]:
+    """Each field with its value and its deadline, in milliseconds since the epoch; 0: it never expires."""
+    deadlines = fields.deadlines or {}
+    return (word for field, value in fields.items() for word in (field, value, b"%d" % deadlines.get(field, 0)))
+
+
+def _expiring(words: list[bytes]) -> Iterator[bytes]:
+    """The nearest deadline, then for each field how much later it expires, plus 1; 0: never."""
+    first = min((int(word) for word in words[2::3] if word != b"0"), default=0)
+    yield first.to_bytes(8, "little") + length(len(words) // 3)
+    for at in range(0, len(words), 3 * ELEMENTS):
+        part = words[at : at + 3 * ELEMENTS]
+        rows = zip(part[::3], part[1::3], map(int, part[2::3]), strict=True)
+        yield b"".join(
+            length(deadline - first + 1 if deadline else 0) + string(field) + string(value)
+            for field, value, deadline in rows
+        )
 
 
 def _set_pieces(members: Members, version: int) -> tuple[int, Iterator[bytes]]:

@@ -1,28 +1,31 @@
 """A whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
 Each piece takes a fraction of a millisecond to make, so whoever writes them beside the event loop can let it run in
-between. What the file's version does not keep of a stream stands before its key, in an auxiliary field of our own:
-other servers pass over it, the engine loses nothing.
+between. What the file's version does not keep of a stream, or of fields that expire, stands before its key, in
+auxiliary fields of our own: other servers pass over them, the engine loses nothing.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams.writer import rest
+from engine.core.formats.rdb.value_forms import ELEMENTS, EXPIRING_HASH
 from engine.core.formats.rdb.value_writer import encoded
+from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
 OLDEST_VERSION, NEWEST_VERSION = 10, 14
-#: Auxiliary fields of our own: when the file was taken, in milliseconds since the epoch; what is not kept of a stream,
-#: in hexadecimal digits, because tools print these fields.
-TAKEN_AT, REST_OF_STREAM = b"pystreams-ms", b"pystreams-stream"
+#: Auxiliary fields of our own: when the file was taken, in milliseconds since the epoch; what is not kept of a stream;
+#: when fields of a hash expire. Names and bytes are in hexadecimal digits, because tools print these fields.
+TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
 
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
 #: Short values are put together to pieces of about this many bytes.
@@ -87,9 +90,18 @@ def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
+def _deadlines(deadlines: dict[bytes, int]) -> Iterator[bytes]:
+    """Auxiliary fields with the deadlines of a hash's fields, for a version that has no place for them."""
+    words = iter(deadlines.items())
+    while part := list(islice(words, ELEMENTS)):
+        yield _aux(FIELDS_OF_HASH, b" ".join(b"%d:%b" % (deadline, field.hex().encode()) for field, deadline in part))
+
+
 def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
     kind, pieces = encoded(value, version)
     head = bytes((kind,)) + string(key)
+    if isinstance(value, Hash) and value.deadlines and kind != EXPIRING_HASH:
+        yield from _deadlines(value.deadlines)
     if isinstance(value, Stream):
         more = rest(value, kind)
         if more:

@@ -3,6 +3,7 @@
     [database, key, deadline (-1: none), type, value ...]
 
 ``s`` string: its bytes. ``S``: the same, but Redis would say it is raw. ``h`` hash: big or not, [field, value, ...].
+``H``: the same, with [field, deadline, ...] of those that expire.
 ``m`` set: its form, [member, ...]. ``z`` sorted set: big or not, [member, ...] in order, their scores.
 ``l`` list: [element, ...]. ``x`` stream: see :func:`_stream`. IDs are text (``ms-seq``); tables and arrays are bulk
 strings of native 64-bit numbers, or the number of the part that they are.
@@ -109,7 +110,10 @@ def _value(value: Any, put: Put, named: set[int] | None) -> list[Any]:
     if isinstance(value, Stream):
         return [b"x", *_stream(value, put, named)]
     if isinstance(value, Hash):
-        return [b"h", int(value.big), [word for pair in value.items() for word in pair]]
+        pairs = [word for pair in value.items() for word in pair]
+        if value.deadlines is None:
+            return [b"h", int(value.big), pairs]
+        return [b"H", int(value.big), pairs, [word for pair in value.deadlines.items() for word in pair]]
     if isinstance(value, Members):
         return [b"m", int(value.form), list(value)]
     if isinstance(value, SortedSet):
@@ -126,8 +130,10 @@ def _restore(
     value: Any
     if kind == b"x":
         value = _stream_from(rest, parts, core, pause, segments)
-    elif kind == b"h":
+    elif kind in (b"h", b"H"):
         value = Hash(zip(rest[1][::2], rest[1][1::2], strict=True), big=bool(rest[0]))
+        if kind == b"H":
+            value.set_deadlines(dict(zip(rest[2][::2], rest[2][1::2], strict=True)))
     elif kind == b"m":
         value = Members(rest[1], Form(rest[0]))
     elif kind == b"z":

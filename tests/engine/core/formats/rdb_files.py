@@ -136,23 +136,28 @@ def old_forms() -> bytes:
     )
 
 
+def expiring_hashes() -> dict[str, bytes]:
+    """A file with a hash whose field f expires at NOW + 5 and whose field g does not, in each form that there is."""
+    nearest = struct.pack("<q", NOW + 5)
+    table = [length(2), length(1), *map(string, (b"f", b"v")), length(0), *map(string, (b"g", b"w"))]
+    words = [b"f", b"v", b"%d" % (NOW + 5), b"g", b"w", b"0"]
+    of_valkey = [length(2), *map(string, (b"f", b"v")), nearest, *map(string, (b"g", b"w")), struct.pack("<q", -1)]
+    return {
+        "hash of 7.4": file_of(key(24, b"k", nearest, *table)),
+        "small hash of 7.4": file_of(key(25, b"k", nearest, packed(listpack(words)))),
+        "hash of Valkey": file_of(key(22, b"k", *of_valkey), magic=b"VALKEY080"),
+    }
+
+
 def foreign() -> dict[str, tuple[str, bytes]]:
     """A file with a value of each type that the engine does not have: its form -> the type's name, the file."""
     score = struct.pack("<d", 1.5)
-    expiring = "hash with fields that expire"
-    hashes = {
-        "hash of 7.4": key(24, b"k", bytes(8), length(1), length(5), string(b"f"), string(b"v")),
-        "small hash of 7.4": key(25, b"k", bytes(8), packed(listpack([b"f", b"v", b"99"]))),
-    }
     number = sum(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(letter) << 10 + 6 * at
         for at, letter in enumerate(reversed("vectorset"))
     )
     module = key(7, b"k", length(number), b"\x02\x05\x05", string(b"x"), b"\x04", score, b"\x03abcd", b"\x00")
-    valkey = key(22, b"k", length(1), string(b"f"), string(b"v"), struct.pack("<q", NOW + 5))
     return {
-        **{name: (expiring, file_of(data)) for name, data in hashes.items()},
-        "hash of Valkey": (expiring, file_of(valkey, magic=b"VALKEY080")),
         "module": ("value of the module type vectorset", file_of(module)),
         "data of a module": (
             "data of a module",

@@ -17,6 +17,7 @@ from tests.engine.core.formats.rdb_files import (
     NOW,
     SCORES,
     WORDS,
+    expiring_hashes,
     file_of,
     foreign,
     key,
@@ -28,7 +29,7 @@ from tests.engine.core.formats.rdb_files import (
     ziplist,
 )
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
-from tests.replay import state
+from tests.replay import new_core, state
 
 
 @settings(deadline=None, max_examples=30)
@@ -84,6 +85,35 @@ def test_forms_of_old_servers_are_read():
     assert (db.deadline(b"expires"), db.idle(b"expires")) == (NOW // 1000 * 1000 + 100_000, 60_000)
     assert b"expired" not in found
     assert (summary.expired, summary.keys) == (1, 19)
+
+
+@pytest.mark.parametrize("form", expiring_hashes())
+def test_fields_of_hashes_expire(form):
+    """Redis's two forms of hashes whose fields expire, and Valkey's, bring the deadlines along."""
+    core, _ = read(expiring_hashes()[form])
+    fields = core.databases[0].get(b"k")
+    assert (dict(fields), fields.deadlines) == ({b"f": b"v", b"g": b"w"}, {b"f": NOW + 5})
+
+
+@pytest.mark.parametrize("version", [10, 12, 14])
+def test_no_version_loses_deadlines_of_fields(version):
+    """A file of a version without fields that expire has them in auxiliary fields, which only the engine reads."""
+    core = new_core()
+    session = core.open_session(0)
+    for command in (
+        "HSET big " + " ".join(f"f{number} v" for number in range(300)),
+        "HPEXPIREAT big 1800000000000 FIELDS 200 " + " ".join(f"f{number}" for number in range(200)),
+        "HSET small a 1 b 2",
+        "HPEXPIREAT small 1800000000001 FIELDS 1 b",
+        "HPEXPIREAT small 1900000000001 FIELDS 1 a",
+        "HSET plain a 1",
+    ):
+        core.execute(session, command.encode().split(), NOW * 1000)
+    data = written(core, version)
+    assert (b"pystreams-hash" in data) is (version == 10)
+    loaded = read(data)[0]
+    assert state(loaded) == state(core)
+    assert loaded.changes.next_expiry == 1800000000000
 
 
 @pytest.mark.parametrize("form", foreign())

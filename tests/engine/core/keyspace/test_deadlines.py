@@ -9,6 +9,7 @@ from engine.core.keyspace import changes as changes_module
 from engine.core.keyspace import deadlines as deadlines_module
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
+from tests.replay import NOW_US, check_replay, new_core
 
 KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
 
@@ -73,3 +74,26 @@ def test_large_tables_are_freed_piece_by_piece():
     assert (others, len(large)) == ([], changes_module._LARGE - 5)
     assert not changes.free(changes_module._LARGE)
     assert not changes.discarded
+
+
+def test_many_fields_expire_some_at_a_time() -> None:
+    """However many fields of hashes are due, each call removes as many as it is asked to, and the log hears all."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    names = [b"f%d" % number for number in range(1000)]
+    for key in (b"a", b"b"):
+        core.execute(session, [b"HSET", key, *(word for name in names for word in (name, b"v"))], NOW_US)
+        core.execute(session, [b"HPEXPIRE", key, b"10", b"FIELDS", b"990", *names[:990]], NOW_US)
+    core.execute(session, b"HSET late f v".split(), NOW_US)
+    core.execute(session, b"HPEXPIRE late 20 FIELDS 1 f".split(), NOW_US)
+    assert core.changes.next_expiry == NOW_US // 1000 + 10
+    later = NOW_US + 10_000
+    counts = []
+    while core.changes.next_expiry <= later // 1000:
+        counts.append(core.expire_due(later, 100))
+    assert (max(counts), sum(counts) >= 1980, len(counts) < 25) == (100, True, True)
+    assert [len(core.databases[0].get(key)) for key in (b"a", b"b", b"late")] == [10, 10, 1]
+    assert core.databases[0].with_expiring_fields() == 1
+    core.expire_due(NOW_US + 20_000)
+    assert b"late" not in core.databases[0]
+    check_replay(core, NOW_US + 20_000)

@@ -1,0 +1,355 @@
+"""Fields of hashes that expire: HEXPIRE, HTTL and their variants, HPERSIST, HGETEX, HSETEX; HGETDEL, which reads alike.
+
+The log gets absolute times in milliseconds, as it does for keys. A time that has passed removes fields at once, with an
+HDEL.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.core.commands.data.expiry import TIMES, is_past
+from engine.core.commands.data.hashes import hash_at, put_fields, read_hash
+from engine.core.commands.data.strings import TIME_SYNTAX
+from engine.core.commands.families import hash_command
+from engine.core.keyspace.hash import Hash
+from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.replies import CommandError, Reply, paged
+from engine.text.messages import data
+
+if TYPE_CHECKING:
+    from engine.core.environment.context import Context
+
+#: The last moment at which a field may expire, in milliseconds since the epoch.
+_LAST = (1 << 46) - 1
+_I32_MAX = (1 << 31) - 1
+_CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
+#: Options with a time: (in seconds, since the epoch).
+_UNITS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
+_FIELDS = "FIELDS numfields field [field ...]"
+
+
+def _deadline(ctx: Context, command_name: bytes, word: bytes, *, seconds: bool, absolute: bool) -> int:
+    amount = parse_int(word)
+    if amount < 0:
+        raise CommandError(data.FIELD_EXPIRY_NEGATIVE)
+    deadline = amount * 1000 if seconds else amount
+    if not absolute:
+        deadline += ctx.now
+    if deadline > _LAST:
+        raise CommandError(data.invalid_expire(command_name))
+    return deadline
+
+
+def _only_fields(argv: list[bytes]) -> list[bytes]:
+    """The fields of ``name key FIELDS numfields field [field ...]``."""
+    if argv[2].upper() != b"FIELDS":
+        raise CommandError(data.FIELDS_MISSING)
+    count = parse_int(argv[3], data.FIELD_COUNT)
+    if count < 1:
+        raise CommandError(data.FIELD_COUNT)
+    if count != len(argv) - 4:
+        raise CommandError(data.FIELD_COUNT_DIFFERS)
+    return argv[4:]
+
+
+def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
+    """Take ``FIELDS numfields field [field ...]``, or pairs of fields and values."""
+    args.take()
+    count = args.take_int(error) if len(args) else 0
+    if not 0 < count <= _I32_MAX:
+        raise CommandError(error)
+    if count * apart > len(args):
+        raise CommandError(data.FIELD_ARGUMENTS)
+    args.pos += count * apart
+    return args.argv[args.pos - count * apart : args.pos]
+
+
+# -- what happens to fields -------------------------------------------------------------------------------------------
+
+
+def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], deadline: int) -> None:
+    """Let existing fields expire; a time that has passed removes them. Leaves effects and events."""
+    if not names:
+        return
+    if is_past(ctx, deadline):
+        _remove(ctx, key, fields, names)
+        return
+    for name in names:
+        fields.set_deadline(name, deadline)
+    ctx.db.note_fields(key, fields)
+    ctx.db.touch(key, changes=len(names))
+    ctx.changes.notify("h", b"hexpire", key, ctx.db.index)
+    ctx.effect(b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"%d" % len(names), *names)
+
+
+def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
+    """Let fields that expire stay. Leaves the effect and the event."""
+    if names:
+        for name in names:
+            fields.set_deadline(name, None)
+        ctx.db.touch(key, changes=len(names))
+        ctx.changes.notify("h", b"hpersist", key, ctx.db.index)
+        ctx.effect(b"HPERSIST", key, b"FIELDS", b"%d" % len(names), *names)
+
+
+def _remove(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
+    """Remove existing fields, and the hash with the last one. Leaves the effect and the events."""
+    db = ctx.db
+    for name in names:
+        fields.remove(name)
+    db.touch(key, changes=len(names))
+    ctx.changes.notify("h", b"hdel", key, db.index)
+    ctx.effect(b"HDEL", key, *names)
+    if not fields:
+        db.delete(key, changes=0)
+        ctx.changes.notify("g", b"del", key, db.index)
+
+
+# -- HEXPIRE and its variants -----------------------------------------------------------------------------------------
+
+
+def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> Reply:
+    key = argv[1]
+    ctx.db.typed(key, Hash)
+    deadline = _deadline(ctx, argv[0].lower(), argv[2], seconds=seconds, absolute=absolute)
+    args, conditions, names = Args(argv, 3), set[bytes](), list[bytes]()
+    while len(args):
+        word = args.peek()
+        if word in _CONDITIONS:
+            conditions.add(word)
+            args.take()
+        elif word == b"FIELDS":
+            if names:
+                raise CommandError(data.FIELDS_TWICE)
+            if len(args) < 3:
+                raise CommandError(data.FIELDS_TOO_FEW)
+            names = _take_fields(args, data.NUM_FIELDS)
+        else:
+            raise CommandError(data.unknown_argument(args.take()))
+    if not names:
+        raise CommandError(data.FIELDS_MISSING)
+    if len(conditions) > 1:
+        raise CommandError(data.FIELD_CONDITIONS)
+    condition = next(iter(conditions), b"")
+    fields = hash_at(ctx, key, names)
+    if fields is None:
+        return [-2] * len(names)
+    chosen: dict[bytes, None] = {}
+    goes = is_past(ctx, deadline)
+    replies = []
+    for name in names:
+        if name not in fields or (goes and name in chosen):
+            replies.append(-2)
+        elif name in chosen:
+            replies.append(int(_holds(condition, deadline, deadline)))
+        elif _holds(condition, (fields.deadlines or {}).get(name), deadline):
+            chosen[name] = None
+            replies.append(2 if goes else 1)
+        else:
+            replies.append(0)
+    _set_deadlines(ctx, key, fields, list(chosen), deadline)
+    return paged(replies)
+
+
+def _holds(condition: bytes, current: int | None, deadline: int) -> bool:
+    """Whether a field with the deadline ``current`` is to get another one."""
+    if condition in (b"NX", b"XX"):
+        return (current is None) is (condition == b"NX")
+    if condition == b"GT":
+        return current is not None and deadline > current
+    return condition != b"LT" or current is None or deadline < current
+
+
+def _of_fields(meaning: str) -> str:
+    return meaning.replace("a key's", "the").replace("a key expires", "they expire")
+
+
+for _name, _kind in (
+    ("hexpire", "seconds"),
+    ("hpexpire", "milliseconds"),
+    ("hexpireat", "unix-time-seconds"),
+    ("hpexpireat", "unix-time-milliseconds"),
+):
+    _seconds, _absolute, _meaning = TIMES[_kind]
+    hash_command(
+        f"{_name} key {_kind} [NX|XX|GT|LT] {_FIELDS}",
+        "write fast",
+        since="7.4.0",
+        complexity="O(fields)",
+        summary=f"Sets, for fields of a hash, {_of_fields(_meaning)}.",
+    )(partial(_expire, seconds=_seconds, absolute=_absolute))
+
+
+def _time(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -> Reply:
+    fields = read_hash(ctx, argv[1])
+    deadlines = (fields if isinstance(fields, Hash) else fields.fields).deadlines or {}
+
+    def shown(name: bytes) -> int:
+        if name not in fields:
+            return -2
+        deadline = deadlines.get(name)
+        if deadline is None:
+            return -1
+        time = deadline if absolute else max(deadline - ctx.now, 0)
+        return -(-time // 1000) if seconds else time
+
+    return paged(list(map(shown, _only_fields(argv))))
+
+
+for _name, _kind in (
+    ("httl", "seconds"),
+    ("hpttl", "milliseconds"),
+    ("hexpiretime", "unix-time-seconds"),
+    ("hpexpiretime", "unix-time-milliseconds"),
+):
+    _seconds, _absolute, _meaning = TIMES[_kind]
+    hash_command(
+        f"{_name} key {_FIELDS}",
+        "readonly fast",
+        since="7.4.0",
+        complexity="O(fields)",
+        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1: never.",
+    )(partial(_time, seconds=_seconds, absolute=_absolute))
+
+
+@hash_command(f"hpersist key {_FIELDS}", "write fast", since="7.4.0", complexity="O(fields)")
+def hpersist(ctx: Context, argv: list[bytes]) -> Reply:
+    """Removes the expiry of fields of a hash."""
+    ctx.db.typed(argv[1], Hash)
+    names = _only_fields(argv)
+    fields = hash_at(ctx, argv[1], names)
+    if fields is None:
+        return [-2] * len(names)
+    deadlines = fields.deadlines or {}
+    persisted: dict[bytes, None] = {}
+    replies = []
+    for name in names:
+        expires = name in deadlines and name not in persisted
+        if expires:
+            persisted[name] = None
+        replies.append(1 if expires else -1 if name in fields else -2)
+    _persist(ctx, argv[1], fields, list(persisted))
+    return paged(replies)
+
+
+# -- HGETEX, HSETEX, HGETDEL ------------------------------------------------------------------------------------------
+
+
+class _Words:
+    """The words behind the key of HGETEX and HSETEX, in any order. ``without_time`` is the option of the expiry that
+    has no time: PERSIST, or KEEPTTL. With ``apart`` 2 each field has its value behind it.
+    """
+
+    __slots__ = ("_ctx", "_name", "_without_time", "condition", "deadline", "fields", "is_without_time")
+
+    def __init__(self, ctx: Context, argv: list[bytes], without_time: bytes, apart: int) -> None:
+        self._ctx = ctx
+        self._name = argv[0].lower()
+        self._without_time = without_time
+        self.condition = b""
+        self.deadline: int | None = None
+        self.is_without_time = False
+        self.fields: list[bytes] = []
+        args, wrong = Args(argv, 2), False
+        while len(args):
+            word = args.peek()
+            if word == b"FIELDS":
+                if self.fields:
+                    raise CommandError(data.FIELDS_TWICE)
+                self.fields = _take_fields(args, data.NUM_FIELDS_INVALID, apart)
+            elif word in (b"FNX", b"FXX"):
+                if self.condition:
+                    raise CommandError(data.FNX_FXX)
+                self.condition = args.take().upper()
+            elif word in _UNITS or word in (b"PERSIST", b"KEEPTTL"):
+                self._take_expiry(args, word)
+                wrong = wrong or (word not in _UNITS and word != without_time)
+            else:
+                raise CommandError(data.unknown_argument(args.take()))
+        if wrong or (self.condition and apart == 1):
+            # Each of the two commands reads the other one's options before it refuses them.
+            raise CommandError(data.UNKNOWN_ARGUMENT)
+        if not self.fields:
+            raise CommandError(data.FIELDS_MISSING)
+
+    def _take_expiry(self, args: Args, word: bytes) -> None:
+        if self.is_without_time or self.deadline is not None:
+            raise CommandError(data.several_times(self._without_time))
+        args.take()
+        if word not in _UNITS:
+            self.is_without_time = True
+            return
+        if not len(args):
+            raise CommandError(data.FIELD_ARGUMENTS)
+        seconds, absolute = _UNITS[word]
+        self.deadline = _deadline(self._ctx, self._name, args.take(), seconds=seconds, absolute=absolute)
+
+
+@hash_command(
+    f"hgetex key [{TIME_SYNTAX}|PERSIST] {_FIELDS}",
+    "write fast",
+    access="RW access update",
+    since="8.0.0",
+    complexity="O(fields)",
+)
+def hgetex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the values of fields of a hash, and changes their expiry."""
+    key = argv[1]
+    ctx.db.typed(key, Hash)
+    words = _Words(ctx, argv, b"PERSIST", 1)
+    names = words.fields
+    fields = hash_at(ctx, key, names)
+    if fields is None:
+        return [None] * len(names)
+    values = list(map(fields.get, names))
+    found = [name for name in dict.fromkeys(names) if name in fields]
+    if words.deadline is not None:
+        _set_deadlines(ctx, key, fields, found, words.deadline)
+    elif words.is_without_time:
+        _persist(ctx, key, fields, [name for name in found if name in (fields.deadlines or ())])
+    return paged(values)
+
+
+@hash_command(
+    f"hsetex key [FNX|FXX] [{TIME_SYNTAX}|KEEPTTL] FIELDS numfields field value [field value ...]",
+    "write denyoom fast",
+    since="8.0.0",
+    complexity="O(fields)",
+)
+def hsetex(ctx: Context, argv: list[bytes]) -> Reply:
+    """Sets fields of a hash with one expiry for all, if none or all of them exist."""
+    key = argv[1]
+    words = _Words(ctx, argv, b"KEEPTTL", 2)
+    pairs, condition = words.fields, words.condition
+    names = list(dict.fromkeys(pairs[::2]))
+    fields = hash_at(ctx, key, names)
+    if condition and any((name in (fields or ())) is (condition == b"FNX") for name in names):
+        return 0
+    put_fields(ctx, key, pairs, b"hset", keep_ttl=words.is_without_time)
+    if words.deadline is not None:
+        fields = hash_at(ctx, key, ())
+        assert fields is not None
+        _set_deadlines(ctx, key, fields, names, words.deadline)
+    return 1
+
+
+@hash_command(f"hgetdel key {_FIELDS}", "write fast", access="RW access delete", since="8.0.0", complexity="O(fields)")
+def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the values of fields of a hash, and deletes the fields."""
+    key = argv[1]
+    ctx.db.typed(key, Hash)
+    names = _only_fields(argv)
+    fields = hash_at(ctx, key, names)
+    if fields is None:
+        return [None] * len(names)
+    found: dict[bytes, None] = {}
+    values: list[bytes | None] = []
+    for name in names:
+        values.append(None if name in found else fields.get(name))
+        if name in fields:
+            found[name] = None
+    if found:
+        _remove(ctx, key, fields, list(found))
+    return paged(values)
