@@ -29,9 +29,9 @@ STEPS = slice(0, None, 1 if FULL else 8)
 
 
 @pytest.fixture(autouse=True)
-def _small_segments(monkeypatch) -> Iterator[None]:
-    with small_segments():
-        monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 3)
+def _small_segments() -> Iterator[None]:
+    with small_segments(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "SEGMENT_ENTRIES", 3)
         yield
 
 

@@ -28,7 +28,9 @@ class StoredServer(CoreServer):
         self.core.streams.storage.cache.clear()
 
     def finish(self) -> None:
-        super().finish()
-        self._sizes.__exit__(None, None, None)
-        self._files.close()
-        self._folder.cleanup()
+        try:
+            super().finish()
+        finally:
+            self._sizes.__exit__(None, None, None)
+            self._files.close()
+            self._folder.cleanup()

@@ -71,7 +71,8 @@ class Stream:
         if not self._segments:
             return 0
         head = self._segments[0]
-        return head.id_at(head.start)
+        # (What is known of the first entry needs no look into the segment, which may lie on the disk.)
+        return head.id_at(head.start) if head.start else self._firsts[0]
 
     @property
     def last_entry_id(self) -> int:

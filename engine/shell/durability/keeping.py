@@ -69,6 +69,8 @@ class Keeping:
         self._config.on_change("stream-cache-size", self._follow)
         self._follow()
         self.segments.find_files()
+        if not self.segments.is_in_use and not self.segments.has_files:
+            return
         for folder in (self._directory, log_folder):
             for name in self._files.names(folder):
                 if name.endswith(".psb") and not name.startswith("temp-"):

@@ -81,6 +81,7 @@ class SegmentFiles:
         #: A document could not be read: nothing is deleted, because it may name anything.
         self._keeps_all = False
         self._is_emptying = False
+        self._is_closed = False
         #: Why the last segments could not be written; empty: they could.
         self.trouble = ""
 
@@ -149,7 +150,7 @@ class SegmentFiles:
             try:
                 places = [self._write_one(buffers) for buffers in payloads]
             except OSError as error:
-                if not self.trouble:
+                if not self.trouble and not self._is_closed:
                     LOG.error(
                         "segments of streams cannot be written to %s, they stay in memory: %s", self.directory, error
                     )
@@ -184,6 +185,8 @@ class SegmentFiles:
 
     def _begin_file(self) -> SegmentFile:
         self._leave_file()
+        if self._is_closed:
+            raise OSError("the engine ends")
         if self._files.size(self.directory) < 0:
             self._files.make_directory(self.directory)
             self._files.sync_directory(self.directory.parent)
@@ -253,8 +256,9 @@ class SegmentFiles:
         return list(self._by_number.values())
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Write nothing more: the directory may belong to another engine soon."""
         with self._lock:
+            self._is_closed = True
             for fd in {*self._unsynced.values()} | ({self._fd} if self._current is not None else set()):
                 with suppress(OSError):
                     self._files.close(fd)

@@ -131,6 +131,27 @@ def test_what_is_not_there_is_refused_at_the_start(tmp_path):
     again.die()
 
 
+def test_the_first_id_is_known_without_the_disk(tmp_path):
+    """XADD with MINID looks at no segment while none of its entries is to go."""
+    engine = filled(tmp_path)
+    damage(engine, 0)
+    assert engine.run("XADD s MINID 1 * a 31") is not None
+    assert engine.core.streams.storage.cache.size == 0
+    engine.die()
+
+
+def test_nothing_is_looked_at_in_memory(tmp_path, caplog):
+    """With stream-storage memory and no segment files, a snapshot that is damaged and not used is not spoken of."""
+    (tmp_path / "old.psb").write_bytes(b"PYSTREAMS-BASE and rubbish")
+    engine = Engine(tmp_path, Disk())
+    assert "old.psb" not in caplog.text
+    assert "engine_segment_files" not in engine.info()
+    engine.die()
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert "no segment file is removed" in caplog.text
+    again.die()
+
+
 def test_two_engines_do_not_share_a_directory(tmp_path):
     """A second engine is refused, without a log as well."""
     engine = filled(tmp_path, appendonly="no")

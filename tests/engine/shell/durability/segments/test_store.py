@@ -149,6 +149,17 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     files.close()
 
 
+def test_nothing_is_written_once_it_is_closed(tmp_path):
+    """A thread that is late writes nothing to a directory that may be another engine's by then."""
+    files = segment_files(tmp_path)
+    stored(files, 1)
+    files.close()
+    before = {path: path.stat().st_size for path in (tmp_path / "segments").iterdir()}
+    with pytest.raises(OSError, match="the engine ends"):
+        files.write([packed(2)])
+    assert {path: path.stat().st_size for path in (tmp_path / "segments").iterdir()} == before
+
+
 def test_what_an_fsync_has_refused_is_written_again(tmp_path):
     """After a refused fsync no document may refer to the file, not even where a later fsync succeeds."""
     disk = Disk()
