@@ -34,7 +34,7 @@ test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
 test-long: install ## run what `make test` leaves out because it takes long, test-jobs among it (some twenty minutes)
-	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs tests/spark/test_connect.py tests/test_installed.py tests/test_benchmarks.py tests/documentation
+	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs tests/spark/test_connect.py tests/test_installed.py tests/test_benchmarks.py tests/documentation tests/pystreams/test_many.py
 
 test-jobs: install ## run every job on engine and Redis, and kill it: each row must be where it belongs, once (about ten minutes)
 	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/jobs

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 from scripts import docs_site
 from tests import ROOT
+from tests.long import long_only
+from tests.tools import needed
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing of it."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method it replaces
+        """Nothing."""
 
 
 @pytest.fixture
@@ -64,3 +77,33 @@ def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
         "lost.md: not in the navigation of mkdocs.yml",
         "gone.md: in the navigation of mkdocs.yml, but no page",
     ]
+
+
+@long_only
+def test_the_search_finds_a_page_and_asks_no_other_machine(folder: Path) -> None:
+    """In a browser, over HTTP: words lead to the page about them."""
+    shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
+    assert docs_site.build(folder) == []
+    handler = functools.partial(_Quiet, directory=str(folder / "site"))
+    path = needed("chromium")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            with (
+                sync_playwright() as playwright,
+                playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as browser,
+            ):
+                page, asked = browser.new_page(), list[str]()
+                page.on("request", lambda request: asked.append(request.url))
+                here = f"http://127.0.0.1:{server.server_port}/"
+                page.goto(f"{here}index.html")
+                page.get_by_role("button", name="Search").click()
+                page.keyboard.type("dead letters")
+                expect(page.get_by_role("link", name="Dead letters").first).to_be_visible(timeout=20_000)
+                page.keyboard.press("Enter")
+                expect(page).to_have_title("Dead letters - pystreams", timeout=20_000)
+                assert [url for url in asked if not url.startswith((here, "blob:", "data:"))] == []
+        finally:
+            server.shutdown()
+            thread.join(20)

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { Chart } from "../charts.js";
 import { h, replace } from "../dom.js";
-import { bytes, count, duration, moment, rate, short } from "../format.js";
+import { bytes, count, duration, moment, rate, short, things } from "../format.js";
 import { facts, nothing, panel, segments, Tiles } from "../parts.js";
 import { Table } from "../table.js";
 
@@ -95,7 +95,7 @@ export async function server() {
     tiles.set("clients", count(known.clients));
     tiles.set("commands", short(known.commands_per_second));
     tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
-    tiles.set("role", known.role ?? "–", `${count(found.replicas.length)} replicas`);
+    tiles.set("role", known.role ?? "–", things(found.replicas.length, "replica"));
     commands.update(seen.curves);
     memory.update(seen.curves);
     for (const [name, part] of Object.entries(parts)) replace(part, section(found.sections[name]), name === "replication" && found.replicas.length ? h("ul", {}, found.replicas.map((line) => h("li", { class: "mono" }, line))) : null);

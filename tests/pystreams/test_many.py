@@ -1,0 +1,104 @@
+"""Five thousand streams and half a million pending entries: what a look and a page cost depends on neither size.
+
+The figures are counts of commands and bytes, which no busy machine changes. A look at the engine is many short commands
+in pipelines; it serves others after two milliseconds of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from pystreams.connect.server import Wanted, connect
+from pystreams.dashboard.sampling.looking import Looks
+from pystreams.metrics.collector import Chosen, Collector
+from tests import servers
+from tests.long import long_only
+from tests.pystreams.dashboard.conftest import dashboard_of
+from tests.pystreams.metrics.exposed import exposed, value
+
+_STREAMS, _PENDING = 5000, 500_000
+
+pytestmark = long_only
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[servers.Running]:
+    """An engine for all tests here: filling it takes most of a minute."""
+    with servers.engine() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def many(place: servers.Running) -> Iterator[redis.Redis]:
+    """Streams with a group that is behind, and one whose group has had everything and acknowledged nothing."""
+    with redis.Redis(host=place.host, port=place.port, protocol=2) as client:
+        _fill(client)
+        yield client
+
+
+def _fill(client: redis.Redis) -> None:
+    pipe = client.pipeline(transaction=False)
+    for number in range(_STREAMS):
+        for _ in range(3):
+            pipe.xadd(f"s{number:04}", {"n": number})
+        pipe.xgroup_create(f"s{number:04}", "g", "0")
+        pipe.xreadgroup("g", "c", {f"s{number:04}": ">"}, count=1)
+        if number % 500 == 499:
+            pipe.execute()
+    for _ in range(_PENDING // 5000):
+        for _ in range(5000):
+            pipe.xadd("big", {"n": 1})
+        pipe.execute()
+    client.xgroup_create("big", "g", "0")
+    for part in range(_PENDING // 10_000):
+        client.xreadgroup("g", f"c{part % 3}", {"big": ">"}, count=10_000)
+
+
+def _cost(client: redis.Redis) -> tuple[int, int]:
+    stats = client.info("stats")
+    return stats["total_commands_processed"], stats["total_net_output_bytes"]
+
+
+def test_a_look_costs_a_few_short_commands_for_each_stream(many: redis.Redis, place: servers.Running) -> None:
+    """For the dashboard and `top`: less than nine at first, then less than six, and a kilobyte or two."""
+    connection = connect(Wanted(place.url), "")
+    looks = Looks()
+    for most in (10, 6):
+        before = _cost(many)
+        found = looks.look(connection)
+        commands, sent = (now - then for now, then in zip(_cost(many), before, strict=True))
+        assert (len(found.streams), found.totals.pending) == (_STREAMS + 1, _STREAMS + _PENDING)
+        assert commands < most * _STREAMS
+        assert sent < 3_000 * _STREAMS
+    connection.close()
+
+
+def test_a_scrape_costs_as_much_as_its_limit_says(many: redis.Redis, place: servers.Running) -> None:
+    """The streams that it leaves out cost nothing but a part of the key space's scan."""
+    collector = Collector(Wanted(place.url), Chosen(limit=200))
+    for _ in range(2):
+        before = _cost(many)
+        found = exposed(collector.collect(60))
+        commands, sent = (now - then for now, then in zip(_cost(many), before, strict=True))
+        assert value(found, "pystreams_exporter_streams") == 200
+        assert value(found, "pystreams_exporter_streams_left_out") == 1
+        assert (commands < 2000, sent < 2_000_000) == (True, True)
+    collector.close()
+
+
+def test_pages_about_half_a_million_pending_entries_are_small(many: redis.Redis, place: servers.Running) -> None:
+    """Streams, groups and pending entries come in pages; a plan says how many it would be without counting them all."""
+    with dashboard_of(Wanted(place.url), changes=True) as dashboard:
+        dashboard.log_in()
+        before = _cost(many)[1]
+        assert dashboard.get("streams", size=50)["total"] == _STREAMS + 1
+        assert len(dashboard.get("groups", sort="pending", order="falling", size=50)["rows"]) == 50
+        found = dashboard.get("pending", stream="big", group="g")
+        assert (found["total"], found["sample"] <= 10_000) == (_PENDING, True)
+        assert len(dashboard.get("pending/entries", stream="big", group="g", consumer="c1", size=50)["rows"]) == 50
+        plan = dashboard.post("ack", stream="big", group="g", deliveries="1").json()["plan"]
+        assert plan.startswith("Acknowledge at least 20,000 of 500,000 pending entries")
+        assert _cost(many)[1] - before < 30_000_000
