@@ -218,7 +218,8 @@ def test_the_sign_of_zero(server: Server) -> None:
         [
             ("ZRANGE z 0 1 FOO", SYNTAX),
             ("ZRANGE z 0 1 LIMIT 0 1", _LIMIT),
-            ("ZRANGE z 0 1 LIMIT 0 -1", ["a", "b"]),
+            ("ZRANGE z 0 1 LIMIT 5 -1", ["a", "b"]),
+            ("ZRANGE z 0 1 LIMIT -5 -1", ["a", "b"]),
             ("ZRANGE z 0 1 LIMIT 0", SYNTAX),
             ("ZRANGE z 0 1 BYSCORE LIMIT a 1", NOT_AN_INTEGER),
             ("ZRANGE z 0 1 BYSCORE BYLEX", SYNTAX),

@@ -49,6 +49,9 @@ def _no_keys(command: str) -> Error:
             ("ZUNION 2 i j WITHSCORES", Scored("a 0")),
             ("ZINTER 2 i j WEIGHTS 0 0 WITHSCORES", Scored("a 0")),
             ("ZUNION 2 i j WEIGHTS 0 1 WITHSCORES", Scored("a -inf")),
+            ("ZINTER 2 i j WEIGHTS 1 0 WITHSCORES", Scored("a 0")),
+            ("ZINTER 2 i j WEIGHTS 1 0 AGGREGATE MIN WITHSCORES", Scored("a inf")),
+            ("ZUNION 2 i j WEIGHTS 1 0 AGGREGATE MIN WITHSCORES", Scored("a 0")),
         ],
         [
             ("ZUNIONSTORE d 2 z y WEIGHTS 1 0.5", 5),

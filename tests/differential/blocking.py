@@ -1,4 +1,4 @@
-"""Sequences with a third client that waits: XREAD and XREADGROUP with BLOCK, on the core and on redis-server.
+"""Sequences with a third client that waits, for entries or for members of sorted sets, on the core and on redis-server.
 
 After each step it is known whether the third client still waits, and what it got.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from tests import servers
 from tests.differential.exclusions import ENDINGS, same
-from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, Grammar, Step
+from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, SORTED_SETS, Grammar, Step
 from tests.differential.machine import Difference, prepared
 from tests.differential.shrink import shrink
 from tests.harness.clients import Client, SocketClient
@@ -21,11 +21,16 @@ from tests.waiting import wait_for
 
 #: The number of the client that waits.
 WAITER = 2
-FAMILIES = {"stream", "group", "key", "transaction"}
+FAMILIES = {"stream", "group", "key", "transaction", "sorted_set"}
 
 
 def _waiting_command(random: Random, top: str) -> tuple[str, ...]:
     count = ["COUNT", str(random.randint(1, 3))] if random.random() < 0.4 else []
+    if random.random() < 0.4:
+        keys = random.choices(SORTED_SETS, k=random.randint(1, 3))
+        if random.random() < 0.5:
+            return (random.choice(["BZPOPMIN", "BZPOPMAX"]), *keys, "0")
+        return ("BZMPOP", "0", str(len(keys)), *keys, random.choice(["MIN", "MAX"]), *count)
     key = random.choice(KEYS)
     if random.random() < 0.5:
         return ("XREAD", *count, "BLOCK", "0", "STREAMS", key, random.choice(["$", "$", top]))

@@ -59,6 +59,11 @@ NOISE = [
     "18446744073709551615-18446744073709551615",
 ]
 
+#: Keys of sorted sets, and of a set.
+SORTED_SETS = ["z", "z", "z", "y", "y", "w", "set"]
+SCORES = ["0", "0", "1", "1", "2", "3", "-1", "1.5", "-0", "7", "0.1", "1e20", "3e-7", "inf", "-inf", "+5", "1e2"]
+MEMBERS = ["a", "a", "b", "b", "c", "d", "e", "ab", "", "17", "x" * 70]
+
 
 class Grammar:
     """Makes one sequence. ``families`` are the kinds of commands it may use.
@@ -121,7 +126,7 @@ class Grammar:
 
     def _noisy(self, words: Words) -> Words:
         """Now and then a command that is not quite right."""
-        if self._random.random() > 0.08:
+        if self._random.random() > 0.08 or words[1:2] == ["lex"]:
             return words
         words = list(words)
         place = self._random.randrange(len(words))
@@ -148,6 +153,33 @@ class Grammar:
 
     def number(self, low: int, high: int) -> int:
         return self._random.randint(low, high)
+
+    def score(self) -> str:
+        return (
+            self.one(SCORES) if self.chance(0.97) else self.one(["x", "nan", "", "0x10", "1e400", "1e-400", "5e-324"])
+        )
+
+    def bound(self) -> str:
+        return ("(" if self.chance(0.3) else "") + (
+            self.one(SCORES) if self.chance(0.96) else self.one(["x", "nan", ""])
+        )
+
+    def member(self) -> str:
+        return self.one(MEMBERS) if self.chance(0.9) else str(self.number(0, 99))
+
+    def member_bound(self) -> str:
+        return self.one(["-", "+", "[", "(", "["]) if self.chance(0.4) else self.one(["[", "("]) + self.member()
+
+    def rank(self) -> str:
+        return str(self.number(-6, 9)) if self.chance(0.95) else self.one([str(1 << 62), str(-1 << 63), str(1 << 63)])
+
+    def sorted_set(self) -> str:
+        return self.one(SORTED_SETS)
+
+    def sorted_sets(self) -> Words:
+        """How many, and their keys."""
+        keys = [self.sorted_set() for _ in range(self.number(1, 3))]
+        return [str(len(keys) if self.chance(0.97) else self.number(-1, 4)), *keys]
 
     def key(self) -> str:
         return self.one(KEYS)
@@ -326,6 +358,111 @@ def _on_key(*words: str) -> Callable[[Grammar], Words]:
     return lambda g: [words[0], g.key(), *words[1:]]
 
 
+def _zadd(g: Grammar) -> Words:
+    if g.chance(0.03):
+        first = g.number(0, 300)
+        return ["ZADD", g.sorted_set(), *(word for n in range(first, first + 130) for word in (str(n % 9), f"m{n}"))]
+    flags = [flag for flag in ("NX", "XX", "GT", "LT", "CH", "INCR") if g.chance(0.12)]
+    pairs = [word for _ in range(1 if "INCR" in flags else g.number(1, 6)) for word in (g.score(), g.member())]
+    return ["ZADD", g.sorted_set(), *flags, *pairs]
+
+
+def _limit(g: Grammar) -> Words:
+    return ["LIMIT", str(g.number(-1, 3)), str(g.number(-1, 4))] if g.chance(0.3) else []
+
+
+def _zrange(g: Grammar) -> Words:
+    scores = ["WITHSCORES"] if g.chance(0.5) else []
+    name, ends, more = g._random.choice(
+        [
+            ("ZRANGE", [g.rank(), g.rank()], ["REV"] if g.chance(0.3) else []),
+            ("ZRANGE", [g.bound(), g.bound()], ["BYSCORE", *(["REV"] if g.chance(0.4) else []), *_limit(g)]),
+            (
+                "ZRANGE",
+                [g.member_bound(), g.member_bound()],
+                ["BYLEX", *(["REV"] if g.chance(0.4) else []), *_limit(g)],
+            ),
+            ("ZREVRANGE", [g.rank(), g.rank()], []),
+            ("ZRANGEBYSCORE", [g.bound(), g.bound()], _limit(g)),
+            ("ZREVRANGEBYSCORE", [g.bound(), g.bound()], _limit(g)),
+            ("ZRANGEBYLEX", [g.member_bound(), g.member_bound()], _limit(g)),
+            ("ZREVRANGEBYLEX", [g.member_bound(), g.member_bound()], _limit(g)),
+        ]
+    )
+    if "LEX" in name or "BYLEX" in more:
+        # (All members of this one have the same score: otherwise Redis leaves it open which ones are found.)
+        return [name, "lex", *ends, *more]
+    return [name, g.sorted_set(), *ends, *more, *scores]
+
+
+def _zrangestore(g: Grammar) -> Words:
+    ends = [g.bound(), g.bound()] if g.chance(0.5) else [g.rank(), g.rank()]
+    by = ["BYSCORE", *_limit(g)] if g.chance(0.5) else []
+    return ["ZRANGESTORE", g.sorted_set(), g.sorted_set(), *ends, *by, *(["REV"] if g.chance(0.3) else [])]
+
+
+def _zpop(g: Grammar) -> Words:
+    name = g.one(["ZPOPMIN", "ZPOPMAX"])
+    if g.chance(0.5):
+        return [name, g.sorted_set(), *([str(g.number(-1, 4))] if g.chance(0.6) else [])]
+    count = ["COUNT", str(g.number(0, 4))] if g.chance(0.5) else []
+    return ["ZMPOP", *g.sorted_sets(), g.one(["MIN", "MAX", "max"]), *count]
+
+
+def _zremrange(g: Grammar) -> Words:
+    return g._random.choice(
+        [
+            ["ZREMRANGEBYRANK", g.sorted_set(), g.rank(), g.rank()],
+            ["ZREMRANGEBYSCORE", g.sorted_set(), g.bound(), g.bound()],
+            ["ZREMRANGEBYLEX", "lex", g.member_bound(), g.member_bound()],
+        ]
+    )
+
+
+def _weighing(g: Grammar, count: int) -> Words:
+    weights = ["WEIGHTS", *(g.one(["1", "2", "-1", "0.5", "inf", "0", "-0"]) for _ in range(count))]
+    aggregate = ["AGGREGATE", g.one(["SUM", "MIN", "MAX", "min"])]
+    return [*(weights if g.chance(0.3) else []), *(aggregate if g.chance(0.4) else [])]
+
+
+def _zcombined(g: Grammar) -> Words:
+    what, keys = g.one(["ZUNION", "ZINTER", "ZDIFF"]), g.sorted_sets()
+    more = _weighing(g, len(keys) - 1) if what != "ZDIFF" or g.chance(0.05) else []
+    if g.chance(0.5):
+        return [f"{what}STORE", g.sorted_set(), *keys, *more]
+    if what == "ZINTER" and g.chance(0.3):
+        return ["ZINTERCARD", *keys, *(["LIMIT", str(g.number(-1, 3))] if g.chance(0.5) else [])]
+    return [what, *keys, *more, *(["WITHSCORES"] if g.chance(0.7) else [])]
+
+
+def _sorted_set_key(g: Grammar) -> Words:
+    key, other = g.sorted_set(), g.sorted_set()
+    return g._random.choice(
+        [
+            ["DEL", key],
+            ["RENAME", key, other],
+            ["COPY", key, other, "REPLACE"],
+            ["TYPE", key],
+            ["OBJECT", "ENCODING", key],
+            ["SADD", "set", g.member(), g.member()],
+            ["SET", "w", "text"],
+            ["EXPIRE", key, "100000"],
+            ["TTL", key],
+            ["ZSCAN", key, "0", "COUNT", "1000"],
+            ["ZRANDMEMBER", key, "1000", *(["WITHSCORES"] if g.chance(0.5) else [])],
+        ]
+    )
+
+
+def _on_sorted_set(*words: str) -> Callable[[Grammar], Words]:
+    return lambda g: [words[0], g.sorted_set(), *words[1:]]
+
+
+def _one_of(*names: str) -> Callable[[Grammar], Words]:
+    """A command on a sorted set and a member."""
+    return lambda g: [g.one(list(names)), g.sorted_set(), g.member()]
+
+
 _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
     "stream": [
         (_xadd, 30),
@@ -376,6 +513,23 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (lambda g: ["HINCRBY", "fence", g.one(["a", "b"]), "5"], 0.2),
         (lambda g: ["HDEL", "fence", g.one(["a", "b"])], 0.2),
     ],
+    "sorted_set": [
+        (_zadd, 4),
+        (lambda g: ["ZADD", "lex", *(word for _ in range(3) for word in ("0", g.member()))], 1),
+        (lambda g: ["ZINCRBY", g.sorted_set(), g.score(), g.member()], 1),
+        (lambda g: ["ZREM", g.sorted_set(), g.member(), g.member()], 1),
+        (_one_of("ZSCORE", "ZMSCORE", "ZRANK", "ZREVRANK"), 1.5),
+        (lambda g: ["ZMSCORE", g.sorted_set(), g.member(), g.member()], 0.3),
+        (_on_sorted_set("ZCARD"), 0.5),
+        (lambda g: ["ZCOUNT", g.sorted_set(), g.bound(), g.bound()], 1),
+        (lambda g: ["ZLEXCOUNT", "lex", g.member_bound(), g.member_bound()], 0.5),
+        (_zrange, 4),
+        (_zrangestore, 1),
+        (_zpop, 1.5),
+        (_zremrange, 0.7),
+        (_zcombined, 3),
+        (_sorted_set_key, 2),
+    ],
     "transaction": [
         (_plain("MULTI"), 0.05),
         (_plain("EXEC"), 0.3),
@@ -389,6 +543,7 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
 FAMILIES = tuple(_FAMILIES)
 
 _FAMILIES["newer"] = [
+    (lambda g: [g.one(["ZRANK", "ZREVRANK"]), g.sorted_set(), g.member(), g.one(["WITHSCORE", "withscore"])], 1),
     (_newer_xadd, 12),
     (_newer_read, 8),
     (lambda g: ["XTRIM", g.key(), *g.trim(), *_policy(g)], 4),

@@ -42,6 +42,7 @@ def _sum(one: float, two: float) -> float:
 
 
 def _least(one: float, two: float) -> float:
+    # (With what is no number as the second one, the first one.)
     return min(one, two)
 
 
@@ -168,7 +169,8 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
             for other, its_weight in others:
                 if member not in other:
                     break
-                own = aggregate(own, _weighted(its_weight, other[member]))
+                # (Here 0 times infinity is no number: no sum, and neither the least nor the greatest.)
+                own = aggregate(own, its_weight * other[member])
             else:
                 result[member] = own
         yield

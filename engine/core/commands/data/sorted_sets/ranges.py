@@ -90,8 +90,10 @@ def _parse(argv: list[bytes], at: int, *, by: bytes = b"", reverse: bool | None 
         else:
             raise CommandError(general.SYNTAX)
     by = by or b"RANK"
-    if count != -1 and by == b"RANK":
-        raise CommandError(data.LIMIT_OF_RANKS)
+    if by == b"RANK":
+        if count != -1:
+            raise CommandError(data.LIMIT_OF_RANKS)
+        offset = 0
     if with_scores and by == b"LEX":
         raise CommandError(data.SCORES_BY_LEX)
     if backwards and by != b"RANK":
