@@ -1,0 +1,99 @@
+"""The structure of sorted sets, against a plain dictionary that is sorted anew for each question."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sortedcontainers import SortedList
+
+from engine.core.keyspace import sorted_set
+from engine.core.keyspace.sorted_set import Order, SortedSet, SortedSetLimits, in_order
+
+LIMITS = SortedSetLimits(8, 4)
+SCORES = st.sampled_from([-math.inf, -2.5, -0.0, 0.0, 1.0, 1.0, 3.0, 1e300, math.inf])
+MEMBERS = st.sampled_from([b"", b"a", b"ab", b"b", b"c", b"long one", *(b"%d" % number for number in range(20))])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), MEMBERS, SCORES),
+        st.tuples(st.just("remove"), MEMBERS),
+        st.tuples(st.just("cut"), st.integers(0, 6), st.integers(0, 4)),
+        st.just(("copy",)),
+        st.just(("order",)),
+    ),
+    max_size=80,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few members have an order, in blocks of a few."""
+    monkeypatch.setattr(sorted_set, "_ORDERED", 5)
+    monkeypatch.setattr(sorted_set, "_SORTED_AT_ONCE", 6)
+    monkeypatch.setattr(SortedList, "DEFAULT_LOAD_FACTOR", 4)
+
+
+@settings(deadline=None, max_examples=150)
+@given(steps=STEPS)
+def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
+    """Whatever was put, removed and cut, also in a copy: ranks, counts and order are those of the sorted pairs."""
+    real, plain = SortedSet(), dict[bytes, float]()
+    for step in steps:
+        pairs = sorted((score, member) for member, score in plain.items())
+        if step[0] == "put":
+            _, member, score = step
+            if plain.get(member) != score:
+                assert real.put(member, score, LIMITS) == (member not in plain)
+                plain[member] = score
+        elif step[0] == "remove":
+            assert real.remove(step[1]) == (plain.pop(step[1], None) is not None)
+        elif step[0] == "cut":
+            start, stop = min(step[1], len(plain)), min(step[1] + step[2], len(plain))
+            assert real.cut(start, stop) == pairs[start:stop]
+            for _, member in pairs[start:stop]:
+                del plain[member]
+        elif step[0] == "copy":
+            real = real.copy()
+        else:
+            assert list(real.order) == pairs
+    pairs = sorted((score, member) for member, score in plain.items())
+    assert (list(real.order), dict(real)) == (pairs, plain)
+    assert [real.rank(member) for _, member in pairs] == list(range(len(pairs)))
+    for bound in (-math.inf, -1.0, 0.0, 1.0, 2.0, math.inf):
+        assert real.below(bound) == sum(score < bound for score, _ in pairs)
+        assert real.up_to(bound) == sum(score <= bound for score, _ in pairs)
+    assert len(real.order) == len(real) == sum(map(len, real.order.blocks()))
+    real.order._check()
+
+
+@settings(deadline=None, max_examples=50)
+@given(scores=st.dictionaries(MEMBERS, SCORES))
+def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
+    """The blocks that are made step by step are an order, which can be added to and removed from."""
+    making, given_scores = in_order(dict(scores)), dict(scores)
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            blocks = end.value
+            break
+    order = Order.of_blocks(blocks)
+    assert list(order) == sorted((score, member) for member, score in given_scores.items())
+    order.add((2.0, b"new"))
+    order._check()
+    assert order.bisect_left((2.0, b"new")) == order.index((2.0, b"new"))
+
+
+def test_it_stays_big_and_small_ones_have_no_sign_of_zero() -> None:
+    """Too many or too long members make it big for ever; until then a score of zero loses its sign."""
+    one = SortedSet()
+    one.put(b"a", -0.0, LIMITS)
+    assert (str(one[b"a"]), one.big) == ("0.0", False)
+    one.put(b"a long one", 1.0, LIMITS)
+    one.remove(b"a long one")
+    one.put(b"b", -0.0, LIMITS)
+    assert (str(one[b"b"]), one.big) == ("-0.0", True)
+    assert one.copy().big
