@@ -92,11 +92,17 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
     try:
         script = str(_script(name))
         asks = bool({"-h", "--help"} & set(words))  # Python alone answers that, without Spark
-        command = [sys.executable, script] if asks else [_spark_submit(), *shlex.split(submit), script]
+        command = [sys.executable, script] if asks else [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
     except PystreamsError as failure:
         Output(json=False).failed(failure)
         ctx.exit(status_of(failure))
     _replace([*command, *words])
+
+
+def _quiet(submit: str) -> list[str]:
+    """What keeps Spark's log from hiding a job's lines: without a configuration of its own it tells everything."""
+    configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
+    return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
 
 
 def _replace(command: list[str]) -> NoReturn:

@@ -37,30 +37,28 @@ def test_path_says_where_a_script_and_its_example_are() -> None:
 
 
 def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path) -> None:
-    """Also words that look like our own options; and its exit status is ours."""
+    """Also words that look like our own options; its exit status is ours; Spark's log is quiet unless configured."""
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
     submit.chmod(0o755)
-    words = ["run", "--submit", "--master 'local[2]'", "lag", "--json", "--url", "u"]
+    words = ["lag", "--json", "--url", "u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
-    result = subprocess.run(
-        [sys.executable, "-c", code, "jobs", *words],
-        env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    expected = [
-        "--master",
-        "local[2]",
-        str(ROOT / "jobs" / "lag.py"),
-        "--json",
-        "--url",
-        "u",
-        "/nowhere/python",
-    ]
-    assert (result.returncode, result.stdout.splitlines()) == (7, expected)
+    quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
+    for submitted, configured, first in (
+        ("--master 'local[2]'", {}, [*quiet, "--master", "local[2]"]),
+        (level, {}, level.split()),
+        ("", {"SPARK_CONF_DIR": "/conf"}, []),
+    ):
+        result = subprocess.run(
+            [sys.executable, "-c", code, "jobs", "run", "--submit", submitted, *words],
+            env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), **configured},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        expected = [*first, str(ROOT / "jobs" / "lag.py"), *words[1:], "/nowhere/python"]
+        assert (result.returncode, result.stdout.splitlines()) == (7, expected)
 
 
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import redis
@@ -12,6 +14,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, ServerError
+from tests.cloud_proxy import cloud_proxy
 from tests.spark_streams.client.test_topologies import write
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -62,3 +65,58 @@ def test_what_cannot_do_without_says_so(site: Site, limited: redis.Redis) -> Non
         write(Connection(address), 0, 10, wait_replicas=1, wait_timeout=100).finish()
     with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"):  # WAIT is there, and gives 0
         write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
+
+
+#: What a proxy does not know, in the words of a server that never heard of it.
+UNKNOWN = {
+    *("CONFIG", "SELECT", "HELLO", "INFO", "ROLE", "DEBUG", "COMMAND", "EVAL", "EVALSHA", "EVAL_RO", "FCALL", "SCRIPT"),
+    *(
+        "FUNCTION",
+        "ACL",
+        "CLUSTER",
+        "MONITOR",
+        "SAVE",
+        "CLIENT REPLY",
+        "CLIENT SETINFO",
+        "CLIENT ID",
+        "CLIENT NO-EVICT",
+    ),
+}
+
+
+@pytest.fixture
+def cloud(site: Site) -> Iterator[Site]:
+    """The server behind a proxy without all of that, which takes the keys of one slot at a time, in RESP2."""
+    with cloud_proxy(int(site.url.rpartition(":")[2]), UNKNOWN) as proxy:
+        yield replace(site, url=f"redis://127.0.0.1:{proxy.port}")
+        pool.close_all()
+
+
+@pytest.mark.parametrize("said", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
+def test_reading_through_a_proxy(cloud: Site, said: dict[str, str]) -> None:
+    """Streams of several slots are read, waited for and acknowledged."""
+    for number in range(3):
+        cloud.add(f"s{number}", 20, payload="x" * 3000)
+    query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **said)
+    assert sorted(numbers(query.drain())) == sorted([*range(20)] * 3)
+    cloud.add("s1", 5, first=20)
+    assert numbers(query.drain()) == [20, 21, 22, 23, 24]
+    assert [cloud.group(f"s{number}")["pending"] for number in range(3)] == [0, 0, 0]
+    query.reader.stop()
+
+
+@pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
+def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
+    """Rows of a batch go to streams of several slots."""
+    with closing(Connection(Address(cloud.url))) as connection:
+        write(connection, 0, 200, mode=mode).finish()
+        write(connection, 0, 100, stream="t", mode=mode).finish()
+    assert [int(fields[b"n"]) for _, fields in cloud.client.xrange("s")] == list(range(200))
+
+
+def test_what_a_proxy_cannot_do_is_said(cloud: Site) -> None:
+    """A database needs SELECT, and waitReplicas replicas that WAIT counts."""
+    with pytest.raises(ServerError, match=r"SELECT 3"):
+        Query(f"{cloud.url}/3", stream="s").trigger()
+    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"), closing(Connection(Address(cloud.url))) as connection:
+        write(connection, 0, 10, wait_replicas=1, wait_timeout=100).finish()
