@@ -12,6 +12,7 @@ what is left in it would be taken for the next reply.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import select
 import ssl
@@ -37,10 +38,12 @@ BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
 """Exceptions of a broken or unreachable socket. A server's error reply is `redis.ResponseError` instead."""
 
 _packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
+_log = logging.getLogger("spark_streams")
 _SMALL = 1 << 16
 _NOTHING = object()
 _ALERT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
+_RETRY_SECONDS = 10.0  # how soon a provider that has failed then is asked again
 _RENEW_SECONDS = 300.0  # how often a connection that is in use logs in with what its provider says now
 
 
@@ -195,11 +198,20 @@ class Link:
             self._link.connect()
 
     def renew(self) -> None:
-        """Log in with what the provider says now, if that was not done for some minutes: it may be about to expire."""
+        """Log in with what the provider says now, if that was not done for some minutes: it may be about to expire.
+
+        If the provider fails, the connection goes on as it is logged in, and it is asked again soon.
+        """
         if time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return
+        try:
+            credentials = self._link.credential_provider.get_credentials()
+        except PystreamsError as missing:
+            _log.warning("%s The connection is still logged in as before.", missing)
+            self._logged_in = time.monotonic() - _RENEW_SECONDS + _RETRY_SECONDS
+            return
         self._logged_in = time.monotonic()
-        (reply,) = self.pipeline([("AUTH", *self._link.credential_provider.get_credentials())])
+        (reply,) = self.pipeline([("AUTH", *credentials)])
         if isinstance(reply, redis.ResponseError):
             raise redis.AuthenticationError(str(reply))
 

@@ -116,6 +116,24 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
             connection.command("PING")
 
 
+def test_a_provider_that_fails_for_a_while_ends_no_connection(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it said before still holds: the connection goes on with a warning, and the provider is asked again."""
+    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        monkeypatch.setattr(link, "_RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(VAULT, "get_credentials", broken)
+        assert connection.command("PING") == b"PONG"
+        assert "CREDENTIALS_MISSING" in caplog.text
+        assert "the vault is closed" in caplog.text
+        monkeypatch.undo()
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        asked = VAULT.asked
+        assert connection.command("PING") == b"PONG"
+        assert VAULT.asked > asked
+
+
 def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user: redis.Redis) -> None:
     """A task whose connection is ended in the middle logs in with what the provider says then, and loses no entry."""
     site.add("s", 3000)
