@@ -21,6 +21,7 @@ from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
+from spark_streams.server.page_size import PageSize
 from spark_streams.server.small_ranges import joined
 from spark_streams.stream_id import ZERO, StreamId
 
@@ -114,9 +115,10 @@ class Read:
         return found
 
 
-def read_several(link: Link, reads: Sequence[Read]) -> tuple[Page | None, list[int | None]] | None:
+def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Page | None, list[int | None]] | None:
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
+    `size` learns how large they are.
     Returns one page of all entries, in order, and the number of each consumer's; None there, if its reading was
     refused. None instead of both if nothing is known to have been executed. Nothing is claimed.
     """
@@ -134,10 +136,12 @@ def read_several(link: Link, reads: Sequence[Read]) -> tuple[Page | None, list[i
             counts.append(count)
             bodies.append(bytes(buffer[begin:end]) if count else b"")
     total = sum(count or 0 for count in counts)
+    if total:
+        size.learn(total, sum(map(len, bodies)))
     return (joined(bodies, total) if total else None), counts
 
 
-def read_each(link: Link, reads: Sequence[Read]) -> list[list[Page] | None] | None:
+def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Page] | None] | None:
     """As `read_several`, but entries are claimed as well, and each consumer's are pages of their own."""
     found = _executed(link, reads)
     if found is None:
@@ -150,6 +154,9 @@ def read_each(link: Link, reads: Sequence[Read]) -> list[list[Page] | None] | No
         else:
             each = (_page(buffer, at, end, nested=is_new) for at, end, is_new in of_consumer)
             pages.append([page for page in each if page is not None])
+    entries = sum(page.count for its in pages for page in its or ())
+    if entries:
+        size.learn(entries, sum(end - at for of_consumer in spans for at, end, _ in of_consumer))
     return pages
 
 

@@ -34,6 +34,7 @@ from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
+from spark_streams.server.page_size import PageSize
 from spark_streams.server.xreadgroup import Claim, Consumer
 from spark_streams.stream_id import StreamId
 
@@ -76,8 +77,9 @@ class SharedPartition(InputPartition):
 
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
     """What the tasks' consumers have pending, with the streams of each page."""
-    for some in together.groups(tasks):
-        found, left = together.read_new(connection, some)
+    size = PageSize(together.MOST_ENTRIES)
+    for some in together.groups(tasks, size):
+        found, left = together.read_new(connection, some, size)
         for new, origin, of_task in found:
             if not of_task:
                 yield new, origin, None, None

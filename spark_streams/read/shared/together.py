@@ -22,10 +22,12 @@ from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.server import xreadgroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.open import open_server
+from spark_streams.server.page_size import PageSize
 from spark_streams.server.xreadgroup import Claim, Consumer, Read
 
 _MOST_TASKS = 100
-_MOST_ENTRIES = 10_000
+MOST_ENTRIES = 10_000
+"""Entries that several tasks read together, at most."""
 
 Counts = Any
 """An int32 array: how often the group has delivered each entry of a page; None where nobody asks."""
@@ -34,19 +36,21 @@ Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 """A page, its streams with the number of entries of each, and the task that it is of alone with its counts."""
 
 
-def groups(tasks: Sequence[SharedTask]) -> Iterator[list[SharedTask]]:
-    """The tasks in their order: some that may read together, or one."""
+def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:
+    """The tasks in their order: some that may read together, or one. All that they read is in memory at once.
+
+    `size` is learned as they read: those of entries of many megabytes read in pairs.
+    """
     found: list[SharedTask] = []
     entries = 0
     for task in tasks:
-        size = task.reads + task.claims
-        if found and (
-            len(found) == _MOST_TASKS or entries + size > _MOST_ENTRIES or _is_plain(task) != _is_plain(found[0])
-        ):
+        wanted = task.reads + task.claims
+        most = MOST_ENTRIES if len(found) < 2 else size.now
+        if found and (len(found) == _MOST_TASKS or entries + wanted > most or _is_plain(task) != _is_plain(found[0])):
             yield found
             found, entries = [], 0
         found.append(task)
-        entries += size
+        entries += wanted
     if found:
         yield found
 
@@ -56,7 +60,9 @@ def _is_plain(task: SharedTask) -> bool:
     return bool(task.reads) and not task.claims and not task.counts and task.max_deliveries is None
 
 
-def read_new(connection: Connection, tasks: Sequence[SharedTask]) -> tuple[list[Found], list[SharedTask]]:
+def read_new(
+    connection: Connection, tasks: Sequence[SharedTask], size: PageSize
+) -> tuple[list[Found], list[SharedTask]]:
     """What tasks of one of `groups` read together, and the tasks that are left."""
     left = list(tasks)
     if len(tasks) < 2 or connection.topology.is_cluster:
@@ -74,8 +80,8 @@ def read_new(connection: Connection, tasks: Sequence[SharedTask]) -> tuple[list[
             for task in fresh
         ]
         if not _is_plain(tasks[0]):
-            return _apart(connection, tasks, fresh, xreadgroup.read_each(link, reads))
-        found = xreadgroup.read_several(link, reads)
+            return _apart(connection, tasks, fresh, xreadgroup.read_each(link, reads, size))
+        found = xreadgroup.read_several(link, reads, size)
     except RefusedForNowError:
         return [], left
     except UNREACHABLE:
