@@ -91,6 +91,8 @@ class Transfer:
             else:
                 pause = rdb_file.give_way()
                 rdb_file.write(files, attempt.temporary, image, check=attempt.check, pause=pause, **self._options)
+            # What was trimmed meanwhile is not to stay for the sake of who does not read it any more.
+            image.free()
 
         def done(error: OSError | None) -> None:
             data = memoryview(b"")
