@@ -82,9 +82,6 @@ class Commands:
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
             argv, record = as_sent(argv)
-        elif name == b"HSETEX" and len(argv) > 4 and argv[2].upper() == b"KEEPTTL" and argv[3].upper() == b"FIELDS":
-            # What Redis 8 makes of HINCRBYFLOAT. Fields that expire the engine does not have.
-            argv = [b"HSET", argv[1], *argv[5:]]
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):

@@ -31,7 +31,7 @@ MORE: list[tuple[str, ...]] = [
     ("HINCRBYFLOAT", "hash", "f", "0.25"),
     ("HEXPIRE", "hash", "1000", "FIELDS", "2", "f", "g"),
     ("HPERSIST", "hash", "FIELDS", "1", "f"),
-    ("HSETEX", "hash", "PX", "1000000", "FIELDS", "1", "g", "7"),
+    ("HSETEX", "hash", "FIELDS", "1", "g", "7"),
     ("HGETEX", "hash", "PXAT", "1", "FIELDS", "1", "f"),
     ("HGETDEL", "hash", "FIELDS", "1", "g"),
     ("SADD", "set", "1", "2", "3"),
