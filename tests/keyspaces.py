@@ -53,7 +53,8 @@ def value(ask: Ask, key: bytes) -> Any:
     if kind == b"set":
         return sorted(ask("SMEMBERS", key))
     if kind == b"zset":
-        return ask("ZRANGE", key, 0, -1, "WITHSCORES")
+        words = ask("ZRANGE", key, 0, -1, "WITHSCORES")
+        return words[::2], list(map(float, words[1::2]))
     if kind == b"list":
         return ask("LRANGE", key, 0, -1)
     return _stream(ask, key)
